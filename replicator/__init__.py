@@ -1,0 +1,1 @@
+"""The engine: capture, snapshot, staging, merge.  It knows no Django and no Celery."""

@@ -1,0 +1,169 @@
+"""Every error the engine raises, with what the control plane needs to act on it.
+
+TidemarkError
+├── ConfigurationError            the user must change something
+│   └── SourceMisconfigured       a server setting; the remedy is SQL to paste
+├── SourceError
+│   ├── SourceUnreachable         retried
+│   ├── SourceAuthenticationFailed
+│   ├── SourcePermissionDenied
+│   ├── LogPurged                 the place to continue from is gone
+│   ├── SourceReplaced            another server answers at the address
+│   └── LogCorrupt                checksum or framing does not hold; retried
+├── TableError                    stops one table, never the others (invariant 7)
+│   ├── UnsupportedType
+│   ├── UnsupportedCharset
+│   ├── UnsupportedDdl
+│   ├── RowImageIncomplete
+│   ├── ValueDoesNotFit
+│   └── TableDisappeared
+├── StagingError                  retried
+│   └── StorageFull
+├── StateError                    retried
+│   └── FenceLost                 somebody else owns the replicator now: stop, say nothing
+└── TargetError                   retried
+    ├── SparkUnavailable
+    └── TargetConflict
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class TidemarkError(Exception):
+    """Base of the tree.
+
+    `code` is stable and counted; `retryable` decides retry or stop; `remedy` is one sentence (or SQL) for the user.
+    Messages carry no secret (invariant 8).
+    """
+
+    code: ClassVar[str] = "internal"
+    retryable: ClassVar[bool] = False
+    default_remedy: ClassVar[str] = "Look at the log of this replicator; if it does not say enough, report the error."
+
+    def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None) -> None:
+        """`table` names the table concerned as `database.table`, where there is one."""
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy or self.default_remedy
+        self.table = table
+
+
+class ConfigurationError(TidemarkError):
+    code = "configuration"
+    default_remedy = "Correct the setting and start the replicator again."
+
+
+class SourceMisconfigured(ConfigurationError):
+    code = "source_misconfigured"
+    default_remedy = "Run the connection test: it gives the SQL to run on the source."
+
+
+class SourceError(TidemarkError):
+    code = "source"
+
+
+class SourceUnreachable(SourceError):
+    code = "source_unreachable"
+    retryable = True
+    default_remedy = "Check that the server runs, and that this machine may connect to its address and port."
+
+
+class SourceAuthenticationFailed(SourceError):
+    code = "source_authentication"
+    default_remedy = "Correct user and password of the connection."
+
+
+class SourcePermissionDenied(SourceError):
+    code = "source_permission"
+    default_remedy = "Run the connection test: it gives the GRANT to run on the source."
+
+
+class LogPurged(SourceError):
+    code = "log_purged"
+    default_remedy = "The source no longer has the log to continue from: resnapshot, and keep the log for longer."
+
+
+class SourceReplaced(SourceError):
+    code = "source_replaced"
+    default_remedy = "Point the connection back at the original server, or resnapshot from the new one."
+
+
+class LogCorrupt(SourceError):
+    code = "log_corrupt"
+    retryable = True
+    default_remedy = "Retried by itself; if it stays, check the source's log files."
+
+
+class TableError(TidemarkError):
+    code = "table"
+    default_remedy = "Resnapshot the table once its cause is gone, or remove it from the replicator."
+
+
+class UnsupportedType(TableError):
+    code = "unsupported_type"
+    default_remedy = "Exclude the column from the replicator, then resnapshot the table."
+
+
+class UnsupportedCharset(TableError):
+    code = "unsupported_charset"
+    default_remedy = "Exclude the column from the replicator, then resnapshot the table."
+
+
+class UnsupportedDdl(TableError):
+    code = "unsupported_ddl"
+    default_remedy = "Resnapshot the table: it is then read anew under its present definition."
+
+
+class RowImageIncomplete(TableError):
+    code = "row_image_incomplete"
+    default_remedy = "SET GLOBAL binlog_row_image = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+
+
+class ValueDoesNotFit(TableError):
+    code = "value_does_not_fit"
+
+
+class TableDisappeared(TableError):
+    code = "table_disappeared"
+    default_remedy = "The table is gone from the source: remove it from the replicator, or create it again."
+
+
+class StagingError(TidemarkError):
+    code = "staging"
+    retryable = True
+    default_remedy = "Check that the staging location exists and can be written."
+
+
+class StorageFull(StagingError):
+    code = "storage_full"
+    default_remedy = "Free space at the staging location; Tidemark goes on by itself."
+
+
+class StateError(TidemarkError):
+    code = "state"
+    retryable = True
+    default_remedy = "Check that the metadata database runs and can be reached."
+
+
+class FenceLost(StateError):
+    code = "fence_lost"
+    retryable = False
+    default_remedy = "Nothing to do: another worker has taken this replicator over."
+
+
+class TargetError(TidemarkError):
+    code = "target"
+    retryable = True
+    default_remedy = "Check that the target can be reached and written."
+
+
+class SparkUnavailable(TargetError):
+    code = "spark_unavailable"
+    default_remedy = "Check Java 17 or later, free memory, and the setting SPARK_MASTER or SPARK_REMOTE."
+
+
+class TargetConflict(TargetError):
+    code = "target_conflict"
+    default_remedy = "Retried by itself; if it stays, look for another writer of the target table."

@@ -1,0 +1,1 @@
+"""Values only: no I/O anywhere below this package."""

@@ -1,0 +1,111 @@
+"""What a log reader yields, in log order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+import pyarrow as pa
+
+from replicator.errors import TableError
+from replicator.model.identifiers import TableId
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+
+
+class Operation(StrEnum):
+    """Row operations; READ is a snapshot row."""
+
+    INSERT = "INSERT"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    READ = "READ"
+
+
+class Ddl(StrEnum):
+    """Schema operations."""
+
+    CREATE_DATABASE = "CREATE_DATABASE"
+    DROP_DATABASE = "DROP_DATABASE"
+    CREATE_TABLE = "CREATE_TABLE"
+    DROP_TABLE = "DROP_TABLE"
+    TRUNCATE_TABLE = "TRUNCATE_TABLE"
+    ALTER_TABLE = "ALTER_TABLE"
+    RENAME_TABLE = "RENAME_TABLE"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeBatch:
+    """Rows of one table under one schema, in log order.
+
+    `data` has the Arrow schema `schema.change_arrow`.  Its `_sequence_num` is the change's ordinal since `read` began
+    (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number.
+    INSERT fills the row columns; UPDATE both; DELETE both (the row columns repeat the before image, as in CDAP's example).
+    """
+
+    table: TableId
+    schema: TableSchema
+    data: pa.RecordBatch
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """A DDL statement on a selected table or database; it takes one ordinal.
+
+    `schema` is the table's schema afterwards (None for drops, databases and truncate).  `renamed_columns` maps old to new.
+    `reload` is True where rows that already exist may have got other values (a default filled in, a conversion,
+    a table swapped in from outside the selection): the table must then be read again.
+    """
+
+    ordinal: int
+    operation: Ddl
+    table: TableId
+    offset: Offset
+    commit_ts: datetime | None
+    schema: TableSchema | None = None
+    new_table: TableId | None = None
+    renamed_columns: Mapping[str, str] = field(default_factory=dict)
+    reload: bool = False
+    statement: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableFailed:
+    """The reader cannot go on with this table; it skips it from here, and goes on with the others (invariant 7)."""
+
+    table: TableId
+    error: TableError
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark:
+    """A mark written by a snapshot reader, met in the log."""
+
+    token: str
+    offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """All that was yielded so far ends at a transaction's end; reading may resume at `offset`."""
+
+    offset: Offset
+    commit_ts: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Nothing to read at the moment; yielded at least every half second while the source is quiet.
+
+    `offset` may be resumed from; None in the middle of a transaction.  `source_ts`: the source is known to have had
+    nothing newer at that time (None where the source did not say).
+    """
+
+    offset: Offset | None
+    source_ts: datetime | None
+
+
+LogMessage = ChangeBatch | SchemaChange | TableFailed | Watermark | Commit | Heartbeat

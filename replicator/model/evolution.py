@@ -1,0 +1,47 @@
+"""The difference between two schemas of one table, and what a target has to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import widens
+
+
+@dataclass(frozen=True)
+class EvolutionPlan:
+    """Steps in the order in which they are to be done: renames, drops, adds, widenings, then order and nullability.
+
+    replaced: columns whose type cannot be promoted in place; they are dropped and added again.
+    """
+
+    renamed: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    added: tuple[Column, ...] = ()
+    widened: tuple[Column, ...] = ()
+    replaced: tuple[Column, ...] = ()
+    order: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """True where there is nothing to do but perhaps the order."""
+        return not (self.renamed or self.dropped or self.added or self.widened or self.replaced)
+
+
+def plan_evolution(old: TableSchema, new: TableSchema, renamed: Mapping[str, str]) -> EvolutionPlan:
+    """What turns `old` into `new`.  `renamed` (old name → new name) counts where it fits both schemas."""
+    renames = {a: b for a, b in renamed.items() if a in old.names and b in new.names and a != b}
+    before = {renames.get(column.name, column.name): column for column in old.columns}
+    added: list[Column] = []
+    widened: list[Column] = []
+    replaced: list[Column] = []
+    for column in new.columns:
+        was = before.pop(column.name, None)
+        if was is None:
+            added.append(column)
+        elif was.type != column.type:
+            (widened if widens(was.type, column.type) else replaced).append(column)
+    return EvolutionPlan(
+        tuple(renames.items()), tuple(before), tuple(added), tuple(widened), tuple(replaced), new.names
+    )

@@ -1,0 +1,88 @@
+"""Table schemas as Tidemark keeps them, and the Arrow schemas that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from replicator.model.identifiers import TableId
+from replicator.model.types import DataType
+
+BEFORE = "_before_"
+SEQUENCE = "_sequence_num"
+OPERATION = "_operation"
+COMMIT_TS = "_commit_ts"
+TXN_ID = "_txn_id"
+OFFSET = "_offset"
+
+# The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
+CHANGE_FIELDS = (
+    pa.field(SEQUENCE, pa.int64(), nullable=False),
+    pa.field(OPERATION, pa.string(), nullable=False),
+    pa.field(COMMIT_TS, pa.timestamp("us", tz="UTC"), nullable=True),
+    pa.field(TXN_ID, pa.string(), nullable=True),
+    pa.field(OFFSET, pa.string(), nullable=True),
+)
+RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`source_type` is the source's own text for the type (`int(10) unsigned`); `warning` says what is not full."""
+
+    name: str
+    type: DataType
+    nullable: bool
+    source_type: str
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """Columns in source order.  `key` is empty for a table without one; its columns are never null."""
+
+    table: TableId
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+
+    def column(self, name: str) -> Column:
+        """KeyError for an unknown name."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise KeyError(name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def row_arrow(self) -> pa.Schema:
+        """Arrow schema of bare rows: a raw chunk's file."""
+        return pa.schema([pa.field(c.name, c.type.arrow) for c in self.columns])
+
+    @property
+    def change_arrow(self) -> pa.Schema:
+        """Arrow schema of change batches and segments: change columns, row columns, `_before_` columns."""
+        before = [pa.field(BEFORE + c.name, c.type.arrow) for c in self.columns]
+        return pa.schema([*CHANGE_FIELDS, *self.row_arrow, *before])
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, stored in the journal."""
+        columns = [
+            {"name": c.name, "type": str(c.type), "nullable": c.nullable, "source_type": c.source_type}
+            | ({"warning": c.warning} if c.warning else {})
+            for c in self.columns
+        ]
+        return {"database": self.table.database, "table": self.table.name, "columns": columns, "key": list(self.key)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TableSchema:
+        """Inverse of `to_dict`."""
+        columns = tuple(
+            Column(c["name"], DataType.parse(c["type"]), c["nullable"], c["source_type"], c.get("warning", ""))
+            for c in data["columns"]
+        )
+        return cls(TableId(data["database"], data["table"]), columns, tuple(data["key"]))
