@@ -1,0 +1,1 @@
+"""Sources: one folder each, and one line in `registry`."""

@@ -1,0 +1,197 @@
+"""Ports that every source implements.  Starting point: DESIGN.md "Ports"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from replicator.errors import TableError
+from replicator.model.change import LogMessage
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+
+
+class Status(StrEnum):
+    """Outcome of one named check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One line of the connection test.  `remedy` is SQL to paste (or a sentence), empty where the check is ok."""
+
+    name: str
+    title: str
+    status: Status
+    detail: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One field of a connection's form.  `secret` fields are stored encrypted and never shown again."""
+
+    name: str
+    label: str
+    kind: str = "text"  # text, number, password, choice, textarea
+    required: bool = True
+    default: str = ""
+    help: str = ""
+    secret: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseInfo:
+    """A database of the source with the number of its base tables and their size in bytes (estimates)."""
+
+    name: str
+    tables: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """What discovery lists: estimates for rows and bytes; `key` is how rows are told apart ("primary", "unique", "")."""
+
+    table: TableId
+    rows: int
+    bytes: int
+    key: str
+    engine: str = ""
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How rows are read, the same for log and snapshot so that both give equal values.
+
+    zero_dates: "null", "text" (the column becomes a string) or "fail".
+    """
+
+    zero_dates: str = "null"
+    batch_rows: int = 20_000
+    batch_bytes: int = 32 * 1024 * 1024
+
+
+class Catalog(Protocol):
+    """Discovery."""
+
+    def databases(self) -> list[DatabaseInfo]: ...
+
+    def tables(
+        self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
+    ) -> tuple[list[TableInfo], int]:
+        """One page of base tables ordered by database and name, and the number of all that match."""
+        ...
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """Present schemas; tables that do not exist are absent; an error where a column's type is unknown."""
+        ...
+
+
+class LogReader(Protocol):
+    """A stream of the log.  One thread."""
+
+    def read(
+        self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]
+    ) -> Iterator[LogMessage]:
+        """Everything after `start`; `schemas` are those that held at `start`.
+
+        Raises SourceUnreachable, LogPurged, SourceReplaced, LogCorrupt.
+        """
+        ...
+
+    def confirm(self, durable: Offset) -> None:
+        """Nothing before `durable` will be asked for again (invariant 1)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRange:
+    """Rows with `lower` < key <= `upper`, compared by the database.  None: no bound on that side.
+
+    Key values are text literals in the source's own SQL, made by the source, opaque to everybody else.
+    """
+
+    lower: tuple[str, ...] | None = None
+    upper: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows of one range.  `schema` held during the SELECT; `batches` have `schema.row_arrow` and are read lazily."""
+
+    schema: TableSchema
+    batches: Iterator[pa.RecordBatch]
+
+
+class SnapshotReader(Protocol):
+    """One connection to the source; one thread."""
+
+    def mark(self, token: str) -> None:
+        """Write a watermark into the log; returns when it is committed."""
+        ...
+
+    def end_key(self, table: TableId) -> tuple[str, ...] | None:
+        """The greatest key now (None: the table is empty)."""
+        ...
+
+    def next_bound(
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+    ) -> tuple[str, ...]:
+        """The key `rows` rows after `after`, at most `end`."""
+        ...
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        """Rows committed by some moment between the call and the last batch's arrival (one SELECT).
+
+        Raises TableDisappeared.
+        """
+        ...
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """Where the log ends now, and who the server is.  `identity` tells one server's log from another's."""
+
+    offset: Offset
+    identity: str
+    at: datetime
+    version: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Source(Protocol):
+    """What a plugin gives to the engine and the control plane; `registry.open_source` makes it."""
+
+    def check(self, tables: TableSet | None = None) -> list[CheckResult]:
+        """The connection test; never raises for what it tests."""
+        ...
+
+    def catalog(self) -> Catalog: ...
+
+    def state(self) -> SourceState: ...
+
+    def log_reader(self, replicator: str, options: ReadOptions) -> LogReader: ...
+
+    def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader: ...
+
+    def close(self) -> None: ...

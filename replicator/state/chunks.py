@@ -1,0 +1,140 @@
+"""Snapshot runs and chunks as the planner and the readers see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from replicator.errors import TidemarkError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.sources.base import KeyRange
+
+
+@dataclass(frozen=True, slots=True)
+class RunToPlan:
+    """A run whose chunk bounds are not all known.
+
+    `position` is the last bound planned; `end` is fixed at the start; `ahead` chunks are planned and not read yet.
+    """
+
+    run: int
+    table: TableId
+    end: tuple[str, ...] | None
+    position: tuple[str, ...] | None
+    started: bool
+    chunk_rows: int
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkToRead:
+    """A chunk claimed for one attempt.  `keyless`: the whole table in one consistent read."""
+
+    chunk: int
+    run: int
+    table: TableId
+    attempt: str
+    bounds: KeyRange
+    keyless: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RawChunk:
+    """A chunk that was read: its staged file (relative path), rows, bytes, seconds, and the schema it was read under.
+
+    base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
+    """
+
+    chunk: ChunkToRead
+    path: str
+    rows: int
+    size: int
+    seconds: float
+    schema: TableSchema
+    base: int | None = None
+
+
+class ChunkStore(Protocol):
+    """The snapshot loop's view of the state store, bound to one replicator."""
+
+    def to_plan(self) -> list[RunToPlan]: ...
+
+    def planned(
+        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+    ) -> None:
+        """Store chunks with these bounds (compare-and-set on the run's position); `done` ends planning."""
+        ...
+
+    def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
+        """A planned chunk, or one whose reader's claim ran out; None where there is nothing, or too many wait for capture."""
+        ...
+
+    def wanted(self, chunk: ChunkToRead) -> bool:
+        """Renews the claim; False: stop reading it (paused, cancelled, reopened, taken over)."""
+        ...
+
+    def read(self, raw: RawChunk) -> bool:
+        """Make the raw chunk known, before its high mark is written.  False: no longer wanted.
+
+        The run's chunk size follows (`snapshot.sizing.next_chunk_rows`).
+        """
+        ...
+
+    def failed(self, chunk: ChunkToRead, error: TidemarkError) -> None:
+        """Count it; the chunk is read again later, or the table fails (retry policy; TableError at once)."""
+        ...
+
+    def run_failed(self, run: RunToPlan, error: TidemarkError) -> None:
+        """The same for planning."""
+        ...
+
+
+class RawChunkStore(Protocol):
+    """Capture's view of raw chunks."""
+
+    def raw(self, chunk: int, attempt: str) -> RawChunk | None:
+        """None where the attempt is no longer the chunk's present one."""
+        ...
+
+    def table_of(self, chunk: int) -> TableId | None:
+        """The chunk's table under its present name; None for an unknown or cancelled chunk."""
+        ...
+
+
+def low_mark(chunk: ChunkToRead) -> str:
+    """Watermark token before the SELECT."""
+    return f"L:{chunk.run}:{chunk.chunk}:{chunk.attempt}"
+
+
+def opened_mark(chunk: ChunkToRead) -> str:
+    """Watermark token right after a keyless table's consistent view was opened."""
+    return f"O:{chunk.run}:{chunk.chunk}:{chunk.attempt}"
+
+
+def high_mark(chunk: ChunkToRead) -> str:
+    """Watermark token after the SELECT."""
+    return f"H:{chunk.run}:{chunk.chunk}:{chunk.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A watermark token taken apart."""
+
+    kind: str
+    run: int
+    chunk: int
+    attempt: str
+
+
+def parse_mark(token: str) -> Mark | None:
+    """None for a token that is not a chunk's (a heartbeat, another version's)."""
+    parts = token.split(":")
+    if len(parts) != 4 or parts[0] not in {"L", "O", "H"} or not (parts[1].isdigit() and parts[2].isdigit()):  # noqa: PLR2004
+        return None
+    return Mark(parts[0], int(parts[1]), int(parts[2]), parts[3])
+
+
+def chunk_detail(chunk: ChunkToRead) -> dict[str, Any]:
+    """For log lines."""
+    return {"table": str(chunk.table), "chunk": chunk.chunk, "attempt": chunk.attempt}

@@ -1,0 +1,270 @@
+"""The journal: the only truth about progress.
+
+One transaction per `Journal.commit` (invariant 2).  A file in staging without a journal row is garbage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from replicator.errors import TidemarkError
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState
+
+
+class SegmentKind(StrEnum):
+    LOG = "log"
+    CHUNK = "chunk"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """An immutable staged file: one table, one schema version, a contiguous run of the table's changes.
+
+    `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
+    """
+
+    table: TableId
+    kind: SegmentKind
+    schema_version: int
+    first_sequence: int
+    last_sequence: int
+    path: str
+    rows: int
+    size: int
+    inserts: int = 0
+    updates: int = 0
+    deletes: int = 0
+    reads: int = 0
+    first_commit_ts: datetime | None = None
+    last_commit_ts: datetime | None = None
+
+
+class EventKind(StrEnum):
+    """What stands between a table's segments, by sequence number."""
+
+    CREATE_TABLE = "CREATE_TABLE"
+    ALTER_TABLE = "ALTER_TABLE"
+    TRUNCATE_TABLE = "TRUNCATE_TABLE"
+    DROP_TABLE = "DROP_TABLE"
+    RENAME_TABLE = "RENAME_TABLE"
+    CREATE_DATABASE = "CREATE_DATABASE"
+    DROP_DATABASE = "DROP_DATABASE"
+    SWEEP = "SWEEP"
+
+
+@dataclass(frozen=True, slots=True)
+class TableEvent:
+    """One DDL or engine event in the order of sequence numbers.
+
+    detail: ALTER_TABLE `renamed_columns` {old: new}, `statement`, `decision`, `reload`; RENAME_TABLE `new` [database, table];
+    SWEEP `below` (rows with a smaller sequence number are gone from the source).
+    `table` of a database event has an empty name.
+    """
+
+    table: TableId
+    sequence: int
+    kind: EventKind
+    schema_version: int | None = None
+    commit_ts: datetime | None = None
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Durable progress of capture.  `offset` is the source's `to_dict` form; `identity` names the server."""
+
+    offset: Mapping[str, Any]
+    next_sequence: int
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaVersion:
+    """Versions count from 1 per table."""
+
+    version: int
+    schema: TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedTable:
+    """What capture knows of one table at a start.
+
+    live_from: log changes up to this sequence number are covered by the snapshot and never applied.
+    run: the present snapshot run, or None; run_start: the sequence number at which it began (a reload's sweep bound).
+    """
+
+    table: TableId
+    state: TableState
+    schema: SchemaVersion | None
+    run: int | None
+    live_from: int = -1
+    run_start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedChunk:
+    """A chunk that capture admitted into the sequence; `segment` is None where no row was left."""
+
+    chunk: int
+    run: int
+    attempt: str
+    segment: Segment | None
+    dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadRequest:
+    """The table must be read anew.
+
+    fresh: its load so far is worthless (a DDL fell into the initial load): throw the target's rows away;
+    otherwise old rows stay readable until the sweep.  Changes up to `sequence` are covered by the new snapshot when fresh.
+    """
+
+    table: TableId
+    sequence: int
+    fresh: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """Everything one journal transaction makes durable.
+
+    checkpoint            where to resume
+    segments, events      the table's run, in sequence order per table
+    schemas               new versions (a version is written before anything that names it)
+    tracking              tables that capture follows from here on (newly)
+    closed, reopened      chunks admitted / (chunk, attempt) to be read again
+    bases                 keyless tables: run → (attempt, sequence number that its rows stand for)
+    reloads               tables to read anew
+    failures              tables to stop, with their error
+    created, dropped      tables that came into / left the selection by DDL; `renamed` is old → new
+    source_ts             the source is known to be read up to this moment
+    """
+
+    checkpoint: Checkpoint
+    segments: tuple[Segment, ...] = ()
+    events: tuple[TableEvent, ...] = ()
+    schemas: tuple[SchemaVersion, ...] = ()
+    tracking: frozenset[TableId] = frozenset()
+    closed: tuple[ClosedChunk, ...] = ()
+    reopened: tuple[tuple[int, str], ...] = ()
+    bases: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    reloads: tuple[ReloadRequest, ...] = ()
+    failures: tuple[tuple[TableId, TidemarkError], ...] = ()
+    created: tuple[TableId, ...] = ()
+    dropped: tuple[TableId, ...] = ()
+    renamed: tuple[tuple[TableId, TableId], ...] = ()
+    source_ts: datetime | None = None
+
+
+class DdlAction(StrEnum):
+    """What a policy says to do with one kind of DDL."""
+
+    APPLY = "apply"
+    IGNORE = "ignore"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class CapturePlan:
+    """What capture has to do; read at the start of a slice and whenever `version` changed."""
+
+    version: int
+    wanted: bool
+    tables: TableSet
+    tracked: tuple[TrackedTable, ...]
+    checkpoint: Checkpoint | None
+    ddl_policy: Mapping[str, DdlAction] = field(default_factory=dict)
+
+
+class Journal(Protocol):
+    """Capture's view of the state store, bound to one replicator."""
+
+    def plan(self) -> CapturePlan: ...
+
+    def plan_version(self) -> int:
+        """Cheap; changes whenever desired state, selection or table states were changed from outside of capture."""
+        ...
+
+    def commit(self, lease: Lease, entry: JournalEntry) -> None:
+        """Atomic.  Raises FenceLost if `lease` is no longer the live one."""
+        ...
+
+    def remaining_chunks(self, run: int) -> int | None:
+        """Chunks of the run that are not admitted yet; None while planning goes on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyTable:
+    """What the apply loop knows of a table.
+
+    run_complete: every chunk of the present run is admitted.  target: (namespace, name).
+    load: names the target table's generation; it changes when the table has to be made anew (`targets.base.Create.load`).
+    schema_version: the newest version known (0: none yet).
+    """
+
+    table: TableId
+    target: tuple[str, str]
+    state: TableState
+    live_from: int
+    run: int | None
+    run_complete: bool
+    keyless: bool
+    load: str
+    schema_version: int
+    attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """Outcome of one target commit, for the journal's mark, lag and statistics.  Durations in seconds."""
+
+    table: TableId
+    applied: int
+    loaded: int
+    rows: int
+    inserts: int
+    updates: int
+    deletes: int
+    seconds: float
+    how: str
+    first_commit_ts: datetime | None
+    last_commit_ts: datetime | None
+    queryable_at: datetime
+
+
+class ApplyStore(Protocol):
+    """The apply loop's view of the state store, bound to one replicator."""
+
+    def tables(self) -> list[ApplyTable]:
+        """Tables with something to do now (pending items, a finished run); not those whose retry time is ahead."""
+        ...
+
+    def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
+        """In sequence order: everything with a last sequence number above `after`, bounded to some thousands.
+
+        chunks_only: only segments of kind CHUNK (the initial load appends them while log segments wait).
+        """
+        ...
+
+    def schema(self, table: TableId, version: int) -> TableSchema: ...
+
+    def applied(self, lease: Lease, result: Applied) -> None: ...
+
+    def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
+        """Move the table's state (LOADING → STREAMING…), or rename its target."""
+        ...
+
+    def failed(self, lease: Lease, table: TableId, error: TidemarkError) -> None:
+        """Count the failure; the store decides by the retry policy between a later retry and FAILED."""
+        ...

@@ -1,0 +1,31 @@
+"""Who may run what.  A lease ends by time; its fence makes a stale owner's commit fail (invariant 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+LEASE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """`fence` grows with every acquisition of the same `name`."""
+
+    name: str
+    owner: str
+    fence: int
+
+
+class LeaseStore(Protocol):
+    """Compare-and-set on the metadata database's clock."""
+
+    def acquire(self, name: str, owner: str, seconds: float = LEASE_SECONDS) -> Lease | None:
+        """None while another owner's lease is live."""
+        ...
+
+    def renew(self, lease: Lease, seconds: float = LEASE_SECONDS) -> bool:
+        """False: somebody else has it now."""
+        ...
+
+    def release(self, lease: Lease) -> None: ...

@@ -1,0 +1,1 @@
+"""Targets: one folder each, and one line in `registry`."""

@@ -1,0 +1,147 @@
+"""The port that every target implements."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from replicator.model.schema import TableSchema
+from replicator.state.journal import Segment
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class TargetTable:
+    """A table of the target: namespace and name, any characters."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What the target itself says it holds (invariant 3).
+
+    applied: last sequence number applied; loaded: last chunk row appended in the initial load `load`;
+    schema_version: the version its columns were last made equal to.
+    """
+
+    applied: int
+    loaded: int
+    schema_version: int
+    load: str
+
+
+@dataclass(frozen=True)
+class Create:
+    """Make the table anew for initial load `load`; an older table of this replicator is dropped first.
+
+    Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict (not retried).
+    """
+
+    schema: TableSchema
+    version: int
+    applied: int
+    load: str
+
+
+@dataclass(frozen=True)
+class Evolve:
+    """Make the columns those of `schema`, renames first; idempotent (skipped when the table has `version` already).
+
+    What cannot be converted in place is dropped and added again (its values come back with the reload that accompanies it).
+    With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
+    """
+
+    schema: TableSchema
+    version: int
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    keep_dropped: bool = False
+
+
+@dataclass(frozen=True)
+class Append:
+    """Initial load: add the READ rows of these segments, without looking at the table.  Atomic with `loaded`.
+
+    Idempotent against a stale worker doing the same: rows of one sequence number are never there twice.
+    """
+
+    segments: Sequence[Segment]
+    schema: TableSchema
+    loaded: int
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`."""
+
+    segments: Sequence[Segment]
+    schema: TableSchema
+    upto: int
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Keyless table: its rows are exactly the READ rows of these segments; atomic with applied, loaded and load."""
+
+    segments: Sequence[Segment]
+    schema: TableSchema
+    version: int
+    applied: int
+    loaded: int
+    load: str
+
+
+@dataclass(frozen=True)
+class DeleteBelow:
+    """TRUNCATE and sweep: rows whose sequence number is below `below` go.  Atomic with `upto`."""
+
+    below: int
+    upto: int
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Remove the table with its data; no error where it does not exist."""
+
+
+@dataclass(frozen=True)
+class Rename:
+    """Give the table another name; idempotent."""
+
+    new: TargetTable
+
+
+TargetChange = Create | Evolve | Append | Merge | Replace | DeleteBelow | Drop | Rename
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """Rows that the commit put in or took out of the table, how it was done (append, merge, …), seconds it took."""
+
+    inserted: int
+    updated: int
+    deleted: int
+    how: str
+    seconds: float
+
+
+class Target(Protocol):
+    """Where the copy lives.  Thread-safe: several tables are applied at a time."""
+
+    def position(self, table: TargetTable) -> Position | None:
+        """Read from the target itself; None where the table does not exist."""
+        ...
+
+    def apply(self, table: TargetTable, change: TargetChange) -> ApplyResult:
+        """Do one change, atomically with its position.  Raises TargetError, TableError."""
+        ...
+
+    def maintain(self, table: TargetTable) -> str:
+        """Compact, expire snapshots and remove orphans if due; a sentence of what was done, or an empty one."""
+        ...
+
+    def close(self) -> None: ...
