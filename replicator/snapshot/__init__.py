@@ -1,0 +1,1 @@
+"""Snapshots while the log flows: planning, windows, throttle.  DESIGN.md "Snapshots"."""

@@ -1,0 +1,1 @@
+"""Segments: immutable staged Parquet files."""

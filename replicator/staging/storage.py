@@ -1,0 +1,103 @@
+"""Where segments lie: a folder, S3, GCS or HDFS, all through pyarrow.fs."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+
+from replicator.errors import StagingError, StorageFull
+
+
+class Storage:
+    """Files by relative path below one URL (`file:///…`, `s3://bucket/prefix`, `gs://…`, `hdfs://…`)."""
+
+    def __init__(self, url: str) -> None:
+        """The location is made on the first write."""
+        self.url = url.rstrip("/")
+        try:
+            self._fs, self._root = pafs.FileSystem.from_uri(self.url)
+        except (OSError, pa.ArrowInvalid) as error:
+            message = f"The staging location cannot be opened: {error}"
+            raise StagingError(message) from error
+
+    def uri(self, path: str) -> str:
+        """What Spark opens."""
+        scheme = self.url.replace("s3://", "s3a://", 1)
+        return f"{scheme}/{path}"
+
+    def local(self, path: str) -> str:
+        """The path inside the file system."""
+        return str(PurePosixPath(self._root) / path)
+
+    @contextmanager
+    def writer(self, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+        """A Parquet writer; the file is complete and durable when the block ends.  Raises StorageFull, StagingError."""
+        full = self.local(path)
+        with _translated(path):
+            self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
+            with pq.ParquetWriter(full, schema, filesystem=self._fs, compression="zstd", compression_level=1) as writer:
+                yield writer
+            self._make_durable(full)
+
+    def _make_durable(self, full: str) -> None:
+        """A local file survives a power cut only after fsync; object stores are durable when closed (invariant 1)."""
+        if isinstance(self._fs, pafs.LocalFileSystem):
+            for name in (full, os.path.dirname(full)):  # noqa: PTH120 - a path of the file system, not of ours
+                handle = os.open(name, os.O_RDONLY)
+                try:
+                    os.fsync(handle)
+                finally:
+                    os.close(handle)
+
+    def open(self, path: str) -> pq.ParquetFile:
+        """A Parquet file for reading in batches; the caller closes it."""
+        with _translated(path):
+            return pq.ParquetFile(self.local(path), filesystem=self._fs)
+
+    def size(self, path: str) -> int:
+        """Bytes."""
+        with _translated(path):
+            return int(self._fs.get_file_info(self.local(path)).size)
+
+    def delete(self, path: str) -> None:
+        """No error where there is no such file."""
+        if self.exists(path):
+            with _translated(path):
+                self._fs.delete_file(self.local(path))
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a folder with all its files; no error where there is none."""
+        with _translated(path):
+            if self._fs.get_file_info(self.local(path)).type is pafs.FileType.Directory:
+                self._fs.delete_dir(self.local(path))
+
+    def exists(self, path: str) -> bool:
+        """True for a file."""
+        with _translated(path):
+            return bool(self._fs.get_file_info(self.local(path)).type is pafs.FileType.File)
+
+    def files(self, path: str) -> list[Any]:
+        """All files below `path` as pyarrow FileInfo (path inside the file system, size, mtime)."""
+        selector = pafs.FileSelector(self.local(path), recursive=True, allow_not_found=True)
+        with _translated(path):
+            return [info for info in self._fs.get_file_info(selector) if info.is_file]
+
+
+@contextmanager
+def _translated(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error):
+            message = f"The staging location is full: {path} could not be written."
+            raise StorageFull(message) from error
+        message = f"The staging location failed at {path}: {error}"
+        raise StagingError(message) from error

@@ -1,0 +1,87 @@
+"""Segments: immutable, cut where something must not lie within, bounded in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from replicator.model.identifiers import TableId
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import INT
+from replicator.staging import writer as module
+from replicator.staging.storage import Storage
+from replicator.staging.writer import SegmentWriter
+from replicator.state.journal import SegmentKind
+
+A, B = TableId("shop", "a"), TableId("shop", "b")
+SCHEMA = TableSchema(A, (Column("k", INT, False, "int"),), ("k",)).change_arrow
+
+
+def batch(*numbers: int, operation: str = "INSERT") -> pa.RecordBatch:
+    values = {"_sequence_num": list(numbers), "_operation": [operation] * len(numbers), "k": list(numbers)}
+    arrays = [pa.array(values.get(f.name, [None] * len(numbers)), f.type) for f in SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(f"file://{tmp_path}")
+
+
+def read(storage: Storage, path: str) -> list[int]:
+    with storage.open(path) as file:
+        return file.read().column("_sequence_num").to_pylist()
+
+
+def test_one_segment_per_table_with_its_figures(storage: Storage) -> None:
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(0, 2))
+    writer.add(B, 1, batch(1, operation="DELETE"))
+    writer.add(A, 1, batch(3, operation="UPDATE"))
+    first, second = sorted(writer.seal(), key=lambda segment: segment.table)
+    assert (first.first_sequence, first.last_sequence, first.rows, first.inserts, first.updates) == (0, 3, 3, 2, 1)
+    assert (second.rows, second.deletes) == (1, 1)
+    assert read(storage, first.path) == [0, 2, 3]
+    assert writer.seal() == []
+
+
+def test_a_cut_and_a_new_schema_version_end_the_segment(storage: Storage) -> None:
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(0))
+    writer.cut(A)
+    writer.add(A, 1, batch(1))
+    writer.add(A, 2, batch(2))
+    assert [(s.first_sequence, s.schema_version) for s in writer.seal()] == [(0, 1), (1, 1), (2, 2)]
+
+
+def test_what_exceeds_memory_is_spilled_into_the_same_file(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPILL_BYTES", 1)
+    writer = SegmentWriter(storage, "r1")
+    for number in range(5):
+        writer.add(A, 1, batch(number))
+    (segment,) = writer.seal()
+    assert read(storage, segment.path) == [0, 1, 2, 3, 4]
+    assert pq.ParquetFile(storage.local(segment.path)).num_row_groups == 5
+
+
+def test_an_abandoned_writer_leaves_no_file(storage: Storage, tmp_path: Path) -> None:
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(0))
+    writer.cut(A)
+    writer.add(A, 1, batch(1))
+    writer.abandon()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_a_chunk_is_handed_out_by_itself(storage: Storage) -> None:
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(0))
+    writer.add(A, 1, batch(1, 2, operation="READ"), SegmentKind.CHUNK)
+    chunk = writer.take_chunk(A)
+    assert chunk is not None
+    assert (chunk.kind, chunk.reads) == (SegmentKind.CHUNK, 2)
+    assert writer.take_chunk(A) is None
+    assert [segment.kind for segment in writer.seal()] == [SegmentKind.LOG]
