@@ -1,0 +1,141 @@
+"""Marks met in the log: a chunk's window opens, closes, and its rows take their place in the sequence.
+
+DBLog's order without its pause: capture never stops; a chunk whose window was not seen whole is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from replicator.engine.entry import EntryBuilder
+from replicator.engine.reporting import Level, Reporter
+from replicator.engine.tracking import Tracking, find
+from replicator.model.change import Operation, Watermark
+from replicator.model.schema import CHANGE_FIELDS, TableSchema
+from replicator.snapshot.window import Window, Windows, untouched
+from replicator.staging.storage import Storage
+from replicator.staging.writer import SegmentWriter
+from replicator.state.chunks import Mark, RawChunk, RawChunkStore, parse_mark
+from replicator.state.journal import ClosedChunk, EventKind, Journal, SegmentKind, TableEvent
+from replicator.state.tables import TableState
+
+
+class Admission:
+    """Handles the watermarks of one capture."""
+
+    def __init__(  # noqa: PLR0913 - collaborators of one capture
+        self,
+        journal: Journal,
+        chunks: RawChunkStore,
+        storage: Storage,
+        tracking: Tracking,
+        entry: EntryBuilder,
+        writer: SegmentWriter,
+        windows: Windows,
+        report: Reporter,
+    ) -> None:
+        """All are those of the capture that owns this."""
+        self._journal, self._chunks, self._storage, self._tracking = journal, chunks, storage, tracking
+        self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
+
+    def handle(self, watermark: Watermark) -> None:
+        """A token that is not a chunk's mark is passed over."""
+        mark = parse_mark(watermark.token)
+        if mark is None:
+            return
+        if mark.kind == "L":
+            self._low(mark)
+        elif mark.kind == "O":
+            self._opened(mark)
+        else:
+            self._high(mark)
+
+    def _low(self, mark: Mark) -> None:
+        table = self._chunks.table_of(mark.chunk)
+        if table is not None and self._tracking.follows(table):
+            self._windows.open(table, mark)
+
+    def _opened(self, mark: Mark) -> None:
+        """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock needed)."""
+        window = self._windows.peek(mark)
+        if window is None or window.spoiled or window.changes:
+            self._windows.close(mark)
+            self._entry.reopened.append((mark.chunk, mark.attempt))
+            return
+        self._writer.cut(window.table)
+        self._entry.bases[mark.run] = (mark.attempt, self._entry.next_sequence - 1)
+
+    def _high(self, mark: Mark) -> None:
+        window = self._windows.close(mark)
+        raw = self._chunks.raw(mark.chunk, mark.attempt)
+        if raw is None:
+            return
+        if raw.chunk.keyless:
+            base = self._entry.bases.get(mark.run)
+            seen = raw.base is not None or (base is not None and base[0] == mark.attempt)
+        else:
+            seen = window is not None and not window.spoiled
+        if not seen:
+            why = window.spoiled if window and window.spoiled else "its window was not seen whole"
+            self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
+            self._entry.reopened.append((mark.chunk, mark.attempt))
+            return
+        self._admit(mark, raw, window)
+
+    def _admit(self, mark: Mark, raw: RawChunk, window: Window | None) -> None:
+        table, schema = raw.chunk.table, raw.schema
+        version = self._tracking.version_of(table, schema)
+        if version is None:
+            version = self._changed_version(raw)
+        touched = window.touched if window is not None and not raw.chunk.keyless else set()
+        self._writer.cut(table)
+        kept = 0
+        for rows in self._raw_rows(raw):
+            fresh = untouched(rows, schema.key, touched) if schema.key else rows
+            if fresh.num_rows:
+                first = self._entry.take(fresh.num_rows)
+                self._writer.add(table, version, _as_reads(fresh, schema, first), SegmentKind.CHUNK)
+                kept += fresh.num_rows
+        segment = self._writer.take_chunk(table)
+        self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, raw.rows - kept))
+        self._sweep_if_last(mark, raw)
+
+    def _changed_version(self, raw: RawChunk) -> int:
+        """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
+        table = raw.chunk.table
+        version = self._tracking.new_version(table, raw.schema)
+        detail = {"decision": "seen by the snapshot", "reload": False}
+        event = TableEvent(table, self._entry.take(), EventKind.ALTER_TABLE, version, detail=detail)
+        self._entry.events.append(event)
+        return version
+
+    def _raw_rows(self, raw: RawChunk) -> Iterator[pa.RecordBatch]:
+        with self._storage.open(raw.path) as file:
+            yield from file.iter_batches(batch_size=65_536)
+
+    def _sweep_if_last(self, mark: Mark, raw: RawChunk) -> None:
+        """A reload ends with a sweep: rows that neither its chunks nor the log have touched since it began are gone."""
+        remaining = self._journal.remaining_chunks(mark.run)
+        admitted = sum(closed.run == mark.run for closed in self._entry.closed)
+        if remaining is None or remaining > admitted:
+            return
+        tracked = find(self._journal.plan(), raw.chunk.table)
+        if tracked is not None and tracked.state is TableState.RELOADING and tracked.run == mark.run:
+            detail = {"below": tracked.run_start}
+            event = TableEvent(raw.chunk.table, self._entry.take(), EventKind.SWEEP, detail=detail)
+            self._entry.events.append(event)
+
+
+def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.RecordBatch:
+    """Chunk rows as READ changes numbered from `first`; before images are absent."""
+    count = rows.num_rows
+    change: dict[str, pa.Array] = {
+        "_sequence_num": pa.array(range(first, first + count), pa.int64()),
+        "_operation": pa.array([Operation.READ.value] * count, pa.string()),
+    }
+    arrays = [change.get(f.name, pa.nulls(count, f.type)) for f in CHANGE_FIELDS]
+    arrays += [rows.column(name) for name in schema.names]
+    arrays += [pa.nulls(count, schema.column(name).type.arrow) for name in schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)

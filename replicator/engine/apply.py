@@ -1,0 +1,335 @@
+"""The apply loop: what capture journaled becomes visible in the target.
+
+Per table, in sequence order, starting from what the target itself says it holds (invariant 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from replicator.engine.reporting import Level, Reporter
+from replicator.errors import FenceLost, SparkUnavailable, TargetError, TidemarkError
+from replicator.model.schema import TableSchema
+from replicator.state.journal import (
+    Applied,
+    ApplyStore,
+    ApplyTable,
+    EventKind,
+    Segment,
+    SegmentKind,
+    TableEvent,
+)
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState
+from replicator.targets.base import (
+    Append,
+    ApplyResult,
+    Create,
+    DeleteBelow,
+    Drop,
+    Evolve,
+    Merge,
+    Position,
+    Rename,
+    Replace,
+    Target,
+    TargetChange,
+    TargetTable,
+)
+
+
+@dataclass(frozen=True)
+class ApplyOptions:
+    """`parallel` tables at a time; at most about `max_rows` changes in one target commit."""
+
+    parallel: int = 3
+    max_rows: int = 2_000_000
+
+
+def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
+    *,
+    target: Target,
+    store: ApplyStore,
+    lease: Lease,
+    keep: Callable[[], bool],
+    options: ApplyOptions,
+    report: Reporter,
+) -> int:
+    """One pass over the tables that have something to do; returns the number of target commits.
+
+    A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
+    """
+    tables = store.tables()
+    with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
+        passes = [pool.submit(_attempt, _Pass(target, store, lease, keep, options, report, table)) for table in tables]
+        return sum(one.result() for one in passes)
+
+
+def _attempt(one: _Pass) -> int:
+    try:
+        return one.run()
+    except (FenceLost, SparkUnavailable):
+        raise
+    except TidemarkError as error:
+        one.failed(error)
+    except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
+        one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
+    return one.commits
+
+
+class _Pass:
+    """One table, from its position to the end of what is journaled."""
+
+    def __init__(  # noqa: PLR0913 - see run_apply
+        self,
+        target: Target,
+        store: ApplyStore,
+        lease: Lease,
+        keep: Callable[[], bool],
+        options: ApplyOptions,
+        report: Reporter,
+        table: ApplyTable,
+    ) -> None:
+        self._target, self._store, self._lease = target, store, lease
+        self._keep, self._options, self._report = keep, options, report
+        self._table = table
+        self._name = TargetTable(*table.target)
+        self._schemas: dict[int, TableSchema] = {}
+        self.commits = 0
+
+    def run(self) -> int:
+        if not self._keep():
+            return 0
+        if self._table.state is TableState.DROPPED:
+            return self._drop()
+        position = self._position()
+        if position is None:
+            return self.commits
+        if self._table.state is TableState.LOADING:
+            position = self._load(position)
+        if self._table.state in {TableState.STREAMING, TableState.RELOADING}:
+            self._follow(position)
+        if self.commits and (done := self._target.maintain(self._name)):
+            self._report.log(Level.INFO, done, table=self._table.table)
+        return self.commits
+
+    def failed(self, error: TidemarkError) -> None:
+        """Tell the store and the log."""
+        self._report.log(Level.ERROR, error.message, table=self._table.table, code=error.code)
+        self._store.failed(self._lease, self._table.table, error)
+
+    # Where the target stands
+
+    def _position(self) -> Position | None:
+        """The target's own word; the table is made (anew) where it is missing or of an older generation."""
+        table = self._table
+        position = self._target.position(self._name)
+        if position is not None and position.load == table.load:
+            return position
+        if position is None and (renamed := self._already_renamed()) is not None:
+            return renamed
+        if table.keyless and table.state is TableState.LOADING and position is not None:
+            return position  # the old rows stay readable until `Replace`
+        version = self._first_version()
+        if version == 0:
+            return None
+        load = "" if table.keyless and table.state is TableState.LOADING else table.load
+        self._apply(Create(self._schema(version), version, table.live_from, load))
+        return Position(table.live_from, -1, version, load)
+
+    def _already_renamed(self) -> Position | None:
+        """A rename reached the target, but not the journal."""
+        for item in self._store.items(self._table.table, self._table.live_from):
+            if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE:
+                new = self._renamed(item)
+                position = self._target.position(new)
+                if position is not None and position.load == self._table.load:
+                    self._move_target(new)
+                    return position
+        return None
+
+    def _first_version(self) -> int:
+        """The schema under which the first item was written; the newest where there is none."""
+        for item in self._store.items(self._table.table, self._table.live_from):
+            if item.schema_version:
+                return item.schema_version
+        return self._table.schema_version
+
+    # Initial load
+
+    def _load(self, position: Position) -> Position:
+        """Append chunks as they come; log segments wait until the run is complete."""
+        if self._table.keyless:
+            return self._replace(position)
+        while self._keep():
+            items = self._store.items(self._table.table, position.loaded, chunks_only=True)
+            chunks = [item for item in items if isinstance(item, Segment) and item.first_sequence > self._table.live_from]
+            if not chunks:
+                break
+            group = self._group(chunks)
+            self._evolve_to(group[0].schema_version, position)
+            loaded = group[-1].last_sequence
+            result = self._apply(Append(group, self._schema(group[0].schema_version), loaded))
+            position = replace(position, loaded=loaded, schema_version=group[0].schema_version)
+            self._mark(result, position, group)
+        else:
+            return position
+        if self._table.run_complete:
+            self._move(TableState.STREAMING)
+        return position
+
+    def _replace(self, position: Position) -> Position:
+        """Keyless: the rows of the whole run take the place of what is there, in one commit."""
+        if not self._table.run_complete:
+            return position
+        items = self._store.items(self._table.table, self._table.live_from, chunks_only=True)
+        chunks = [item for item in items if isinstance(item, Segment)]
+        version = chunks[0].schema_version if chunks else self._table.schema_version
+        loaded = chunks[-1].last_sequence if chunks else self._table.live_from
+        self._evolve_to(version, position)
+        change = Replace(chunks, self._schema(version), version, self._table.live_from, loaded, self._table.load)
+        result = self._apply(change)
+        position = Position(self._table.live_from, loaded, version, self._table.load)
+        self._mark(result, position, chunks)
+        self._move(TableState.STREAMING)
+        return position
+
+    def _evolve_to(self, version: int, position: Position) -> None:
+        if position.schema_version != version:
+            self._apply(Evolve(self._schema(version), version))
+
+    # Following the log
+
+    def _follow(self, position: Position) -> None:
+        while self._keep():
+            items = self._store.items(self._table.table, position.applied)
+            todo = [item for item in items if not _loaded_already(item, position)]
+            if not todo:
+                if items:
+                    self._mark(ApplyResult(0, 0, 0, "skip", 0.0), replace(position, applied=_last(items[-1])), [])
+                return
+            position = self._step(todo, position)
+
+    def _drop(self) -> int:
+        """Gone from the source: the target's table goes too, unless the policy keeps it (then with its last changes)."""
+        position = self._target.position(self._name)
+        items = self._store.items(self._table.table, self._table.live_from)
+        kept = any(
+            isinstance(item, TableEvent) and item.kind is EventKind.DROP_TABLE and item.detail.get("keep")
+            for item in items
+        )
+        if kept and position is not None and position.load == self._table.load:
+            self._follow(position)
+        elif items:
+            result = self._apply(Drop())
+            done = Position(_last(items[-1]), position.loaded if position else -1, 0, self._table.load)
+            self._mark(result, done, [])
+        return self.commits
+
+    def _step(self, todo: Sequence[Segment | TableEvent], position: Position) -> Position:
+        head = todo[0]
+        if isinstance(head, TableEvent):
+            result = self._event(head)
+            position = replace(position, applied=head.sequence)
+            self._mark(result, position, [])
+            return position
+        group = self._group(todo)
+        upto = group[-1].last_sequence
+        result = self._apply(Merge(group, self._schema(head.schema_version), upto))
+        position = replace(position, applied=upto)
+        self._mark(result, position, group)
+        return position
+
+    def _group(self, items: Sequence[Segment | TableEvent]) -> list[Segment]:
+        """Segments of one schema up to the next event or `max_rows`; each ends at a transaction's end (invariant 6)."""
+        group: list[Segment] = []
+        rows = 0
+        for item in items:
+            if isinstance(item, TableEvent) or (group and item.schema_version != group[0].schema_version):
+                break
+            if group and rows + item.rows > self._options.max_rows:
+                break
+            group.append(item)
+            rows += item.rows
+        return group
+
+    def _event(self, event: TableEvent) -> ApplyResult:
+        nothing = ApplyResult(0, 0, 0, event.kind.value.lower(), 0.0)
+        match event.kind:
+            case EventKind.ALTER_TABLE if event.schema_version:
+                renamed, keep = event.detail.get("renamed_columns", {}), bool(event.detail.get("keep_dropped"))
+                version = event.schema_version
+                return self._apply(Evolve(self._schema(version), version, renamed, keep_dropped=keep))
+            case EventKind.TRUNCATE_TABLE:
+                return self._apply(DeleteBelow(event.sequence, event.sequence))
+            case EventKind.SWEEP:
+                result = self._apply(DeleteBelow(int(event.detail["below"]), event.sequence))
+                self._move(TableState.STREAMING)
+                return result
+            case EventKind.RENAME_TABLE:
+                new = self._renamed(event)
+                result = self._apply(Rename(new))
+                self._move_target(new)
+                return result
+        return nothing
+
+    # Small steps
+
+    def _apply(self, change: TargetChange) -> ApplyResult:
+        result = self._target.apply(self._name, change)
+        self.commits += 1
+        detail = {"how": result.how, "seconds": round(result.seconds, 3)}
+        text = f"{result.how}: {result.inserted} in, {result.updated} changed, {result.deleted} out"
+        self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
+        return result
+
+    def _mark(self, result: ApplyResult, position: Position, group: Sequence[Segment]) -> None:
+        firsts = [s.first_commit_ts for s in group if s.first_commit_ts is not None]
+        lasts = [s.last_commit_ts for s in group if s.last_commit_ts is not None]
+        outcome = Applied(
+            table=self._table.table,
+            applied=position.applied,
+            loaded=position.loaded,
+            rows=sum(s.rows for s in group),
+            inserts=sum(s.inserts + s.reads for s in group),
+            updates=sum(s.updates for s in group),
+            deletes=sum(s.deletes for s in group),
+            seconds=result.seconds,
+            how=result.how,
+            first_commit_ts=min(firsts, default=None),
+            last_commit_ts=max(lasts, default=None),
+            queryable_at=datetime.now(UTC),
+        )
+        self._store.applied(self._lease, outcome)
+
+    def _schema(self, version: int) -> TableSchema:
+        if version not in self._schemas:
+            self._schemas[version] = self._store.schema(self._table.table, version)
+        return self._schemas[version]
+
+    def _renamed(self, event: TableEvent) -> TargetTable:
+        database, name = event.detail["new"]
+        if self._name.name == name and self._name.namespace.endswith(database):
+            return self._name  # met again after it was done
+        return TargetTable(self._name.namespace.removesuffix(event.table.database) + database, name)
+
+    def _move(self, state: TableState) -> None:
+        self._store.move(self._lease, self._table.table, state)
+        self._table = replace(self._table, state=state)
+
+    def _move_target(self, new: TargetTable) -> None:
+        self._store.move(self._lease, self._table.table, self._table.state, (new.namespace, new.name))
+        self._name = new
+        self._table = replace(self._table, target=(new.namespace, new.name))
+
+
+def _loaded_already(item: Segment | TableEvent, position: Position) -> bool:
+    """A chunk that the initial load appended."""
+    return isinstance(item, Segment) and item.kind is SegmentKind.CHUNK and item.last_sequence <= position.loaded
+
+
+def _last(item: Segment | TableEvent) -> int:
+    return item.last_sequence if isinstance(item, Segment) else item.sequence

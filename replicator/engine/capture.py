@@ -1,0 +1,203 @@
+"""The capture loop: log → segments → journal → confirm.
+
+Invariants held here: 1 (confirm after the journal), 2 (one journal transaction), 5 (windows), 6 (a journal commit ends at
+a transaction's end), 7 (one table's trouble stops one table), 9 (bounded memory), 10 (stops within seconds).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replicator.engine.admission import Admission
+from replicator.engine.entry import EntryBuilder
+from replicator.engine.reporting import Level, Reporter
+from replicator.engine.schema_changes import SchemaChanges
+from replicator.engine.tracking import Tracking
+from replicator.errors import SourceReplaced
+from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, SchemaChange, TableFailed, Watermark
+from replicator.model.offset import Offset
+from replicator.snapshot.window import Windows
+from replicator.sources.base import LogReader, ReadOptions, Source
+from replicator.staging.storage import Storage
+from replicator.staging.writer import SegmentWriter
+from replicator.state.chunks import RawChunkStore
+from replicator.state.journal import CapturePlan, Checkpoint, Journal, JournalEntry
+from replicator.state.lease import Lease
+
+IDLE_COMMIT_SECONDS = 5.0
+POLL_SECONDS = 0.5
+PATIENCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the first change waited."""
+
+    flush_rows: int = 250_000
+    flush_bytes: int = 64 * 1024 * 1024
+    flush_seconds: float = 1.0
+    window_keys: int = 500_000
+    read: ReadOptions = field(default_factory=ReadOptions)
+
+
+def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
+    *,
+    replicator: str,
+    source: Source,
+    parse_offset: Callable[[Mapping[str, Any]], Offset],
+    journal: Journal,
+    chunks: RawChunkStore,
+    storage: Storage,
+    lease: Lease,
+    keep: Callable[[], bool],
+    options: CaptureOptions,
+    report: Reporter,
+) -> None:
+    """Capture until `keep()` is False; every return is at a checkpoint, or gives up what was not committed.
+
+    Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease went elsewhere.
+    """
+    while keep():
+        plan = journal.plan()
+        if not plan.wanted:
+            return
+        plan = _begin(source, journal, lease, plan)
+        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan)
+        reader = source.log_reader(replicator, options.read)
+        try:
+            start = parse_offset(capture.entry.checkpoint.offset)
+            capture.follow(reader, start, plan, keep)
+        finally:
+            capture.writer.abandon()
+            reader.close()
+
+
+def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) -> CapturePlan:
+    """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here."""
+    state = source.state()
+    checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
+    if checkpoint.identity and checkpoint.identity != state.identity:
+        message = "Another server answers at the source's address: its log is not the one that was followed so far."
+        raise SourceReplaced(message)
+    tracking = frozenset(tracked.table for tracked in plan.tracked)
+    journal.commit(lease, JournalEntry(checkpoint=checkpoint, tracking=tracking))
+    return journal.plan()
+
+
+class _Capture:
+    """One reading of the log under one plan."""
+
+    def __init__(  # noqa: PLR0913 - see run_capture
+        self,
+        replicator: str,
+        journal: Journal,
+        chunks: RawChunkStore,
+        storage: Storage,
+        lease: Lease,
+        options: CaptureOptions,
+        report: Reporter,
+        plan: CapturePlan,
+    ) -> None:
+        assert plan.checkpoint is not None  # noqa: S101 - `_begin` made one
+        self._journal, self._lease, self._options, self._report = journal, lease, options, report
+        self._version = plan.version
+        self.writer = SegmentWriter(storage, replicator)
+        self.entry = EntryBuilder(plan.checkpoint)
+        self._windows = Windows(options.window_keys)
+        self._tracking = Tracking(plan, self.entry)
+        self._ddl = SchemaChanges(journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report)
+        self._admission = Admission(
+            journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report
+        )
+        self._waiting_since: float | None = None
+        self._committed_at = time.monotonic()
+        self._polled_at = 0.0
+        self._stop_asked_at: float | None = None
+
+    def follow(self, reader: LogReader, start: Offset, plan: CapturePlan, keep: Callable[[], bool]) -> None:
+        """Handle messages until it is time to stop."""
+        for message in reader.read(start, plan.tables, self._tracking.schemas()):
+            boundary = self._handle(message)
+            stopping = self._stopping(keep)
+            if boundary is not None and (self._due() or (stopping and self.entry.pending(self.writer))):
+                self._commit(reader, boundary)
+            if stopping and (boundary is not None or self._out_of_patience()):
+                return
+
+    def _handle(self, message: LogMessage) -> Offset | None:
+        """The offset to resume at, where the message stands at a transaction's end."""
+        match message:
+            case ChangeBatch():
+                self._rows(message)
+            case SchemaChange():
+                self._ddl.handle(message)
+            case Watermark():
+                self._admission.handle(message)
+            case TableFailed():
+                self._fail(message)
+            case Commit():
+                if message.commit_ts is not None:
+                    self.entry.source_ts = message.commit_ts
+                return message.offset
+            case Heartbeat():
+                if message.source_ts is not None:
+                    self.entry.source_ts = message.source_ts
+                return message.offset
+        return None
+
+    def _rows(self, batch: ChangeBatch) -> None:
+        if self._tracking.ignored(batch.table):
+            self.entry.skip(batch)
+            return
+        version = self._tracking.version_of(batch.table, batch.schema)
+        if version is None:
+            self._ddl.unannounced(batch)
+            version = self._tracking.version_of(batch.table, batch.schema)
+        assert version is not None  # noqa: S101 - `unannounced` has just made it
+        self._windows.observe(batch)
+        self.writer.add(batch.table, version, self.entry.number(batch))
+        if self._waiting_since is None:
+            self._waiting_since = time.monotonic()
+
+    def _fail(self, failed: TableFailed) -> None:
+        self.writer.cut(failed.table)
+        self._windows.spoil(failed.table, failed.error.message)
+        self._tracking.ignore(failed.table)
+        self.entry.failures.append((failed.table, failed.error))
+        self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
+
+    def _due(self) -> bool:
+        now = time.monotonic()
+        if self.entry.urgent():
+            return True
+        if self._waiting_since is None:
+            return now - self._committed_at >= IDLE_COMMIT_SECONDS
+        return (
+            self.writer.rows >= self._options.flush_rows
+            or self.writer.bytes >= self._options.flush_bytes
+            or now - self._waiting_since >= self._options.flush_seconds
+        )
+
+    def _commit(self, reader: LogReader, boundary: Offset) -> None:
+        segments = self.writer.seal()
+        entry = self.entry.build(boundary, segments)
+        self._journal.commit(self._lease, entry)  # invariant 2
+        reader.confirm(boundary)  # invariant 1: only now
+        self.entry.begin(entry.checkpoint)
+        self._waiting_since = None
+        self._committed_at = time.monotonic()
+
+    def _stopping(self, keep: Callable[[], bool]) -> bool:
+        now = time.monotonic()
+        if self._stop_asked_at is None and now - self._polled_at >= POLL_SECONDS:
+            self._polled_at = now
+            if not keep() or self._journal.plan_version() != self._version:
+                self._stop_asked_at = now
+        return self._stop_asked_at is not None
+
+    def _out_of_patience(self) -> bool:
+        """A transaction that does not end: what was read of it is given up (invariant 10)."""
+        return self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > PATIENCE_SECONDS

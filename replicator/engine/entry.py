@@ -1,0 +1,114 @@
+"""The journal entry under way, and the numbering of changes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replicator.errors import TidemarkError
+from replicator.model.change import ChangeBatch
+from replicator.model.identifiers import TableId
+from replicator.model.offset import Offset
+from replicator.model.schema import SEQUENCE
+from replicator.staging.writer import SegmentWriter
+from replicator.state.journal import (
+    Checkpoint,
+    ClosedChunk,
+    JournalEntry,
+    ReloadRequest,
+    SchemaVersion,
+    Segment,
+    TableEvent,
+)
+
+
+class EntryBuilder:
+    """Collects what the next journal commit makes durable.
+
+    A reader counts ordinals from 0; `shift` turns them into sequence numbers.  Everything that capture itself puts in between
+    (snapshot rows, sweeps) moves the shift on, so that numbers never meet.
+    """
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        """Numbers go on from `checkpoint.next_sequence`."""
+        self.next_sequence = checkpoint.next_sequence
+        self.shift = checkpoint.next_sequence
+        self.source_ts: datetime | None = None
+        self.begin(checkpoint)
+
+    def begin(self, checkpoint: Checkpoint) -> None:
+        """Start over after a commit."""
+        self.checkpoint = checkpoint
+        self.events: list[TableEvent] = []
+        self.schemas: list[SchemaVersion] = []
+        self.closed: list[ClosedChunk] = []
+        self.reopened: list[tuple[int, str]] = []
+        self.bases: dict[int, tuple[str, int]] = {}
+        self.reloads: list[ReloadRequest] = []
+        self.failures: list[tuple[TableId, TidemarkError]] = []
+        self.created: list[TableId] = []
+        self.dropped: list[TableId] = []
+        self.renamed: list[tuple[TableId, TableId]] = []
+
+    def number(self, batch: ChangeBatch) -> pa.RecordBatch:
+        """The batch's data with sequence numbers in place of ordinals."""
+        numbers = pc.add(batch.data.column(SEQUENCE), pa.scalar(self.shift, pa.int64()))
+        self.reached(pc.max(numbers).as_py())
+        return batch.data.set_column(0, batch.data.schema.field(SEQUENCE), numbers)
+
+    def skip(self, batch: ChangeBatch) -> None:
+        """The rows are not kept; their numbers are used up all the same."""
+        self.reached(pc.max(batch.data.column(SEQUENCE)).as_py() + self.shift)
+
+    def reached(self, sequence: int) -> None:
+        """`sequence` is taken."""
+        self.next_sequence = max(self.next_sequence, sequence + 1)
+
+    def take(self, count: int = 1) -> int:
+        """Numbers for `count` changes of capture's own, at a place where the reader has handed out all it had read.
+
+        Returns the first.
+        """
+        first = self.next_sequence
+        self.next_sequence += count
+        self.shift += count
+        return first
+
+    def leap(self, ordinal: int) -> int:
+        """A number in the midst of a reader's batches, before the change with this ordinal; leaves a gap behind it."""
+        sequence = self.next_sequence
+        self.next_sequence += 1
+        self.shift = self.next_sequence - ordinal
+        return sequence
+
+    def urgent(self) -> bool:
+        """Something that others wait for."""
+        parts = (
+            self.events, self.closed, self.reopened, self.bases, self.reloads, self.failures,
+            self.created, self.dropped, self.renamed,
+        )  # fmt: skip
+        return any(parts)
+
+    def pending(self, writer: SegmentWriter) -> bool:
+        """Is there anything to commit?"""
+        return writer.rows > 0 or self.urgent() or bool(self.schemas)
+
+    def build(self, boundary: Offset, segments: list[Segment]) -> JournalEntry:
+        """The entry, with a checkpoint at `boundary`; a chunk's segment goes with its chunk, not among `segments`."""
+        return JournalEntry(
+            checkpoint=Checkpoint(boundary.to_dict(), self.next_sequence, self.checkpoint.identity),
+            segments=tuple(segments),
+            events=tuple(self.events),
+            schemas=tuple(self.schemas),
+            closed=tuple(self.closed),
+            reopened=tuple(self.reopened),
+            bases=dict(self.bases),
+            reloads=tuple(self.reloads),
+            failures=tuple(self.failures),
+            created=tuple(self.created),
+            dropped=tuple(self.dropped),
+            renamed=tuple(self.renamed),
+            source_ts=self.source_ts,
+        )

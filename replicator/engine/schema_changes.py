@@ -1,0 +1,148 @@
+"""DDL met in the log: numbered, decided, journaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.engine.ddl import Decision, decide, stopped_by_policy
+from replicator.engine.entry import EntryBuilder
+from replicator.engine.reporting import Level, Reporter
+from replicator.engine.tracking import Tracking, find
+from replicator.model.change import ChangeBatch, Ddl, SchemaChange
+from replicator.model.identifiers import TableId
+from replicator.model.schema import SEQUENCE
+from replicator.snapshot.window import Windows
+from replicator.staging.writer import SegmentWriter
+from replicator.state.journal import DdlAction, EventKind, Journal, ReloadRequest, TableEvent
+from replicator.state.tables import TableState
+
+
+class SchemaChanges:
+    """Turns SchemaChange messages into events, versions, reloads and failures of the entry under way."""
+
+    def __init__(  # noqa: PLR0913 - collaborators of one capture
+        self,
+        journal: Journal,
+        policy: Mapping[str, DdlAction],
+        tracking: Tracking,
+        entry: EntryBuilder,
+        writer: SegmentWriter,
+        windows: Windows,
+        report: Reporter,
+    ) -> None:
+        """All are those of the capture that owns this."""
+        self._journal, self._policy, self._tracking = journal, policy, tracking
+        self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
+
+    def handle(self, change: SchemaChange) -> None:
+        """One DDL statement; it takes one sequence number whatever is decided."""
+        sequence = change.ordinal + self._entry.shift
+        self._entry.reached(sequence)
+        if change.operation in {Ddl.CREATE_DATABASE, Ddl.DROP_DATABASE}:
+            self._event(change, sequence, None, {"statement": change.statement})
+            return
+        if self._tracking.ignored(change.table) and change.operation is not Ddl.CREATE_TABLE:
+            return
+        decision = decide(change, self._tracking.schema(change.table), self._policy)
+        self._writer.cut(change.table)
+        self._windows.spoil(change.table, f"{change.operation} while the chunk was read")
+        self._report.log(Level.INFO, f"{change.operation}: {decision.text}", table=change.table, statement=change.statement)
+        if decision.action is DdlAction.STOP:
+            self._entry.failures.append((change.table, stopped_by_policy(change, decision)))
+            self._tracking.ignore(change.table)
+            return
+        self._dispatch(change, sequence, decision)
+
+    def _dispatch(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
+        match change.operation:
+            case Ddl.CREATE_TABLE:
+                self._create(change, sequence)
+            case Ddl.ALTER_TABLE:
+                self._alter(change, sequence, decision)
+            case Ddl.TRUNCATE_TABLE:
+                if decision.action is DdlAction.APPLY:
+                    self._event(change, sequence, None, {"statement": change.statement})
+            case Ddl.DROP_TABLE:
+                detail = {"statement": change.statement, "keep": decision.action is DdlAction.IGNORE}
+                self._event(change, sequence, None, detail)
+                self._entry.dropped.append(change.table)
+                self._tracking.forget(change.table)
+            case Ddl.RENAME_TABLE:
+                self._rename(change, sequence)
+
+    def _create(self, change: SchemaChange, sequence: int) -> None:
+        self._tracking.revive(change.table)
+        version = self._tracking.new_version(change.table, change.schema) if change.schema else None
+        self._entry.created.append(change.table)
+        self._event(change, sequence, version, {"statement": change.statement})
+        if change.reload:
+            self._reload(change.table, sequence, fresh=True, reason="it came into the selection with rows in it")
+
+    def _alter(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
+        version = None
+        if change.schema is not None and change.schema != self._tracking.schema(change.table):
+            version = self._tracking.new_version(change.table, change.schema)
+            detail = self._alter_detail(change, decision)
+            self._event(change, sequence, version, detail)
+        loading = self._loading(change.table)
+        if change.reload or (loading and version is not None):
+            keyless = change.schema is not None and not change.schema.key
+            reason = "a statement changed it during its load" if loading else "values of existing rows may have changed"
+            self._reload(change.table, sequence, fresh=loading or keyless, reason=reason)
+
+    @staticmethod
+    def _alter_detail(change: SchemaChange, decision: Decision) -> dict[str, Any]:
+        return {
+            "statement": change.statement,
+            "decision": decision.text,
+            "renamed_columns": dict(change.renamed_columns),
+            "reload": change.reload,
+            "keep_dropped": decision.keep_dropped,
+        }
+
+    def _rename(self, change: SchemaChange, sequence: int) -> None:
+        new = change.new_table
+        assert new is not None  # noqa: S101 - the port's promise for RENAME_TABLE
+        loading = self._loading(change.table)
+        self._writer.cut(new)
+        detail = {"statement": change.statement, "new": [new.database, new.name]}
+        self._event(change, sequence, None, detail)
+        self._tracking.rename(change.table, new)
+        self._entry.renamed.append((change.table, new))
+        if change.schema is not None:
+            self._tracking.new_version(new, change.schema)
+        if change.reload or loading:
+            self._reload(new, sequence, fresh=True, reason="it was renamed during its load")
+
+    def unannounced(self, batch: ChangeBatch) -> None:
+        """Rows under a schema that no DDL announced, or of a table that came without one."""
+        table = batch.table
+        if not self._tracking.knows(table):
+            self._tracking.revive(table)
+            sequence = self._entry.leap(batch.data.column(SEQUENCE)[0].as_py())
+            self._tracking.new_version(table, batch.schema)
+            self._reload(table, sequence, fresh=True, reason="it came into the selection with rows in it")
+            return
+        self._writer.cut(table)
+        self._windows.spoil(table, "its schema changed")
+        loading = self._loading(table)
+        version = self._tracking.new_version(table, batch.schema)
+        sequence = self._entry.leap(batch.data.column(SEQUENCE)[0].as_py())
+        detail = {"decision": "the log's own description of the table changed", "reload": True}
+        self._entry.events.append(TableEvent(table, sequence, EventKind.ALTER_TABLE, version, detail=detail))
+        self._reload(table, sequence, fresh=loading or not batch.schema.key, reason="its schema changed without a statement")
+
+    def _loading(self, table: TableId) -> bool:
+        """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""
+        tracked = find(self._journal.plan(), table)
+        pending = any(reload.table == table and reload.fresh for reload in self._entry.reloads)
+        return pending or (tracked is not None and tracked.state in {TableState.WAITING, TableState.LOADING})
+
+    def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
+        self._entry.reloads.append(ReloadRequest(table, sequence, fresh, reason))
+        self._report.log(Level.WARNING, f"{table} is read again: {reason}.", table=table)
+
+    def _event(self, change: SchemaChange, sequence: int, version: int | None, detail: dict[str, Any]) -> None:
+        kind = EventKind(change.operation.value)
+        self._entry.events.append(TableEvent(change.table, sequence, kind, version, change.commit_ts, detail))

@@ -1,0 +1,181 @@
+"""The snapshot loop: plan chunk bounds, read chunks in parallel, stage them raw between two marks.
+
+Capture admits them (engine/admission.py).  DESIGN.md "Snapshots".
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from replicator.engine.reporting import Level, Reporter
+from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
+from replicator.staging.storage import Storage
+from replicator.state.chunks import (
+    ChunkStore,
+    ChunkToRead,
+    RawChunk,
+    RunToPlan,
+    chunk_detail,
+    high_mark,
+    low_mark,
+    opened_mark,
+)
+
+WANTED_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class SnapshotOptions:
+    """`parallel` readers, each with one connection; `ahead` planned chunks per reader."""
+
+    parallel: int = 2
+    ahead: int = 2
+    read: ReadOptions = field(default_factory=ReadOptions)
+
+
+def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
+    *,
+    replicator: str,
+    source: Source,
+    chunks: ChunkStore,
+    storage: Storage,
+    owner: str,
+    keep: Callable[[], bool],
+    options: SnapshotOptions,
+    report: Reporter,
+) -> int:
+    """Plan and read until there is nothing to do or `keep()` is False; returns the number of chunks read.
+
+    A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
+    """
+    with ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool:
+        workers = [
+            pool.submit(_Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, options, report).run)
+            for n in range(options.parallel)
+        ]
+        return sum(worker.result() for worker in workers)
+
+
+class _Worker:
+    """One thread with one reader: takes a chunk, or plans further, until both are done."""
+
+    def __init__(  # noqa: PLR0913 - see run_snapshot
+        self,
+        replicator: str,
+        source: Source,
+        chunks: ChunkStore,
+        storage: Storage,
+        owner: str,
+        keep: Callable[[], bool],
+        options: SnapshotOptions,
+        report: Reporter,
+    ) -> None:
+        self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
+        self._owner, self._keep, self._options, self._report = owner, keep, options, report
+
+    def run(self) -> int:
+        done = 0
+        with self._reader() as reader:
+            while self._keep():
+                chunk = self._chunks.claim(self._owner)
+                if chunk is not None:
+                    done += self._read(reader, chunk)
+                elif not self._plan(reader):
+                    break
+        return done
+
+    @contextmanager
+    def _reader(self) -> Iterator[SnapshotReader]:
+        reader = self._source.snapshot_reader(self._replicator, self._options.read)
+        try:
+            yield reader
+        finally:
+            reader.close()
+
+    def _plan(self, reader: SnapshotReader) -> bool:
+        """One step of planning; False where no run can be planned further now."""
+        limit = self._options.parallel * self._options.ahead
+        for run in self._chunks.to_plan():
+            if run.ahead >= limit:
+                continue
+            try:
+                self._plan_run(reader, run, limit - run.ahead)
+            except TableError as error:
+                self._chunks.run_failed(run, error)
+            return True
+        return False
+
+    def _plan_run(self, reader: SnapshotReader, run: RunToPlan, count: int) -> None:
+        if not run.started:
+            schema = self._source.catalog().describe([run.table]).get(run.table)
+            if schema is None:
+                message = f"{run.table} is not there any more."
+                raise TableDisappeared(message, table=str(run.table))
+            if isinstance(schema, TableError):
+                raise schema
+            if not schema.key:
+                self._chunks.planned(run.run, end=None, bounds=[KeyRange()], done=True, keyless=True)
+                return
+        end = run.end if run.started else reader.end_key(run.table)
+        if end is None:
+            self._chunks.planned(run.run, end=None, bounds=[KeyRange()], done=True)
+            return
+        bounds = list(_bounds(reader, run, end, count))
+        self._chunks.planned(run.run, end=end, bounds=bounds, done=bounds[-1].upper == end)
+
+    def _read(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
+        """Low mark, SELECT, staged file, journal row, high mark: in this order."""
+        started = time.monotonic()
+        try:
+            reader.mark(low_mark(chunk))
+            if chunk.keyless:
+                data = reader.read_table(chunk.table, opened_mark(chunk))
+            else:
+                data = reader.read_chunk(chunk.table, chunk.bounds)
+            raw = self._stage(chunk, data, started)
+            if raw is None or not self._chunks.read(raw):
+                return 0
+            reader.mark(high_mark(chunk))
+        except TidemarkError as error:
+            self._report.log(Level.WARNING, error.message, **{**chunk_detail(chunk), "table": chunk.table})
+            self._chunks.failed(chunk, error)
+            if not isinstance(error, TableError):
+                raise
+            return 0
+        return 1
+
+    def _stage(self, chunk: ChunkToRead, data: Chunk, started: float) -> RawChunk | None:
+        """Write the rows as they come (invariant 9); None where the chunk is no longer wanted."""
+        path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
+        rows, asked = 0, time.monotonic()
+        with self._storage.writer(path, data.schema.row_arrow) as writer:
+            for batch in data.batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+                if time.monotonic() - asked > WANTED_SECONDS:
+                    asked = time.monotonic()
+                    if not (self._keep() and self._chunks.wanted(chunk)):
+                        break
+            else:
+                asked = 0.0
+        if asked:
+            self._storage.delete(path)
+            return None
+        return RawChunk(chunk, path, rows, self._storage.size(path), time.monotonic() - started, data.schema)
+
+
+def _bounds(reader: SnapshotReader, run: RunToPlan, end: tuple[str, ...], count: int) -> Iterator[KeyRange]:
+    """Up to `count` ranges after the run's position, the last one ending at `end`."""
+    lower = run.position
+    for _ in range(count):
+        upper = reader.next_bound(run.table, lower, end, run.chunk_rows)
+        yield KeyRange(lower, upper)
+        if upper == end:
+            return
+        lower = upper
