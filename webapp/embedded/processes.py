@@ -1,0 +1,128 @@
+"""Child processes that end with their parent."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+STOP_SECONDS = 10.0
+
+
+class ServerFailed(RuntimeError):
+    """A server did not start; the text ends with the tail of its log."""
+
+
+@dataclass
+class Child:
+    """A process that we started."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its log."""
+        with contextlib.suppress(OSError):
+            return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
+
+    def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
+        """Ask, wait, then kill: this process and the group that it leads."""
+        if self.alive:
+            self.process.send_signal(how)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    log: Path,
+    *,
+    environment: Mapping[str, str] | None = None,
+    user: str | None = None,
+    cwd: Path | None = None,
+) -> Child:
+    """Start `command` in a session of its own, output into `log`; on Linux it is told to stop when we die."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=dict(environment) if environment is not None else None,
+            start_new_session=True,
+            preexec_fn=_die_with_parent(os.getpid(), user),
+            cwd=cwd,
+        )
+    return Child(name, process, log)
+
+
+def _die_with_parent(parent: int, user: str | None) -> Callable[[], None]:
+    """What the child does before exec: drop to `user`, and ask the kernel for SIGTERM when the parent dies."""
+    libc = ctypes.CDLL(None)
+
+    def prepare() -> None:
+        if user is not None:
+            _become(user)
+        if hasattr(libc, "prctl"):
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return prepare
+
+
+def _become(user: str) -> None:
+    import pwd  # noqa: PLC0415 - not on every platform
+
+    entry = pwd.getpwnam(user)
+    os.setgroups([])
+    os.setgid(entry.pw_gid)
+    os.setuid(entry.pw_uid)
+
+
+@dataclass
+class ProcessGroup:
+    """Named children, stopped in reverse order."""
+
+    logs: Path
+    children: list[Child] = field(default_factory=list)
+
+    def start(self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Child:
+        """Start a child that logs to `<logs>/<name>.log`."""
+        child = start(name, command, self.logs / f"{name}.log", environment=environment)
+        self.children.append(child)
+        return child
+
+    def dead(self) -> list[Child]:
+        """Children that ended by themselves."""
+        return [child for child in self.children if not child.alive]
+
+    def stop(self) -> None:
+        """All are told to stop at once, last started first; who does not is killed after ten seconds."""
+        for child in reversed(self.children):
+            if child.alive:
+                child.process.terminate()
+        deadline = time.monotonic() + STOP_SECONDS
+        for child in reversed(self.children):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.process.wait(max(0.1, deadline - time.monotonic()))
+            child.stop(signal.SIGKILL, 1.0)
+        self.children.clear()
