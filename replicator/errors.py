@@ -118,7 +118,9 @@ class UnsupportedDdl(TableError):
 
 class RowImageIncomplete(TableError):
     code = "row_image_incomplete"
-    default_remedy = "SET GLOBAL binlog_row_image = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+    default_remedy = (
+        "SET GLOBAL binlog_row_image = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+    )
 
 
 class ValueDoesNotFit(TableError):

@@ -25,7 +25,7 @@ from replicator.state.tables import TableState
 class Admission:
     """Handles the watermarks of one capture."""
 
-    def __init__(  # noqa: PLR0913 - collaborators of one capture
+    def __init__(
         self,
         journal: Journal,
         chunks: RawChunkStore,

@@ -49,7 +49,7 @@ class ApplyOptions:
     max_rows: int = 2_000_000
 
 
-def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
+def run_apply(
     *,
     target: Target,
     store: ApplyStore,
@@ -83,7 +83,7 @@ def _attempt(one: _Pass) -> int:
 class _Pass:
     """One table, from its position to the end of what is journaled."""
 
-    def __init__(  # noqa: PLR0913 - see run_apply
+    def __init__(
         self,
         target: Target,
         store: ApplyStore,
@@ -166,7 +166,9 @@ class _Pass:
             return self._replace(position)
         while self._keep():
             items = self._store.items(self._table.table, position.loaded, chunks_only=True)
-            chunks = [item for item in items if isinstance(item, Segment) and item.first_sequence > self._table.live_from]
+            chunks = [
+                item for item in items if isinstance(item, Segment) and item.first_sequence > self._table.live_from
+            ]
             if not chunks:
                 break
             group = self._group(chunks)

@@ -90,7 +90,7 @@ def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) ->
 class _Capture:
     """One reading of the log under one plan."""
 
-    def __init__(  # noqa: PLR0913 - see run_capture
+    def __init__(
         self,
         replicator: str,
         journal: Journal,
@@ -101,14 +101,16 @@ class _Capture:
         report: Reporter,
         plan: CapturePlan,
     ) -> None:
-        assert plan.checkpoint is not None  # noqa: S101 - `_begin` made one
+        assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
         self._version = plan.version
         self.writer = SegmentWriter(storage, replicator)
         self.entry = EntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
         self._tracking = Tracking(plan, self.entry)
-        self._ddl = SchemaChanges(journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report)
+        self._ddl = SchemaChanges(
+            journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report
+        )
         self._admission = Admission(
             journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report
         )
@@ -156,7 +158,7 @@ class _Capture:
         if version is None:
             self._ddl.unannounced(batch)
             version = self._tracking.version_of(batch.table, batch.schema)
-        assert version is not None  # noqa: S101 - `unannounced` has just made it
+        assert version is not None
         self._windows.observe(batch)
         self.writer.add(batch.table, version, self.entry.number(batch))
         if self._waiting_since is None:

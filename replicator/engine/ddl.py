@@ -58,12 +58,16 @@ def _decide_alter(plan: EvolutionPlan, policy: Mapping[str, DdlAction], *, reloa
 
 
 def _past(action: DdlAction) -> str:
-    return {DdlAction.APPLY: "applied", DdlAction.IGNORE: "ignored by policy", DdlAction.STOP: "stopped by policy"}[action]
+    return {DdlAction.APPLY: "applied", DdlAction.IGNORE: "ignored by policy", DdlAction.STOP: "stopped by policy"}[
+        action
+    ]
 
 
 def stopped_by_policy(change: SchemaChange, decision: Decision) -> UnsupportedDdl:
     """The error that stops the table."""
-    message = f"{change.table} was changed by a statement that the replicator's policy stops at: {change.statement[:300]}"
+    message = (
+        f"{change.table} was changed by a statement that the replicator's policy stops at: {change.statement[:300]}"
+    )
     return UnsupportedDdl(
         f"{message} ({decision.text})",
         remedy="Change the DDL policy of the replicator, or resnapshot the table under its present definition.",

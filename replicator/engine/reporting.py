@@ -18,6 +18,6 @@ class Level(StrEnum):
 class Reporter(Protocol):
     """Log lines for the logs page.  Texts hold no secret (invariant 8)."""
 
-    def log(self, level: Level, message: str, *, table: TableId | None = None, **detail: Any) -> None:  # noqa: ANN401
+    def log(self, level: Level, message: str, *, table: TableId | None = None, **detail: Any) -> None:
         """`detail` is JSON-able."""
         ...

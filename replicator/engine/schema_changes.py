@@ -21,7 +21,7 @@ from replicator.state.tables import TableState
 class SchemaChanges:
     """Turns SchemaChange messages into events, versions, reloads and failures of the entry under way."""
 
-    def __init__(  # noqa: PLR0913 - collaborators of one capture
+    def __init__(
         self,
         journal: Journal,
         policy: Mapping[str, DdlAction],
@@ -47,7 +47,9 @@ class SchemaChanges:
         decision = decide(change, self._tracking.schema(change.table), self._policy)
         self._writer.cut(change.table)
         self._windows.spoil(change.table, f"{change.operation} while the chunk was read")
-        self._report.log(Level.INFO, f"{change.operation}: {decision.text}", table=change.table, statement=change.statement)
+        self._report.log(
+            Level.INFO, f"{change.operation}: {decision.text}", table=change.table, statement=change.statement
+        )
         if decision.action is DdlAction.STOP:
             self._entry.failures.append((change.table, stopped_by_policy(change, decision)))
             self._tracking.ignore(change.table)
@@ -103,7 +105,7 @@ class SchemaChanges:
 
     def _rename(self, change: SchemaChange, sequence: int) -> None:
         new = change.new_table
-        assert new is not None  # noqa: S101 - the port's promise for RENAME_TABLE
+        assert new is not None
         loading = self._loading(change.table)
         self._writer.cut(new)
         detail = {"statement": change.statement, "new": [new.database, new.name]}
@@ -131,7 +133,9 @@ class SchemaChanges:
         sequence = self._entry.leap(batch.data.column(SEQUENCE)[0].as_py())
         detail = {"decision": "the log's own description of the table changed", "reload": True}
         self._entry.events.append(TableEvent(table, sequence, EventKind.ALTER_TABLE, version, detail=detail))
-        self._reload(table, sequence, fresh=loading or not batch.schema.key, reason="its schema changed without a statement")
+        self._reload(
+            table, sequence, fresh=loading or not batch.schema.key, reason="its schema changed without a statement"
+        )
 
     def _loading(self, table: TableId) -> bool:
         """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""

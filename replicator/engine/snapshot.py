@@ -39,7 +39,7 @@ class SnapshotOptions:
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
+def run_snapshot(
     *,
     replicator: str,
     source: Source,
@@ -65,7 +65,7 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
 class _Worker:
     """One thread with one reader: takes a chunk, or plans further, until both are done."""
 
-    def __init__(  # noqa: PLR0913 - see run_snapshot
+    def __init__(
         self,
         replicator: str,
         source: Source,

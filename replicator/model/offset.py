@@ -16,6 +16,6 @@ class Offset(Protocol):
         """Short text for people and for the `_offset` column: `mysql-bin.000003:1462`."""
         ...
 
-    def __lt__(self, other: Any) -> bool:  # noqa: ANN401 - offsets of one source compare with each other only
+    def __lt__(self, other: Any) -> bool:
         """Log order."""
         ...

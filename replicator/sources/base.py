@@ -102,9 +102,7 @@ class Catalog(Protocol):
 class LogReader(Protocol):
     """A stream of the log.  One thread."""
 
-    def read(
-        self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]
-    ) -> Iterator[LogMessage]:
+    def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """Everything after `start`; `schemas` are those that held at `start`.
 
         Raises SourceUnreachable, LogPurged, SourceReplaced, LogCorrupt.

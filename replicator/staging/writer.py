@@ -59,9 +59,7 @@ class SegmentWriter:
         self.rows = 0
         self.bytes = 0
 
-    def add(
-        self, table: TableId, version: int, batch: pa.RecordBatch, kind: SegmentKind = SegmentKind.LOG
-    ) -> None:
+    def add(self, table: TableId, version: int, batch: pa.RecordBatch, kind: SegmentKind = SegmentKind.LOG) -> None:
         """`batch` has the change schema and final sequence numbers."""
         if batch.num_rows == 0:
             return

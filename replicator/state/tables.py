@@ -30,9 +30,7 @@ LEGAL_MOVES: dict[TableState, frozenset[TableState]] = {
     TableState.RELOADING: frozenset(
         {TableState.RELOADING, TableState.STREAMING, TableState.LOADING, TableState.FAILED, TableState.DROPPED}
     ),
-    TableState.STREAMING: frozenset(
-        {TableState.RELOADING, TableState.LOADING, TableState.FAILED, TableState.DROPPED}
-    ),
+    TableState.STREAMING: frozenset({TableState.RELOADING, TableState.LOADING, TableState.FAILED, TableState.DROPPED}),
     TableState.FAILED: frozenset({TableState.WAITING, TableState.LOADING, TableState.RELOADING, TableState.DROPPED}),
     TableState.DROPPED: frozenset({TableState.WAITING, TableState.STREAMING}),
 }

