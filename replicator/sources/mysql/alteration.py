@@ -1,0 +1,204 @@
+"""What an ALTER TABLE makes of a schema, and whether rows that exist keep their values.
+
+A reload is asked for unless it is certain that it is not needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import Kind, widens
+from replicator.sources.mysql.catalog import TableDescription, read_labels
+from replicator.sources.mysql.ddl import Clause, ClauseKind
+from replicator.sources.mysql.types import LABELS, TEXTS, ColumnDefinition
+
+Signature = tuple[object, ...]
+
+_INT_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
+_TEXT_SIZES = {"tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}
+_BLOB_SIZES = {"tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}
+_BINARY_FORMS = {"uuid": 16, "inet6": 16, "inet4": 4}
+_EVERY_CHARACTER = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
+_ARGUMENTS = re.compile(r"\(([\d,\s]+)\)")
+
+
+def definition_of_text(name: str, source_type: str) -> ColumnDefinition:
+    """A definition from COLUMN_TYPE alone (`int(10) unsigned`, `enum('a','b')`)."""
+    text = source_type.split("/*")[0].strip()
+    data_type = re.split(r"[ (]", text.lower(), maxsplit=1)[0]
+    if data_type in LABELS:
+        return ColumnDefinition(name, data_type, text, labels=read_labels(text))
+    match = _ARGUMENTS.search(text)
+    numbers = [int(number) for number in match[1].split(",")] if match else []
+    first = numbers[0] if numbers else None
+    return ColumnDefinition(
+        name,
+        data_type,
+        text,
+        precision=first,
+        scale=numbers[1] if len(numbers) > 1 else None,
+        fsp=first or 0 if data_type in ("time", "datetime", "timestamp") else 0,
+        length=first,
+        unsigned="unsigned" in text.lower(),
+    )
+
+
+def signature(definition: ColumnDefinition) -> Signature:
+    """What the log's type and metadata say of such a column; equal signatures are decoded alike."""
+    name, parsed = definition.data_type, definition_of_text(definition.name, definition.column_type)
+    if name in _INT_BITS:
+        return (name, definition.unsigned)
+    if name == "decimal":
+        return (name, parsed.precision or 10, parsed.scale or 0)
+    if name == "bit":
+        return (name, parsed.precision or 1)
+    if name in ("time", "datetime", "timestamp"):
+        return (name, definition.fsp)
+    if name in LABELS:
+        return (name, definition.labels)
+    if name in ("char", "varchar", "binary", "varbinary"):
+        return (name, 1 if parsed.length is None else parsed.length)
+    if name in _BINARY_FORMS:
+        return ("binary", _BINARY_FORMS[name])
+    if name in _TEXT_SIZES:
+        return ("text", _TEXT_SIZES[name])
+    if name in _BLOB_SIZES:
+        return ("blob", _BLOB_SIZES[name])
+    return ("geometrycollection",) if name == "geomcollection" else (name,)
+
+
+def column_signature(column: Column) -> Signature:
+    """As `signature`, from what a schema keeps."""
+    return signature(definition_of_text(column.name, column.source_type))
+
+
+def preserving(old: Column, new: Column) -> bool:
+    """True where every value of the column is the same value after the change, and the target can take it in place."""
+    if old.type != new.type and not widens(old.type, new.type):
+        return False
+    if old.nullable and not new.nullable:
+        return False
+    before, after = column_signature(old), column_signature(new)
+    if old.source_type == new.source_type or before == after:
+        return True
+    return _widened(before, after, text=new.type.kind is Kind.STRING)
+
+
+def _widened(before: Signature, after: Signature, *, text: bool) -> bool:
+    match (before, after):
+        case ((str(a), bool(was)), (str(b), bool(now))) if a in _INT_BITS and b in _INT_BITS:
+            return _INT_BITS[b] >= _INT_BITS[a] if was == now else was and _INT_BITS[b] > _INT_BITS[a]
+        case (("decimal", int(a), s), ("decimal", int(b), z)):
+            return s == z and b >= a
+        case (("float",), ("double",)):
+            return True
+        case (("char" | "varchar", int(a)), ("varchar", int(b))) | (("char", int(a)), ("char", int(b))):
+            return b >= a
+        case (("varbinary", int(a)), ("varbinary", int(b))) | (("text", int(a)), ("text", int(b))):
+            return b >= a
+        case (("blob", int(a)), ("blob", int(b))) | (("bit", int(a)), ("bit", int(b))):
+            return b >= a
+        case (("char" | "varchar", int(a)), ("text", int(size))):
+            return a * 4 < 1 << 8 * size
+        case (("varbinary", int(a)), ("blob", int(size))):
+            return a < 1 << 8 * size
+        case (("datetime", int(a)), ("datetime", int(b))) | (("timestamp", int(a)), ("timestamp", int(b))):
+            return b >= a and not text
+        case (("enum" | "set" as a, tuple(was)), ("enum" | "set" as b, tuple(now))):
+            return a == b and now[: len(was)] == was
+    return False
+
+
+def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
+    """True where `new` came out of `old` without any row getting another value, whatever the statement was.
+
+    `announced`: columns that are known to have been added with NULL in every row.
+    """
+    known = {column.name: column for column in old.columns}
+    return all(
+        preserving(known[column.name], column) if column.name in known else column.name in announced
+        for column in new.columns
+    )
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """The schema afterwards.  `moved`: the table's new name, if it has one; `others`: tables whose rows change with it."""
+
+    schema: TableSchema
+    renamed: dict[str, str] = field(default_factory=dict)
+    reload: bool = False
+
+
+def alter(
+    old: TableSchema, clauses: Sequence[Clause], present: TableDescription | None, charsets: Mapping[str, str]
+) -> Alteration:
+    """Apply `clauses` to `old`.  `present` is the catalog's view now, which may be that of a later statement.
+
+    `charsets`: the character set of each text column before, where known.
+    """
+    kinds = {clause.kind for clause in clauses}
+    if ClauseKind.UNKNOWN in kinds:
+        return Alteration(present.schema if present else old, {}, reload=True)
+    columns, renamed = _columns(old, clauses)
+    touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
+    reload = ClauseKind.ROWS in kinds or any(clause.fills for clause in clauses)
+    found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
+    result = []
+    for name, was in columns:
+        now = found.get(name.casefold())
+        if was is None:
+            result += [now] if now else []  # it is gone again: the log's next TABLE_MAP tells
+            continue
+        expected = name.casefold() in touched
+        same = now is not None and column_signature(now) == column_signature(was)
+        column = now if now is not None and (expected or same) else replace(was, name=name)
+        converted = expected or ClauseKind.CONVERT in kinds
+        kept = preserving(replace(was, name=name), column) and (not converted or _text_kept(was, column, present, charsets))
+        reload = reload or not kept
+        result.append(column)
+    if present and {c.name for c in result} == set(found[n].name for n in found):
+        result.sort(key=lambda column: present.schema.names.index(column.name))
+    return Alteration(TableSchema(old.table, tuple(result), _key(old, result, renamed, present)), renamed, reload)
+
+
+def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:
+    """The names afterwards with the columns before (None: new), and the renames.  Names compare without case."""
+    columns: list[tuple[str, Column | None]] = [(column.name, column) for column in old.columns]
+    present = {column.name.casefold() for column in old.columns}
+    dropped = {clause.column.casefold() for clause in clauses if clause.kind is ClauseKind.DROP}
+    renames = {
+        clause.column.casefold(): clause.to
+        for clause in clauses
+        if clause.kind in (ClauseKind.RENAME, ClauseKind.MODIFY) and clause.column != clause.to
+    }
+    columns = [(renames.get(n.casefold(), n), c) for n, c in columns if n.casefold() not in dropped]
+    columns += [
+        (clause.to, None)
+        for clause in clauses
+        if clause.kind is ClauseKind.ADD and (clause.to.casefold() not in present or clause.to.casefold() in dropped)
+    ]
+    return columns, {c.name: name for name, c in columns if c is not None and c.name != name}
+
+
+def _text_kept(was: Column, now: Column, present: TableDescription | None, charsets: Mapping[str, str]) -> bool:
+    """True where a text column's characters all exist in the character set that it has now."""
+    if was.type.kind is not Kind.STRING or present is None or now.name not in present.schema.names:
+        return was.type.kind is not Kind.STRING
+    definition = present.definition(now.name)
+    if definition.data_type not in TEXTS | LABELS:
+        return True
+    return definition.charset in _EVERY_CHARACTER or definition.charset == charsets.get(was.name)
+
+
+def _key(
+    old: TableSchema, columns: Sequence[Column], renamed: Mapping[str, str], present: TableDescription | None
+) -> tuple[str, ...]:
+    names = {column.name for column in columns}
+    if present and names.issuperset(present.schema.key):
+        return present.schema.key
+    key = tuple(renamed.get(name, name) for name in old.key)
+    return key if names.issuperset(key) else ()

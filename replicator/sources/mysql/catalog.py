@@ -1,0 +1,300 @@
+"""Discovery from information_schema: databases, pages of tables, schemas.
+
+Generated columns are columns like any other, VIRTUAL ones included: with binlog_row_image=FULL the log of MySQL (seen on
+8.0) and of MariaDB (seen on 11.4, InnoDB and MyISAM) holds their values in every row image, and a SELECT computes the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replicator.errors import TableError, UnsupportedDdl, UnsupportedType
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import BEFORE, RESERVED, TableSchema
+from replicator.sources.base import DatabaseInfo, TableInfo
+from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb, translated
+from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
+
+SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
+# Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
+TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
+LOOKUPS = 100  # tables in one query
+_SET_BITS_EXACT = 52  # a SET is compared as a double
+_COLUMNS = (
+    "TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, LOWER(DATA_TYPE), COLUMN_TYPE, CHARACTER_SET_NAME, "
+    "COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_OCTET_LENGTH, IS_NULLABLE, EXTRA"
+)
+_INDEXES = "TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, INDEX_TYPE"
+_LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
+_ESCAPED = {"''": "'", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\Z": "\x1a"}
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class UniqueIndex:
+    """An index over NOT NULL columns in which no two rows are equal.  `usable`: FORCE INDEX may name it."""
+
+    name: str
+    columns: tuple[str, ...]
+    prefix: bool = False
+    usable: bool = True
+
+    @property
+    def rank(self) -> tuple[bool, bool, int, str]:
+        """The least is the key: the primary key, then whole columns, then few, then by name (the same on each call)."""
+        return (self.name != "PRIMARY", self.prefix, len(self.columns), self.name)
+
+
+@dataclass(frozen=True)
+class TableDescription:
+    """A table's schema with what a snapshot needs to read it; `definitions` are in the order of `schema.columns`."""
+
+    schema: TableSchema
+    definitions: tuple[ColumnDefinition, ...]
+    key: UniqueIndex | None
+    engine: str
+
+    def definition(self, name: str) -> ColumnDefinition:
+        """KeyError for an unknown name."""
+        return self.definitions[self.schema.names.index(name)]
+
+    @property
+    def bounded(self) -> bool:
+        """True where ranges of the key can be told exactly.
+
+        ORDER BY looks at the first max_sort_length bytes of a TEXT or BLOB only, and where no whole index gives the order
+        that holds for any long text; so keys of these types or with a prefix index are read in one piece.
+        """
+        if self.key is None or self.key.prefix:
+            return False
+        return all(_bounded(self.definition(name)) for name in self.key.columns)
+
+
+class MySqlCatalog:
+    """One connection; one thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        zero_dates: str = "null",
+        left_out: TableSet | None = None,
+        hidden: frozenset[str] = frozenset(),
+    ) -> None:
+        """`left_out`: its excluded columns are not described.  `hidden`: databases not shown (the watermark's)."""
+        self._connection = connection
+        self._zero_dates = zero_dates
+        self._left_out = left_out or TableSet()
+        self._hidden = SYSTEM_DATABASES | hidden
+        self._mariadb = server_is_mariadb(connection)
+
+    def databases(self) -> list[DatabaseInfo]:
+        """Those that the user may see, empty ones included."""
+        names = [row[0] for row in self._rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")]
+        sizes = {
+            row[0]: (int(row[1]), int(row[2] or 0))
+            for row in self._rows(
+                "SELECT TABLE_SCHEMA, COUNT(*), SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES "
+                f"WHERE {self._selected()} GROUP BY TABLE_SCHEMA"
+            )
+        }
+        shown = sorted(name for name in names if name.lower() not in self._hidden)
+        return [DatabaseInfo(name, *sizes.get(name, (0, 0))) for name in shown]
+
+    def tables(
+        self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
+    ) -> tuple[list[TableInfo], int]:
+        """One page of base tables by database and name; `search` is a part of `database.table`, in any case."""
+        wanted = search.casefold()
+        names = self.names(database)
+        found = [table for table in names if wanted in str(table).casefold()] if wanted else names
+        page = found[offset : offset + limit]
+        facts = self._facts(page)
+        keys = self._indexes(page)
+        nullable = self._nullable(page)
+        infos = []
+        for table in page:
+            engine, rows, size = facts.get(table, ("", 0, 0))
+            key = _choose_key(keys.get(table, ()), nullable.get(table, frozenset()))
+            kind = "" if key is None else "primary" if key.name == "PRIMARY" else "unique"
+            infos.append(TableInfo(table, rows, size, kind, engine))
+        return infos, len(found)
+
+    def names(self, database: str | None = None) -> list[TableId]:
+        """All base tables, sorted.  Asks for names only, for which MariaDB opens no table."""
+        where = self._selected() + (f" AND TABLE_SCHEMA = {literal(database)}" if database is not None else "")
+        rows = self._rows(f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}")
+        return sorted(TableId(*row) for row in rows if database is None or row[0] == database)
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
+        return {
+            table: found if isinstance(found, TableError) else found.schema
+            for table, found in self.details(tables).items()
+        }
+
+    def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
+        """As `describe`, with all that reading takes."""
+        facts = self._facts(tables)
+        columns = self._columns(list(facts))
+        indexes = self._indexes(list(facts))
+        result: dict[TableId, TableDescription | TableError] = {}
+        for table, (engine, _, _) in facts.items():
+            try:
+                if engine == VERSIONED:
+                    raise _versioned(table)
+                result[table] = self._describe(table, columns.get(table, []), indexes.get(table, []), engine)
+            except TableError as error:
+                result[table] = error
+        return result
+
+    def _describe(
+        self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str
+    ) -> TableDescription:
+        left_out = self._left_out.columns_left_out(table)
+        definitions = tuple(d for d in found if d.name not in left_out)
+        _check_names(table, definitions)
+        key = _choose_key(indexes, frozenset(d.name for d in found if d.nullable) | left_out)
+        names = key.columns if key else ()
+        columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)
+        return TableDescription(TableSchema(table, columns, names), definitions, key, engine)
+
+    def _facts(self, tables: Sequence[TableId]) -> dict[TableId, tuple[str, int, int]]:
+        """Engine, rows and bytes of those that exist; the engine of a system-versioned table is VERSIONED."""
+        select = "TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH + INDEX_LENGTH, TABLE_TYPE"
+        return {
+            TableId(row[0], row[1]): (VERSIONED if row[5] != "BASE TABLE" else row[2] or "", row[3] or 0, row[4] or 0)
+            for row in self._lookup(f"SELECT {select} FROM information_schema.TABLES", tables)
+            if row[5] in TABLE_TYPES
+        }
+
+    def _columns(self, tables: Sequence[TableId]) -> dict[TableId, list[ColumnDefinition]]:
+        rows = self._lookup(f"SELECT {_COLUMNS} FROM information_schema.COLUMNS", tables)
+        result: dict[TableId, list[ColumnDefinition]] = {}
+        for row in sorted(rows, key=lambda row: row[:3]):
+            result.setdefault(TableId(row[0], row[1]), []).append(_definition(row[3:]))
+        return result
+
+    def _nullable(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
+        rows = self._lookup("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, IS_NULLABLE FROM information_schema.COLUMNS", tables)
+        result: dict[TableId, set[str]] = {}
+        for row in rows:
+            if row[3] == "YES":
+                result.setdefault(TableId(row[0], row[1]), set()).add(row[2])
+        return {table: frozenset(names) for table, names in result.items()}
+
+    def _indexes(self, tables: Sequence[TableId]) -> dict[TableId, list[UniqueIndex]]:
+        """Unique indexes without an expression; whether their columns can be null is not looked at here."""
+        state = "IGNORED" if self._mariadb else "IS_VISIBLE"
+        select = f"SELECT {_INDEXES}, {state} FROM information_schema.STATISTICS"
+        parts: dict[tuple[TableId, str], list[Row]] = {}
+        for row in self._lookup(select, tables, "NON_UNIQUE = 0"):
+            parts.setdefault((TableId(row[0], row[1]), row[2]), []).append(row[3:])
+        result: dict[TableId, list[UniqueIndex]] = {}
+        for (table, name), rows in parts.items():
+            rows.sort()
+            if any(row[1] is None for row in rows):
+                continue
+            usable = all(row[4] == ("NO" if self._mariadb else "YES") and row[3] == "BTREE" for row in rows)
+            prefix = any(row[2] is not None for row in rows)
+            result.setdefault(table, []).append(UniqueIndex(name, tuple(row[1] for row in rows), prefix, usable))
+        return result
+
+    def _lookup(self, select: str, tables: Sequence[TableId], condition: str = "TRUE") -> list[Row]:
+        """Rows of an information_schema view for exactly these tables.
+
+        MariaDB opens every table of the server unless schema and name are each compared with one constant; MySQL has
+        indexes and takes a list.
+        """
+        rows: list[Row] = []
+        for at in range(0, len(tables), LOOKUPS):
+            some = tables[at : at + LOOKUPS]
+            if self._mariadb:
+                each = [f"({select} WHERE {_is(table)} AND {condition})" for table in some]
+                rows += self._rows(" UNION ALL ".join(each))
+            else:
+                listed = ", ".join(f"({literal(t.database)}, {literal(t.name)})" for t in some)
+                rows += self._rows(f"{select} WHERE (TABLE_SCHEMA, TABLE_NAME) IN ({listed}) AND {condition}")
+        asked = {(table.database, table.name) for table in tables}
+        return [row for row in rows if row[:2] in asked]  # information_schema compares names without case
+
+    def _selected(self) -> str:
+        hidden = ", ".join(literal(name) for name in sorted(self._hidden))
+        kinds = ", ".join(f"'{kind}'" for kind in TABLE_TYPES)
+        return f"TABLE_TYPE IN ({kinds}) AND TABLE_SCHEMA NOT IN ({hidden})"
+
+    def _rows(self, sql: str) -> list[Row]:
+        with translated("The catalog of the source"), self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+
+VERSIONED = "system versioned"
+
+
+def _is(table: TableId) -> str:
+    return f"TABLE_SCHEMA = {literal(table.database)} AND TABLE_NAME = {literal(table.name)}"
+
+
+def _definition(row: Row) -> ColumnDefinition:
+    name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra = row
+    extra = (extra or "").upper()
+    labels = read_labels(column_type) if data_type in LABELS else ()
+    return ColumnDefinition(
+        name=name,
+        data_type=data_type,
+        column_type=column_type,
+        charset=charset,
+        collation=collation,
+        precision=precision,
+        scale=scale,
+        fsp=fsp or 0,
+        length=octets if data_type in BYTES else None,
+        labels=labels,
+        unsigned="unsigned" in column_type.lower() and data_type not in LABELS,
+        nullable=nullable == "YES",
+        is_generated="GENERATED" in extra,
+        virtual="VIRTUAL" in extra,
+        invisible="INVISIBLE" in extra,
+    )
+
+
+def read_labels(column_type: str) -> tuple[str, ...]:
+    """The labels of an ENUM or SET from its COLUMN_TYPE."""
+    return tuple(
+        re.sub(r"''|\\.", lambda escaped: _ESCAPED.get(escaped[0], escaped[0][1]), label, flags=re.DOTALL)
+        for label in _LABEL.findall(column_type.partition("(")[2])
+    )
+
+
+def _choose_key(indexes: Iterable[UniqueIndex], unfit: frozenset[str]) -> UniqueIndex | None:
+    fit = [index for index in indexes if not unfit.intersection(index.columns)]
+    return min(fit, key=lambda index: index.rank, default=None)
+
+
+def _bounded(definition: ColumnDefinition) -> bool:
+    name = definition.data_type
+    if name in TEXTS:
+        return name in ("char", "varchar")
+    if name in BYTES:
+        return name in ("binary", "varbinary")
+    if name == "set":
+        return len(definition.labels) <= _SET_BITS_EXACT
+    return name not in ("json", "vector")
+
+
+def _check_names(table: TableId, definitions: Iterable[ColumnDefinition]) -> None:
+    for definition in definitions:
+        name = definition.name.lower()
+        if name in RESERVED or name.startswith(BEFORE):
+            message = f"Column {definition.name} of {table} has a name that Tidemark uses for itself."
+            raise UnsupportedType(message, table=str(table))
+
+
+def _versioned(table: TableId) -> TableError:
+    message = f"{table} is system-versioned: its log mixes history rows with the present ones."
+    remedy = "Take the table out of the replicator; or run ALTER TABLE … DROP SYSTEM VERSIONING on the source."
+    return UnsupportedDdl(message, table=str(table), remedy=remedy)

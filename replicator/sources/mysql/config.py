@@ -1,0 +1,132 @@
+"""What a connection to MySQL or MariaDB is made of, and the form that asks for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.sources.base import FormField
+
+DEFAULT_PORT = 3306
+MAX_SERVER_ID = 2**32 - 1
+# Derived ids start here: ids that people choose are small numbers.
+_DERIVED_FROM = 1_000_000_000
+
+
+class TlsMode(StrEnum):
+    """The meaning is that of the `--ssl-mode` option of the mysql client."""
+
+    DISABLED = "disabled"
+    PREFERRED = "preferred"
+    REQUIRED = "required"
+    VERIFY_CA = "verify_ca"
+    VERIFY_IDENTITY = "verify_identity"
+
+
+@dataclass(frozen=True)
+class MySqlConfig:
+    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
+
+    `server_id` None: each replicator gets one of its own, see `server_id_for`.
+    """
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str = ""
+    password: str = field(default="", repr=False)  # invariant 8
+    tls: TlsMode = TlsMode.PREFERRED
+    ca: str = field(default="", repr=False)
+    server_id: int | None = None
+    connect_timeout: float = 10.0
+    watermark_database: str = "tidemark"
+
+    def server_id_for(self, replicator: str) -> int:
+        """The id under which a replicator reads the log: the same after every restart, another for every replicator."""
+        if self.server_id is not None:
+            return self.server_id
+        digest = hashlib.sha256(f"tidemark/{self.host}:{self.port}/{replicator}".encode()).digest()
+        return _DERIVED_FROM + int.from_bytes(digest[:4], "big") % (MAX_SERVER_ID - _DERIVED_FROM)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> MySqlConfig:
+        """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
+        host = str(settings.get("host") or "").strip()
+        if not host:
+            message = "The connection has no host."
+            raise ConfigurationError(message)
+        server_id = settings.get("server_id")
+        return cls(
+            host=host,
+            port=_number(settings, "port", DEFAULT_PORT, 1, 65535),
+            user=str(settings.get("user") or ""),
+            password=str(settings.get("password") or ""),
+            tls=_tls(str(settings.get("tls") or TlsMode.PREFERRED)),
+            ca=str(settings.get("ca") or "").strip(),
+            server_id=_number(settings, "server_id", 0, 1, MAX_SERVER_ID) if server_id else None,
+            connect_timeout=float(_number(settings, "connect_timeout", 10, 1, 300)),
+            watermark_database=str(settings.get("watermark_database") or "").strip() or "tidemark",
+        )
+
+
+def _number(settings: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
+    value = settings.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = low - 1
+    if not low <= number <= high:
+        message = f"{name} is not a number from {low} to {high}."
+        raise ConfigurationError(message)
+    return number
+
+
+def _tls(value: str) -> TlsMode:
+    try:
+        return TlsMode(value)
+    except ValueError:
+        message = f"tls is {value!r}, which is none of: {', '.join(TlsMode)}."
+        raise ConfigurationError(message) from None
+
+
+FORM = (
+    FormField("host", "Host", help="Name or address of the server whose log is read (a replica with log_replica_updates serves too)."),
+    FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
+    FormField("user", "User", default="tidemark"),
+    FormField("password", "Password", kind="password", required=False, secret=True),
+    FormField(
+        "tls",
+        "TLS",
+        kind="choice",
+        default=TlsMode.PREFERRED,
+        choices=(
+            (TlsMode.DISABLED, "Off"),
+            (TlsMode.PREFERRED, "If the server offers it"),
+            (TlsMode.REQUIRED, "Always, any certificate"),
+            (TlsMode.VERIFY_CA, "Always, certificate checked"),
+            (TlsMode.VERIFY_IDENTITY, "Always, certificate and host name checked"),
+        ),
+    ),
+    FormField("ca", "CA certificate (PEM)", kind="textarea", required=False, help="Empty: the system's authorities."),
+    FormField(
+        "server_id",
+        "Server id",
+        kind="number",
+        required=False,
+        help="Empty: one for each replicator. If you set it, it must be unique in the replication topology, and only one "
+        "replicator may use this connection.",
+    ),
+    FormField(
+        "watermark_database",
+        "Watermark database",
+        required=False,
+        default="tidemark",
+        help="Database on the source for the one small table that snapshots write their marks to.",
+    ),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+)

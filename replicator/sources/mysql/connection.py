@@ -1,0 +1,154 @@
+"""Connections with known session settings, and the server's errors as Tidemark's."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import pymysql
+from pymysql.constants import ER
+
+from replicator.errors import (
+    ConfigurationError,
+    SourceAuthenticationFailed,
+    SourcePermissionDenied,
+    SourceUnreachable,
+    TableDisappeared,
+    TidemarkError,
+)
+from replicator.sources.mysql.config import MySqlConfig, TlsMode
+
+Connection: TypeAlias = "pymysql.connections.Connection[Any]"  # generic for the type checker only
+
+_AUTHENTICATION = {ER.ACCESS_DENIED_ERROR, 1524, 1698, 1862, 3118, 4151}  # unknown plugin, expired, locked accounts
+_PERMISSION = {
+    ER.DBACCESS_DENIED_ERROR,
+    ER.TABLEACCESS_DENIED_ERROR,
+    ER.COLUMNACCESS_DENIED_ERROR,
+    ER.SPECIFIC_ACCESS_DENIED_ERROR,
+    ER.PROCACCESS_DENIED_ERROR,
+    ER.VIEW_NO_EXPLAIN,
+    ER.OPTION_PREVENTS_STATEMENT,  # read_only
+    1836,  # ER_READ_ONLY_MODE
+}
+_DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 1932: not in engine (DISCARD TABLESPACE)
+# The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL.
+# A server that kills a quiet or slow session would end long snapshots; MDL waits must not outlive a stop (invariant 10).
+_SESSION = (
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
+    "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = DEFAULT, sql_auto_is_null = 0"
+)
+_OPTIONAL_SESSION = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
+READ_TIMEOUT = 600.0
+
+
+def connect(config: MySqlConfig, **overrides: Any) -> Connection:
+    """An open connection in autocommit with utf8mb4, UTC, a lenient sql_mode and REPEATABLE READ.
+
+    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed,
+    SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
+    """
+    options: dict[str, Any] = {
+        "host": config.host,
+        "port": config.port,
+        "user": config.user,
+        "password": config.password,
+        "charset": "utf8mb4",
+        "autocommit": True,
+        "connect_timeout": config.connect_timeout,
+        "read_timeout": READ_TIMEOUT,
+        "write_timeout": READ_TIMEOUT,
+        "program_name": "tidemark",
+        **_tls_options(config),
+    }
+    with translated(f"{config.host}:{config.port}"):
+        connection: Connection = pymysql.connect(**(options | overrides))
+        try:
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare(connection: Connection) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET NAMES utf8mb4")
+        cursor.execute(_SESSION)
+        cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        for statement in _OPTIONAL_SESSION:
+            try:
+                cursor.execute(statement)  # MariaDB knows the first only, MySQL the second
+            except pymysql.err.MySQLError as error:
+                if _number(error) != ER.UNKNOWN_SYSTEM_VARIABLE:
+                    raise
+
+
+def _tls_options(config: MySqlConfig) -> dict[str, Any]:
+    """Options for pymysql, which prefers TLS by itself where it is told nothing."""
+    if config.tls is TlsMode.DISABLED:
+        return {"ssl_disabled": True}
+    if config.tls is TlsMode.PREFERRED:
+        return {}
+    try:
+        context = ssl.create_default_context(cadata=config.ca or None)
+    except (ssl.SSLError, ValueError):
+        message = "The CA certificate of the connection is no certificate in PEM form."
+        raise ConfigurationError(message) from None
+    # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY
+    if config.tls is TlsMode.REQUIRED:
+        context.verify_mode = ssl.CERT_NONE
+    return {"ssl": context}
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Errors of pymysql and of the socket inside become Tidemark's; `where` names the server or the table."""
+    try:
+        yield
+    except (pymysql.err.Error, OSError, RuntimeError) as error:
+        raise tidemark_error(error, where) from None  # the cause's text may hold what the user typed (invariant 8)
+
+
+def tidemark_error(error: Exception, where: str) -> TidemarkError:
+    """The error of Tidemark's tree that says the same."""
+    number = _number(error)
+    reason = _reason(error)
+    if number in _AUTHENTICATION or isinstance(error, RuntimeError):
+        return SourceAuthenticationFailed(f"{where} refused the login: {reason}")
+    if number in _PERMISSION:
+        return SourcePermissionDenied(f"{where} does not allow it: {reason}")
+    if number in _DISAPPEARED:
+        return TableDisappeared(f"{where}: {reason}", table=where)
+    return SourceUnreachable(f"{where} could not be read: {reason}")
+
+
+def _number(error: Exception) -> int:
+    first = error.args[0] if error.args else 0
+    return first if isinstance(first, int) else 0
+
+
+def _reason(error: Exception) -> str:
+    """What the server said, with the number; without the statement, which pymysql does not repeat."""
+    text = str(error.args[1]) if len(error.args) > 1 else str(error)
+    number = _number(error)
+    return f"{text} (error {number})" if number else text
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal that no sql_mode and no character can break out of."""
+    return f"_utf8mb4 X'{text.encode('utf-8', 'surrogatepass').hex()}'"
+
+
+def server_is_mariadb(connection: Connection) -> bool:
+    """MariaDB says so in its version text (after the `5.5.5-` that old clients need)."""
+    return "mariadb" in str(connection.server_version).lower()  # type: ignore[attr-defined]

@@ -1,0 +1,229 @@
+"""DDL in the log → SchemaChange messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replicator.errors import TableError, UnsupportedDdl
+from replicator.model.change import Ddl, SchemaChange
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.mysql import ddl
+from replicator.sources.mysql.alteration import alter
+from replicator.sources.mysql.events import Event
+from replicator.sources.mysql.log_schema import Resolved
+from replicator.sources.mysql.offset import BinlogOffset
+
+if TYPE_CHECKING:
+    from replicator.sources.mysql.interpreter import Interpreter
+
+_STATEMENT_SHOWN = 200
+Pair = tuple[TableId, TableId]
+
+
+class DdlEffects:
+    """Part of the interpreter: what statements do to tables and schemas."""
+
+    def __init__(self, interpreter: Interpreter, tables: TableSet) -> None:
+        self._interpreter, self._tables = interpreter, tables
+        self._event: Event | None = None
+        self._text = ""
+
+    @property
+    def _known(self) -> dict[TableId, TableSchema]:
+        return self._interpreter.schemas.current
+
+    def apply(self, statement: ddl.Statement, event: Event, text: str) -> None:
+        """One statement; a table that cannot go on fails, the others do not notice."""
+        self._event, self._text = event, text
+        match statement:
+            case ddl.CreateTable(table, replacing):
+                self._create(table, replacing=replacing)
+            case ddl.DropTables(tables):
+                for table in tables:
+                    self._drop(table)
+            case ddl.TruncateTable(table):
+                self._truncate(table)
+            case ddl.AlterTable(table, clauses):
+                self._alter(table, clauses)
+            case ddl.RenameTables(pairs):
+                self._rename(pairs)
+            case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
+                self._database(name, dropped=isinstance(statement, ddl.DropDatabase))
+            case ddl.Unparsable(_, tables):
+                for table in tables & self._known.keys():
+                    self._fail(table)
+
+    def unannounced(self, resolved: Resolved, event: Event) -> None:
+        """A TABLE_MAP shows a schema that no statement explained."""
+        self._event, self._text = event, ""
+        operation = Ddl.CREATE_TABLE if resolved.known is None else Ddl.ALTER_TABLE
+        self._emit(operation, resolved.schema.table, resolved.schema, reload=resolved.reload)
+
+    def reload(self, table: TableId, event: Event, text: str) -> None:
+        """Rows that were handed on did not happen: the table must be read anew."""
+        self._event, self._text = event, text
+        self._emit(Ddl.ALTER_TABLE, table, self._known.get(table), reload=True)
+
+    def _emit(
+        self,
+        operation: Ddl,
+        table: TableId,
+        schema: TableSchema | None = None,
+        *,
+        reload: bool = False,
+        new: TableId | None = None,
+        renamed: dict[str, str] | None = None,
+    ) -> None:
+        inner, event = self._interpreter, self._event
+        assert event is not None
+        inner.flush()
+        inner.out.append(
+            SchemaChange(
+                ordinal=inner.pending.take_ordinal(),
+                operation=operation,
+                table=table,
+                offset=BinlogOffset(event.file, event.start, str(inner.gtid)),
+                commit_ts=inner.commit_ts,
+                schema=schema,
+                new_table=new,
+                renamed_columns=renamed or {},
+                reload=reload,
+                statement=self._text,
+            )
+        )
+
+    def _fail(self, table: TableId) -> None:
+        shown = self._text if len(self._text) <= _STATEMENT_SHOWN else f"{self._text[:_STATEMENT_SHOWN]}…"
+        self._interpreter.fail(table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}"))
+
+    def _create(self, table: TableId, *, replacing: bool) -> None:
+        if table not in self._tables:
+            return
+        if table in self._known:
+            if not replacing:
+                return  # IF NOT EXISTS
+            self._drop(table)
+        self._interpreter.revive(table)
+        schemas = self._interpreter.schemas
+        schemas.empty.add(table)
+        try:
+            present = schemas.present(table)
+        except TableError as error:
+            self._interpreter.fail(table, error)
+            return
+        if present is not None:  # else it is gone again, or its rows come first: a TABLE_MAP will tell
+            self._known[table] = present.schema
+            self._emit(Ddl.CREATE_TABLE, table, present.schema)
+
+    def _drop(self, table: TableId) -> None:
+        if table in self._known:
+            del self._known[table]
+            self._emit(Ddl.DROP_TABLE, table)
+        self._interpreter.schemas.empty.discard(table)
+        self._interpreter.revive(table)
+
+    def _truncate(self, table: TableId) -> None:
+        if self._interpreter.wants(table) and table in self._known:
+            self._emit(Ddl.TRUNCATE_TABLE, table)
+            self._interpreter.schemas.empty.add(table)
+
+    def _alter(self, table: TableId, clauses: Sequence[ddl.Clause]) -> None:
+        target = next((clause.table for clause in clauses if clause.kind is ddl.ClauseKind.RENAME_TABLE), None)
+        for clause in clauses:
+            if clause.kind is ddl.ClauseKind.ROWS and clause.table in self._known:
+                self._emit(Ddl.ALTER_TABLE, clause.table, self._known[clause.table], reload=True)
+        if self._interpreter.wants(table) and table in self._known:
+            self._alter_known(table, clauses, described=target or table)
+        if target:
+            self._rename([(table, target)])
+
+    def _alter_known(self, table: TableId, clauses: Sequence[ddl.Clause], *, described: TableId) -> None:
+        schemas, old = self._interpreter.schemas, self._known[table]
+        try:
+            present = schemas.present(described)
+        except TableError as error:
+            self._interpreter.fail(table, error)
+            return
+        result = alter(old, clauses, present, schemas.charsets(table))
+        schema = replace(result.schema, table=table)
+        reload = result.reload and table not in schemas.empty
+        added = {c.to for c in clauses if c.kind is ddl.ClauseKind.ADD and not c.fills} - set(schema.names)
+        schemas.announced.setdefault(table, set()).update(added)
+        self._interpreter.forget_targets()
+        if schema != old or reload:
+            self._known[table] = schema
+            self._emit(Ddl.ALTER_TABLE, table, schema, reload=reload, renamed=result.renamed)
+
+    def _database(self, name: str, *, dropped: bool) -> None:
+        if dropped:
+            for table in sorted(table for table in self._known if table.database == name):
+                self._drop(table)
+        if name in self._tables.databases:
+            self._emit(Ddl.DROP_DATABASE if dropped else Ddl.CREATE_DATABASE, TableId(name, ""))
+
+    def _rename(self, pairs: Sequence[Pair]) -> None:
+        names = {name for pair in pairs for name in pair}
+        if not any(name in self._tables for name in names):
+            return
+        self._interpreter.forget_targets()
+        if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
+            for old, new in pairs:
+                self._move(old, new)
+            return
+        self._rename_across(pairs)
+
+    def _plain(self, old: TableId, new: TableId) -> bool:
+        """The target's table can simply get the new name."""
+        return self._tables.columns_left_out(old) == self._tables.columns_left_out(new) and self._interpreter.wants(old)
+
+    def _move(self, old: TableId, new: TableId) -> None:
+        schema = self._known.pop(old, None)
+        if schema is None:
+            self._arrive(new)
+            return
+        self._interpreter.revive(new)
+        self._known[new] = replace(schema, table=new)
+        empty = self._interpreter.schemas.empty
+        if old in empty:
+            empty.discard(old)
+            empty.add(new)
+        self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new)
+
+    def _rename_across(self, pairs: Sequence[Pair]) -> None:
+        """Some names are outside the selection: what each selected name holds at the end decides."""
+        holds: dict[TableId, TableId | None] = {}
+        for old, new in pairs:
+            holds[new] = holds.get(old, old)
+            holds[old] = None
+        before = dict(self._known)
+        sources = {name: source for name, source in holds.items() if name in self._tables and source not in (None, name)}
+        for name, source in sources.items():
+            simple = source in before and name not in before and holds.get(source) is None and self._plain(source, name)
+            if simple:
+                self._move(source, name)
+        for name, source in holds.items():
+            if source is None and name in self._known:
+                self._drop(name)
+        for name, source in sources.items():
+            if not (source in before and name not in before and name in self._known):
+                self._arrive(name, before.get(source) if source else None)
+
+    def _arrive(self, table: TableId, moved: TableSchema | None = None) -> None:
+        """Rows that the log did not show are under this name now."""
+        schemas = self._interpreter.schemas
+        schemas.empty.discard(table)
+        self._interpreter.revive(table)
+        try:
+            present = schemas.present(table)
+        except TableError as error:
+            self._interpreter.fail(table, error)
+            return
+        existed = table in self._known
+        schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)
+        if schema is None:
+            return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
+        self._known[table] = schema
+        self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)

@@ -1,0 +1,363 @@
+"""Binary log events from their bytes: framing, header, checksum, and the events that carry no rows.
+
+The same code reads packets of a live stream and log files.  Sources: MySQL's libs/mysql/binlog/event, MariaDB's
+sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base.
+Functions raise IndexError or struct.error for bytes that end too early; `EventParser.guard` makes LogCorrupt of these.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+from zlib import crc32
+
+import pyarrow as pa
+
+from replicator.errors import LogCorrupt
+from replicator.sources.mysql.offset import GtidSet
+
+QUERY, STOP, ROTATE, INTVAR, RAND, USER_VAR = 2, 3, 4, 5, 13, 14
+FORMAT_DESCRIPTION, XID, BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, TABLE_MAP = 15, 16, 17, 18, 19
+WRITE_V1, UPDATE_V1, DELETE_V1, INCIDENT, HEARTBEAT, IGNORABLE, ROWS_QUERY = 23, 24, 25, 26, 27, 28, 29
+WRITE_V2, UPDATE_V2, DELETE_V2, GTID, ANONYMOUS_GTID, PREVIOUS_GTIDS = 30, 31, 32, 33, 34, 35
+XA_PREPARE, PARTIAL_UPDATE, TRANSACTION_PAYLOAD, HEARTBEAT_V2, TAGGED_GTID = 38, 39, 40, 41, 42
+ANNOTATE_ROWS, BINLOG_CHECKPOINT, MARIADB_GTID, GTID_LIST, START_ENCRYPTION, QUERY_COMPRESSED = range(160, 166)
+WRITE_Z1, UPDATE_Z1, DELETE_Z1, WRITE_Z2, UPDATE_Z2, DELETE_Z2 = range(166, 172)
+
+WRITES = frozenset({WRITE_V1, WRITE_V2, WRITE_Z1, WRITE_Z2})
+UPDATES = frozenset({UPDATE_V1, UPDATE_V2, UPDATE_Z1, UPDATE_Z2, PARTIAL_UPDATE})
+DELETES = frozenset({DELETE_V1, DELETE_V2, DELETE_Z1, DELETE_Z2})
+ROWS = WRITES | UPDATES | DELETES
+ROWS_V2 = frozenset({WRITE_V2, UPDATE_V2, DELETE_V2, WRITE_Z2, UPDATE_Z2, DELETE_Z2, PARTIAL_UPDATE})
+COMPRESSED_ROWS = frozenset({WRITE_Z1, UPDATE_Z1, DELETE_Z1, WRITE_Z2, UPDATE_Z2, DELETE_Z2})
+
+ARTIFICIAL, IGNORABLE_FLAG = 0x20, 0x80
+HEADER = struct.Struct("<IBIIIH")
+HEADER_SIZE = 19
+CHECKSUM_SIZE = 4
+MAGIC = b"\xfebin"
+ENCRYPTED_MAGIC = b"\xfdbin"
+WRAP = 1 << 32  # end positions in headers have 32 bits; one transaction may go past them
+# Event types that stand between transactions or say nothing: their absence of a parser loses no row.
+HARMLESS = frozenset({STOP, ANNOTATE_ROWS, BINLOG_CHECKPOINT, IGNORABLE, ROWS_QUERY, INTVAR, RAND, USER_VAR})
+
+
+_SPECIAL = frozenset({FORMAT_DESCRIPTION, ROTATE, HEARTBEAT, HEARTBEAT_V2})
+# Parts of LOAD DATA as a statement, whose EXECUTE_LOAD_QUERY tells the table, and what a server sends of its own.
+TOLERATED = frozenset({BEGIN_LOAD_QUERY, 9, 11, HEARTBEAT, HEARTBEAT_V2, START_ENCRYPTION})
+
+
+class Event(NamedTuple):
+    """One event; `start` and `end` are its place in `file`, `body` is without header and checksum."""
+
+    type: int
+    timestamp: int
+    server_id: int
+    flags: int
+    file: str
+    start: int
+    end: int
+    body: bytes
+
+    @property
+    def artificial(self) -> bool:
+        """True for what the sending server made up: it has no place in the file."""
+        return bool(self.flags & ARTIFICIAL) or (self.type == ROTATE and self.timestamp == 0)
+
+
+class EventParser:
+    """Raw events in their order → `Event`.  Keeps what the format description says, and the place in the file."""
+
+    def __init__(self, file: str = "", position: int = 4) -> None:
+        self.file = file
+        self.position = position
+        self.checksum = False
+        self.server_version = ""
+
+    def parse(self, raw: bytes) -> Event:
+        """One event; LogCorrupt where length or checksum do not hold."""
+        if len(raw) < HEADER_SIZE:
+            raise self.corrupt("An event is shorter than its header")
+        timestamp, kind, server_id, size, end, flags = HEADER.unpack_from(raw)
+        if size != len(raw):
+            raise self.corrupt(f"An event of type {kind} says {size} bytes and has {len(raw)}")
+        if kind in _SPECIAL:
+            return self._parse_special(raw, timestamp, kind, server_id, end, flags)
+        if self.checksum:
+            if crc32(memoryview(raw)[:-4]) != int.from_bytes(raw[-4:], "little"):
+                raise self.corrupt(f"The checksum of an event of type {kind} does not hold")
+            body = raw[HEADER_SIZE:-4]
+        else:
+            body = raw[HEADER_SIZE:]
+        start = self.position
+        if flags & ARTIFICIAL:
+            return Event(kind, timestamp, server_id, flags, self.file, start, start, body)
+        if end == 0:  # MariaDB 11.4 and later do not say it inside a transaction
+            end = start + size
+        elif start >= WRAP or end < start:
+            end += start - start % WRAP
+            if end < start:
+                end += WRAP
+        self.position = end
+        return Event(kind, timestamp, server_id, flags, self.file, end - size, end, body)
+
+    def _parse_special(self, raw: bytes, when: int, kind: int, server_id: int, end: int, flags: int) -> Event:
+        if kind == FORMAT_DESCRIPTION:
+            body = self._format_description(raw)
+            if end and not flags & ARTIFICIAL:
+                self.position = max(self.position, end)
+            return Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
+        # Before the first format description nothing says whether these have a checksum: a fitting one is one.
+        fits = len(raw) >= HEADER_SIZE + CHECKSUM_SIZE and crc32(raw[:-4]) == int.from_bytes(raw[-4:], "little")
+        if self.checksum and not fits:
+            raise self.corrupt(f"The checksum of an event of type {kind} does not hold")
+        body = raw[HEADER_SIZE:-4] if fits else raw[HEADER_SIZE:]
+        if kind != ROTATE:  # its end is where the server's reading stands
+            return Event(kind, when, server_id, flags, self.file, self.position, end, body)
+        event = Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
+        self.position = int.from_bytes(body[:8], "little")
+        self.file = body[8:].split(b"\0")[0].decode()
+        return event
+
+    def _format_description(self, raw: bytes) -> bytes:
+        self.server_version = raw[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
+        if not _knows_checksums(self.server_version):
+            self.checksum = False
+            return raw[HEADER_SIZE:]
+        algorithm = raw[-5]
+        if algorithm not in (0, 1):
+            raise self.corrupt(f"The log uses checksum algorithm {algorithm}, which is unknown here")
+        self.checksum = algorithm == 1
+        if self.checksum and crc32(_not_in_use(raw[:-4])) != int.from_bytes(raw[-4:], "little"):
+            raise self.corrupt("The checksum of the format description does not hold")
+        return raw[HEADER_SIZE:-5]
+
+    def corrupt(self, what: str) -> LogCorrupt:
+        """The error for the present place."""
+        return LogCorrupt(f"{what}, after {self.file}:{self.position}.")
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Turns what the decoders raise for malformed bytes into LogCorrupt."""
+        try:
+            yield
+        except (IndexError, struct.error, zlib.error, UnicodeDecodeError, OverflowError) as error:
+            raise self.corrupt(f"An event cannot be decoded ({error!r})") from error
+
+
+def _knows_checksums(version: str) -> bool:
+    numbers = version.split("-")[0].split(".")[:3]
+    try:
+        parsed = tuple(int(number) for number in numbers)
+    except ValueError:
+        return True
+    return parsed >= ((5, 3, 0) if "MariaDB" in version else (5, 6, 1))
+
+
+def _not_in_use(raw: bytes) -> bytes:
+    """The bytes as the checksum was computed: without the flag that says the file is still open."""
+    flags = int.from_bytes(raw[17:19], "little") & ~1
+    return raw[:17] + flags.to_bytes(2, "little") + raw[19:]
+
+
+def length_encoded(data: bytes, at: int) -> tuple[int, int]:
+    """A length-encoded integer at `at`, and the place after it."""
+    first = data[at]
+    if first < 251:
+        return first, at + 1
+    width = {252: 2, 253: 3, 254: 8}[first] if first in (252, 253, 254) else 0
+    if not width or at + 1 + width > len(data):
+        message = "length-encoded integer"
+        raise IndexError(message)
+    return int.from_bytes(data[at + 1 : at + 1 + width], "little"), at + 1 + width
+
+
+class Query(NamedTuple):
+    """A statement in the log with what decides its meaning.  `charset` is the client's collation id (0: unknown)."""
+
+    database: str
+    sql: bytes
+    sql_mode: int
+    charset: int
+    error_code: int
+
+
+# Sizes of the status variables that come before the ones wanted here (0 FLAGS2, 1 SQL_MODE, 3 AUTO_INCREMENT, 4 CHARSET).
+_STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6}
+
+
+def parse_query(event: Event) -> Query:
+    """QUERY, MariaDB's QUERY_COMPRESSED, EXECUTE_LOAD_QUERY."""
+    body = event.body
+    database_size, error_code, status_size = struct.unpack_from("<BHH", body, 8)
+    start = 13 if event.type != EXECUTE_LOAD_QUERY else 26
+    status = body[start : start + status_size]
+    at = start + status_size
+    database = body[at : at + database_size].decode("utf-8", "surrogateescape")
+    sql = body[at + database_size + 1 :]
+    if event.type == QUERY_COMPRESSED:
+        sql = inflate(sql)
+    sql_mode = charset = at = 0
+    while at < len(status):
+        code = status[at]
+        if code == 1:
+            sql_mode = int.from_bytes(status[at + 1 : at + 9], "little")
+        elif code == 4:
+            charset = int.from_bytes(status[at + 1 : at + 3], "little")
+        if code in (2, 6):  # catalog, with and without a closing zero
+            at += 2 + status[at + 1] + (code == 2)
+        elif code in _STATUS_SIZES:
+            at += 1 + _STATUS_SIZES[code]
+        else:
+            break
+    return Query(database, sql, sql_mode, charset, error_code)
+
+
+def inflate(data: bytes) -> bytes:
+    """MariaDB's compressed part: one byte (0x80 | size of the length), the length big-endian, zlib data."""
+    width = data[0] & 0x07
+    if (data[0] >> 4) & 0x07:
+        message = "compression algorithm"
+        raise IndexError(message)
+    size = int.from_bytes(data[1 : 1 + width], "big")
+    result = zlib.decompress(data[1 + width :], bufsize=max(size, 1))
+    if len(result) != size:
+        message = "compressed length"
+        raise IndexError(message)
+    return result
+
+
+class Gtid(NamedTuple):
+    """Beginning of a transaction.  `text` is empty for an anonymous one; `commit_us` is microseconds since 1970.
+
+    `standalone`: one statement without BEGIN and COMMIT (MariaDB only says so).
+    """
+
+    text: str
+    commit_us: int
+    standalone: bool = False
+
+
+def _uuid(data: bytes) -> str:
+    text = data.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+def parse_gtid(event: Event) -> Gtid:
+    """GTID, ANONYMOUS_GTID, tagged GTID and MariaDB's GTID."""
+    body, seconds = event.body, event.timestamp * 1_000_000
+    if event.type == MARIADB_GTID:
+        number, domain, flags = struct.unpack_from("<QIB", body)
+        return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1))
+    if event.type == TAGGED_GTID:
+        return _tagged_gtid(body, seconds)
+    number = int.from_bytes(body[17:25], "little")
+    text = "" if event.type == ANONYMOUS_GTID else f"{_uuid(body[1:17])}:{number}"
+    if len(body) >= 49 and body[25] == 2:  # logical clock, then the time stamps of MySQL 8
+        immediate = int.from_bytes(body[42:49], "little") & ((1 << 55) - 1)
+        return Gtid(text, immediate or seconds)
+    return Gtid(text, seconds)
+
+
+def _variable_int(data: bytes, at: int) -> tuple[int, int]:
+    """An unsigned integer of MySQL's serialization library: trailing ones of the first byte count the further bytes."""
+    first, more = data[at], 0
+    while more < 8 and first >> more & 1:
+        more += 1
+    if more == 8:
+        return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
+    return int.from_bytes(data[at : at + 1 + more], "little") >> (more + 1), at + 1 + more
+
+
+def _tagged_gtid(body: bytes, seconds: int) -> Gtid:
+    """GTID_TAGGED: `version, size, last field that counts, (field id, value)*`; ids as in MySQL's control_events.h."""
+    size, at = _variable_int(body, 1)
+    _, at = _variable_int(body, at)
+    uuid, tag, number, commit_us = "", "", 0, seconds
+    while at < min(size, len(body)):
+        field, at = _variable_int(body, at)
+        if field == 1:
+            octets = bytearray()
+            for _ in range(16):
+                octet, at = _variable_int(body, at)
+                octets.append(octet)
+            uuid = _uuid(bytes(octets))
+        elif field == 3:
+            length, at = _variable_int(body, at)
+            tag, at = body[at : at + length].decode("ascii"), at + length
+        elif field <= 11:
+            value, at = _variable_int(body, at)
+            number = value >> 1 if field == 2 else number  # a signed integer: its lowest bit is the sign
+            commit_us = value if field == 6 and value else commit_us
+        else:
+            break
+    return Gtid(f"{uuid}:{tag}:{number}" if tag else f"{uuid}:{number}", commit_us)
+
+
+def parse_previous_gtids(event: Event) -> str:
+    """The set executed before this file; the tagged encoding of MySQL 8.3 too."""
+    body, result = event.body, GtidSet()
+    count = int.from_bytes(body[:8], "little")
+    tagged = count >> 56 == 1
+    if tagged:
+        count = (count >> 8) & ((1 << 48) - 1)
+    at = 8
+    for _ in range(count):
+        source, at = _uuid(body[at : at + 16]), at + 16
+        if tagged:
+            length, at = _variable_int(body, at)
+            source += f":{body[at : at + length].decode('ascii')}" if length else ""
+            at += length
+        intervals, at = int.from_bytes(body[at : at + 8], "little"), at + 8
+        for _ in range(intervals):
+            first, after = struct.unpack_from("<QQ", body, at)
+            result.add(source, first, after - 1)
+            at += 16
+    return str(result)
+
+
+def parse_gtid_list(event: Event) -> str:
+    """MariaDB's GTID_LIST as a position: the last GTID of each domain (the list gives it last)."""
+    count = int.from_bytes(event.body[:4], "little") & 0x0FFFFFFF
+    last: dict[int, str] = {}
+    for domain, server, number in struct.iter_unpack("<IIQ", event.body[4 : 4 + 16 * count]):
+        last[domain] = f"{domain}-{server}-{number}"
+    return ",".join(last[domain] for domain in sorted(last))
+
+
+def parse_xa_prepare(event: Event) -> tuple[bool, str]:
+    """Whether it commits in one phase, and the XA id as XA COMMIT writes it: `X'gtrid',X'bqual',format`."""
+    one_phase, form, size, more = struct.unpack_from("<?III", event.body)
+    gtrid, bqual = event.body[13 : 13 + size], event.body[13 + size : 13 + size + more]
+    return one_phase, f"X'{gtrid.hex()}',X'{bqual.hex()}',{form}"
+
+
+def open_payload(event: Event) -> Iterator[Event]:
+    """The events in a TRANSACTION_PAYLOAD, one by one as they are decompressed; they carry the payload's own place."""
+    body, at = event.body, 0
+    compression, size = 255, 0
+    while (field := body[at]) != 0:
+        width, at = length_encoded(body, at + 1)
+        value, _ = length_encoded(body, at)
+        compression = value if field == 2 else compression
+        size = value if field == 1 else size
+        at += width
+    data = memoryview(body)[at + 1 :][: size or None]
+    if compression not in (0, 255):
+        message = f"compression {compression} of a transaction"
+        raise IndexError(message)
+    stream: io.BufferedIOBase | pa.NativeFile = io.BytesIO(data)
+    if compression == 0:
+        stream = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd")
+    while header := bytes(stream.read(HEADER_SIZE)):
+        timestamp, kind, server_id, size, _, flags = HEADER.unpack(header)
+        inner = bytes(stream.read(size - HEADER_SIZE))
+        if len(inner) != size - HEADER_SIZE:
+            message = "transaction payload"
+            raise IndexError(message)
+        yield Event(kind, timestamp, server_id, flags, event.file, event.start, event.end, inner)

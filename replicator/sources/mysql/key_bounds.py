@@ -1,0 +1,88 @@
+"""Key ranges in the server's own SQL: the literals, the comparisons, the order.
+
+A key value travels as the text of an SQL literal that the server compares exactly as ORDER BY orders the column: texts as
+the column's own bytes under the column's collation, ENUM and SET by number, FLOAT as the double it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replicator.sources.base import KeyRange
+from replicator.sources.mysql.catalog import TableDescription
+from replicator.sources.mysql.connection import quoted
+from replicator.sources.mysql.types import BYTES, TEXTS, ColumnDefinition
+
+_CASTS = {"date": "DATE", "datetime": "DATETIME(6)", "timestamp": "DATETIME(6)", "time": "TIME(6)"}
+_CASTS |= {name: name.upper() for name in ("uuid", "inet4", "inet6")}
+
+
+def key_expression(definition: ColumnDefinition) -> str:
+    """What to SELECT to get the text that `key_literal` takes."""
+    name = quoted(definition.name)
+    if definition.data_type in TEXTS | BYTES:
+        return f"HEX({name})"
+    match definition.data_type:
+        case "float" | "double":
+            return f"{name} * 1e0"
+        case "bit" | "enum" | "set":
+            return f"CAST({name} + 0 AS UNSIGNED)"
+        case "year":
+            return f"{name} + 0"
+        case _:
+            return f"CAST({name} AS CHAR)"  # else pymysql makes objects of dates and times
+
+
+def key_literal(definition: ColumnDefinition, text: str) -> str:
+    """The SQL literal for a key value."""
+    kind = definition.data_type
+    if kind in TEXTS:
+        return f"_{definition.charset} X'{text}' COLLATE {definition.collation}"
+    if kind in BYTES:
+        return f"X'{text}'"
+    if kind in _CASTS:
+        return f"CAST('{text}' AS {_CASTS[kind]})"
+    if kind in ("float", "double"):
+        return text if "e" in text else f"{text}e0"
+    return text
+
+
+def select_key(description: TableDescription) -> str:
+    """The SELECT list of a key."""
+    return ", ".join(key_expression(description.definition(name)) for name in description.schema.key)
+
+
+def read_key(description: TableDescription, row: Sequence[object]) -> tuple[str, ...]:
+    """One row of `select_key` as literals."""
+    return tuple(
+        key_literal(description.definition(name), value.decode("ascii") if isinstance(value, bytes) else str(value))
+        for name, value in zip(description.schema.key, row, strict=True)
+    )
+
+
+def order_by(description: TableDescription, direction: str = "ASC") -> str:
+    """The order of the key."""
+    return ", ".join(f"{quoted(name)} {direction}" for name in description.schema.key)
+
+
+def within(description: TableDescription, bounds: KeyRange) -> str:
+    """The rows of a range, lexicographic, in a form of which the range optimizer makes intervals of the index."""
+    names = [quoted(name) for name in description.schema.key]
+    conditions = []
+    if bounds.lower is not None:
+        conditions.append(_beyond(names, bounds.lower, ">", ">"))
+    if bounds.upper is not None:
+        conditions.append(_beyond(names, bounds.upper, "<", "<="))
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _beyond(names: Sequence[str], values: Sequence[str], sign: str, last_sign: str) -> str:
+    """(a > x) OR (a = x AND b > y) OR …; the last column is compared by `last_sign`."""
+    last = len(names) - 1
+    cases = []
+    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+        equal = [f"{names[i]} = {values[i]}" for i in range(place)]
+        cases.append(" AND ".join([*equal, f"{name} {last_sign if place == last else sign} {value}"]))
+    if not last:
+        return cases[0]
+    return f"({names[0]} {sign}= {values[0]} AND (({') OR ('.join(cases)})))"

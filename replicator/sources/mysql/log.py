@@ -1,0 +1,236 @@
+"""The binary log, live.
+
+mysql-replication's BinLogStreamReader connects, registers and sends the dump command, by file and position or by GTID; from
+there on the packets are ours (packets, events).  This file is the only one that knows that library.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pymysql
+from pymysqlreplication import BinLogStreamReader
+
+from replicator.errors import LogPurged, SourceError, SourceReplaced, SourceUnreachable, TableError
+from replicator.model.change import Heartbeat, LogMessage
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+from replicator.sources.base import ReadOptions
+from replicator.sources.mysql import events as e
+from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, tidemark_error, translated
+from replicator.sources.mysql.events import EventParser
+from replicator.sources.mysql.interpreter import Interpreter, Marks
+from replicator.sources.mysql.log_schema import LogSchemas
+from replicator.sources.mysql.log_start import LogStart, find_start
+from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.packets import PacketStream
+
+_SETTLE = 0.3  # seconds that rows wait for more at most
+_BEAT = 0.45
+_OK, _ERROR, _EOF = 0x00, 0xFF, 0xFE
+_EOF_SIZE = 9
+_LOG_ERROR = 1236
+_DIVERGED = ("diverged", "more gtids than", "not in the master's binlog", "impossible position", "position > file size",
+             "> file size", "bogus data", "strict mode")  # fmt: skip
+
+
+class BinlogReader:
+    """A LogReader (replicator.sources.base)."""
+
+    def __init__(self, config: MySqlConfig, options: ReadOptions, replicator: str, watermark_table: TableId) -> None:
+        self._config, self._options, self._replicator = config, options, replicator
+        self._marks = Marks(watermark_table, replicator)
+        self._library: BinLogStreamReader | None = None
+        self._control: Connection | None = None
+
+    def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
+        """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
+        assert isinstance(start, BinlogOffset)
+        self.close()
+        self._control = connect(self._config)
+        where = find_start(self._control, start)
+        known = LogSchemas(tables, schemas, self._options, self._describer(tables))
+        interpreter = Interpreter(tables, known, self._options, start, self._marks)
+        stream = PacketStream(self._dump(where))
+        try:
+            yield from _Loop(stream, EventParser(start.file, start.position), interpreter).messages()
+        finally:
+            self.close()
+
+    def confirm(self, durable: Offset) -> None:
+        """MySQL keeps its log by time and size, whoever has read it: there is nothing to tell it."""
+
+    def close(self) -> None:
+        """Ends the stream; a `read` under way ends with SourceUnreachable."""
+        library, self._library = self._library, None
+        if library is not None:
+            with suppress(Exception):
+                library.close()
+        control, self._control = self._control, None
+        if control is not None and control.open:
+            with suppress(Exception):
+                control.close()
+
+    def _dump(self, where: LogStart) -> Any:
+        """The connection with the dump under way."""
+        by_gtid = bool(where.gtid)
+        library = BinLogStreamReader(
+            connection_settings={"read_timeout": 60},
+            server_id=self._config.server_id_for(self._replicator),
+            resume_stream=True,
+            blocking=True,
+            log_file=where.file,
+            log_pos=where.position,
+            auto_position=where.gtid or None,
+            is_mariadb=where.mariadb and by_gtid,
+            report_slave="tidemark",
+            slave_heartbeat=1,
+            enable_logging=False,
+            pymysql_wrapper=lambda **_: connect(self._config),
+        )
+        with translated(f"{self._config.host}:{self._config.port}"):
+            library._BinLogStreamReader__connect_to_stream()  # noqa: SLF001 - its public methods also decode
+        self._library = library
+        return library._stream_connection  # noqa: SLF001
+
+    def _describer(self, tables: TableSet) -> Callable[[TableId], TableDescription | TableError | None]:
+        def describe(table: TableId) -> TableDescription | TableError | None:
+            try:
+                return self._catalog(tables).details([table]).get(table)
+            except SourceUnreachable:
+                self._reconnect()
+                return self._catalog(tables).details([table]).get(table)
+
+        return describe
+
+    def _catalog(self, tables: TableSet) -> MySqlCatalog:
+        assert self._control
+        return MySqlCatalog(self._control, zero_dates=self._options.zero_dates, left_out=tables)
+
+    def _reconnect(self) -> None:
+        if self._control is not None and self._control.open:
+            with suppress(Exception):
+                self._control.close()
+        self._control = connect(self._config)
+
+
+class _Loop:
+    """Packets → messages, with the clock."""
+
+    def __init__(self, stream: PacketStream, parser: EventParser, interpreter: Interpreter) -> None:
+        self._stream, self._parser, self._interpreter = stream, parser, interpreter
+        self._settled_at = self._beat_at = time.monotonic()
+        self._quiet_since: datetime | None = None
+        self._server_stands: tuple[str, int] | None = None
+
+    def messages(self) -> Iterator[LogMessage]:
+        while True:
+            packets = self._stream.read(self._patience())
+            with self._parser.guard():
+                for packet in packets:
+                    yield from self._take(packet)
+            yield from self._tick(time.monotonic())
+
+    def _tick(self, now: float) -> Iterator[LogMessage]:
+        if now - self._settled_at >= _SETTLE:
+            self._settled_at = now
+            if self._interpreter.unsettled and not self._interpreter.in_transaction:
+                self._interpreter.settle()
+                yield from self._drain()
+        if now - self._beat_at >= _BEAT:
+            self._beat_at = now
+            yield self._heartbeat()
+
+    def _patience(self) -> float:
+        """Seconds until the clock asks for something."""
+        due = min(self._settled_at + _SETTLE, self._beat_at + _BEAT)
+        return max(due - time.monotonic(), 0.005)
+
+    def _drain(self) -> Sequence[LogMessage]:
+        self._beat_at = time.monotonic()
+        return self._interpreter.take_out()
+
+    def _heartbeat(self) -> Heartbeat:
+        interpreter = self._interpreter
+        still = interpreter.resumable and not interpreter.unsettled
+        return Heartbeat(interpreter.boundary if still else None, self._quiet_since if still else None)
+
+    def _take(self, packet: bytes) -> Sequence[LogMessage] | Iterator[LogMessage]:
+        """Feeds a packet's event."""
+        if packet[0] != _OK:
+            raise _stream_error(packet)
+        event = self._parser.parse(packet[1:])
+        kind = event.type
+        if kind == e.TRANSACTION_PAYLOAD:
+            return self._take_payload(event)
+        if kind in (e.HEARTBEAT, e.HEARTBEAT_V2):
+            self._server_says_quiet(event.end)
+            return ()
+        if not event.artificial and kind != e.FORMAT_DESCRIPTION:
+            self._quiet_since = None
+        self._interpreter.feed(event)
+        return self._drain() if self._interpreter.out else ()
+
+    def _take_payload(self, payload: e.Event) -> Iterator[LogMessage]:
+        """One event after the other, so that what they amount to does not pile up (invariant 9)."""
+        for event in e.open_payload(payload):
+            self._interpreter.feed(event)
+            if self._interpreter.out:
+                yield from self._drain()
+
+    def _server_says_quiet(self, end: int) -> None:
+        """A heartbeat is also sent while the server skips events: only where it has not moved is it at the log's end."""
+        stands = (self._parser.file, end)
+        if stands in (self._server_stands, (self._parser.file, self._parser.position % e.WRAP)):
+            self._quiet_since = datetime.now(UTC)
+        self._server_stands = stands
+
+
+def _stream_error(packet: bytes) -> SourceError:
+    if packet[0] == _EOF and len(packet) < _EOF_SIZE:
+        return SourceUnreachable("The source ended the stream of its log: it is going down, or another reader has our server id.")
+    if packet[0] != _ERROR:
+        return SourceUnreachable(f"The source sent something else than its log ({packet[0]:#x}).")
+    number = int.from_bytes(packet[1:3], "little")
+    text = packet[9:].decode("utf-8", "replace") if packet[3:4] == b"#" else packet[3:].decode("utf-8", "replace")
+    if number != _LOG_ERROR:
+        error = tidemark_error(pymysql.err.OperationalError(number, text), "The log of the source")
+        return error if isinstance(error, SourceError) else SourceUnreachable(error.message)
+    lowered = text.lower()
+    if any(sign in lowered for sign in _DIVERGED):
+        return SourceReplaced(f"The source does not know the place to continue from: {text}")
+    if "purged" in lowered or "could not find" in lowered:
+        return LogPurged(f"The source no longer has the log to continue from: {text}")
+    return SourceUnreachable(f"The source cannot send its log: {text}")
+
+
+def current_offset(connection: Connection) -> BinlogOffset:
+    """The log's end now.  SourceMisconfigured where there is no log."""
+    from replicator.sources.mysql.source import log_end  # noqa: PLC0415 - the source imports this module
+
+    file, position, executed = log_end(connection, "The source")
+    if server_is_mariadb(connection):
+        with translated("The source"), connection.cursor() as cursor:
+            cursor.execute("SELECT BINLOG_GTID_POS(%s, %s)", (file, position))
+            executed = str((cursor.fetchone() or ("",))[0] or "")
+    return BinlogOffset(file, position, executed)
+
+
+def identity(connection: Connection) -> str:
+    """Tells one server from another: MySQL's server_uuid.
+
+    MariaDB has nothing like it; its server_id stands for it, which replication needs to be unique anyway, but which a copy
+    of the server shares.
+    """
+    mariadb = server_is_mariadb(connection)
+    with translated("The source"), connection.cursor() as cursor:
+        cursor.execute(f"SELECT {'@@server_id' if mariadb else '@@server_uuid'}")
+        value = str((cursor.fetchone() or ("",))[0])
+    return f"mariadb-{value}" if mariadb else value

@@ -1,0 +1,245 @@
+"""The schema that holds at a place in the log: from TABLE_MAPs, with the catalog for what the log does not say.
+
+With binlog_row_metadata=FULL a TABLE_MAP has names, types, signs, character sets, labels, nullability and the primary key.
+It does not tell UUID from BINARY(16), nor which unique index stands in for a primary key, nor COLUMN_TYPE's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from replicator.errors import TableError, UnsupportedType
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import BEFORE, RESERVED, Column, TableSchema
+from replicator.sources.base import ReadOptions
+from replicator.sources.mysql import table_map as t
+from replicator.sources.mysql.alteration import Signature, column_signature, signature, unexplained_is_harmless
+from replicator.sources.mysql.catalog import TableDescription
+from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.table_map import LogColumn, TableMap
+from replicator.sources.mysql.types import ColumnDefinition, column_of
+
+Describe = Callable[[TableId], TableDescription | TableError | None]
+
+METADATA_REMEDY = "SET GLOBAL binlog_row_metadata = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+TEMPORAL_REMEDY = (
+    "SET GLOBAL mysql56_temporal_format = ON; then ALTER TABLE … FORCE rewrites the table; resnapshot it afterwards."
+)
+_INTS = {t.TINY: "tinyint", t.SHORT: "smallint", t.INT24: "mediumint", t.LONG: "int", t.LONGLONG: "bigint"}
+_NUMBERS = {t.FLOAT: "float", t.DOUBLE: "double", t.YEAR: "year", t.DATE: "date", t.NEWDATE: "date"}
+_TIMES = {
+    t.TIME: "time", t.TIME2: "time", t.DATETIME: "datetime", t.DATETIME2: "datetime", t.TIMESTAMP: "timestamp",
+    t.TIMESTAMP2: "timestamp",
+}  # fmt: skip
+_GEOMETRIES = (
+    "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"
+)  # fmt: skip
+_TEXTS = {1: "tinytext", 2: "text", 3: "mediumtext", 4: "longtext"}
+_BLOBS = {1: "tinyblob", 2: "blob", 3: "mediumblob", 4: "longblob"}
+_BYTES_PER_CHARACTER = {
+    "utf8mb4": 4, "utf8mb3": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "gb18030": 4, "ujis": 3, "eucjpms": 3, "ucs2": 2,
+    "sjis": 2, "cp932": 2, "gbk": 2, "gb2312": 2, "big5": 2, "euckr": 2,
+}  # fmt: skip
+_ZERO_DATES = frozenset({t.DATE, t.NEWDATE, t.DATETIME, t.DATETIME2, t.TIMESTAMP, t.TIMESTAMP2})
+_STRINGS = frozenset({t.STRING, t.VAR_STRING})
+
+
+def definition_of(log: LogColumn) -> ColumnDefinition:
+    """A column's definition from the log alone; UnsupportedType, UnsupportedCharset."""
+    name, fsp = log.name, 0
+    if log.type in _INTS:
+        text = _INTS[log.type] + (" unsigned" if log.unsigned else "")
+    elif log.type in _NUMBERS:
+        text = _NUMBERS[log.type] + (" unsigned" if log.unsigned and log.type in (t.FLOAT, t.DOUBLE) else "")
+    elif log.type in _TIMES:
+        fsp = log.metadata if log.type in (t.TIME2, t.DATETIME2, t.TIMESTAMP2) else 0
+        text = _TIMES[log.type] + (f"({fsp})" if fsp else "")
+    elif log.type == t.NEWDECIMAL:
+        text = f"decimal({log.metadata >> 8},{log.metadata & 0xFF})" + (" unsigned" if log.unsigned else "")
+    elif log.type == t.BIT:
+        text = f"bit({log.metadata})"
+    elif log.type in (t.ENUM, t.SET) and not log.labels:
+        text = "bigint unsigned"  # without metadata: the number
+    elif log.type in (t.ENUM, t.SET):
+        return _labelled(log)
+    elif log.type in (t.JSON, t.VECTOR):
+        text = "json" if log.type == t.JSON else "vector"
+    elif log.type == t.GEOMETRY:
+        text = _GEOMETRIES[log.geometry or 0]
+    else:
+        return _string(log)
+    data_type = text.split("(")[0].split(" ")[0]
+    numbers = {"precision": log.metadata >> 8, "scale": log.metadata & 0xFF} if data_type == "decimal" else {}
+    numbers |= {"precision": log.metadata} if data_type == "bit" else {}
+    return ColumnDefinition(
+        name, data_type, text, fsp=fsp, unsigned=text.endswith("unsigned"), nullable=log.nullable, **numbers
+    )
+
+
+def _labelled(log: LogColumn) -> ColumnDefinition:
+    charset = charset_name(log.charset) if log.charset is not None else "utf8mb4"
+    decode = decoder("utf8mb4" if charset == "binary" else charset)
+    labels = tuple(decode(label) for label in log.labels)
+    data_type = "enum" if log.type == t.ENUM else "set"
+    text = ",".join("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in labels)
+    charset = "utf8mb4" if charset == "binary" else charset
+    return ColumnDefinition(log.name, data_type, f"{data_type}({text})", charset, labels=labels, nullable=log.nullable)
+
+
+def _string(log: LogColumn) -> ColumnDefinition:
+    charset = "binary" if log.charset is None else charset_name(log.charset)
+    size = log.metadata - (log.type == t.VARCHAR_COMPRESSED)
+    characters = size // _BYTES_PER_CHARACTER.get(charset, 1)
+    if log.type in _STRINGS or log.type in (t.VARCHAR, t.VARCHAR_COMPRESSED):
+        fixed = log.type in _STRINGS
+        if charset == "binary":
+            text = f"binary({size})" if fixed else f"varbinary({size})"
+        else:
+            text = f"char({characters})" if fixed else f"varchar({characters})"
+    elif log.type in (t.BLOB, t.BLOB_COMPRESSED, t.TINY_BLOB, t.MEDIUM_BLOB, t.LONG_BLOB):
+        text = (_BLOBS if charset == "binary" else _TEXTS)[log.metadata]
+    else:
+        message = f"Column {log.name!r} has type {log.type} in the log, which is unknown here."
+        raise UnsupportedType(message)
+    charset_or_none = None if charset == "binary" else charset
+    return ColumnDefinition(log.name, text.split("(")[0], text, charset_or_none, length=size, nullable=log.nullable)
+
+
+class Resolved(NamedTuple):
+    """A table's schema at a TABLE_MAP.  `known`: the one before, None for a table that was not there."""
+
+    schema: TableSchema
+    known: TableSchema | None
+    reload: bool
+
+    @property
+    def changed(self) -> bool:
+        """True where a SchemaChange must come first."""
+        return self.schema != self.known
+
+
+class LogSchemas:
+    """Schemas while the log is read; `describe` asks the catalog (None: reading files)."""
+
+    def __init__(
+        self, tables: TableSet, schemas: Mapping[TableId, TableSchema], options: ReadOptions, describe: Describe | None
+    ) -> None:
+        self.current = dict(schemas)
+        self.empty: set[TableId] = set()  # created in the log, without rows so far
+        # Columns that a statement added, NULL in every row, which the catalog has no more.
+        self.announced: dict[TableId, set[str]] = {}
+        self._maps: dict[TableId, TableMap] = {}
+        self._tables = tables
+        self._options = options
+        self._describe = describe
+
+    def charsets(self, table: TableId) -> dict[str, str]:
+        """Character sets of text columns as of the last TABLE_MAP."""
+        last = self._maps.get(table)
+        if last is None:
+            return {}
+        return {column.name: charset_name(column.charset) for column in last.columns if column.charset is not None}
+
+    def columns(self, table: TableId) -> tuple[LogColumn, ...]:
+        """The log's columns as of the last TABLE_MAP."""
+        return self._maps[table].columns
+
+    def present(self, table: TableId) -> TableDescription | None:
+        """The catalog's description; None where the table is gone, cannot be replicated, or there is no catalog."""
+        found = self._describe(table) if self._describe else None
+        if isinstance(found, TableError):
+            raise found
+        return found
+
+    def resolve(self, found: TableMap) -> Resolved:
+        """The schema for this TABLE_MAP; TableError where it cannot be known exactly."""
+        table, known = found.table, self.current.get(found.table)
+        if not found.named:
+            if self._describe is not None:
+                message = f"The log does not name the columns of {table}."
+                raise TableError(message, remedy=METADATA_REMEDY, table=str(table))
+            found = positional(found)
+        schema = self._build(found, known)
+        before = self._maps.get(table)
+        unkeyed = known is not None and bool(known.key) and not found.key and (before is None or bool(before.key))
+        if self._describe is not None and known is not None and (schema != known or unkeyed):
+            schema = self._build(found, known, self.present(table))
+        elif self._describe is not None and known is None:
+            schema = self._build(found, None, self.present(table))
+        announced = self.announced.pop(table, set())
+        harmless = known is not None and unexplained_is_harmless(known, schema, announced)
+        reload = table not in self.empty and not harmless and self._describe is not None
+        self.current[table], self._maps[table] = schema, found
+        return Resolved(schema, known, reload)
+
+    def _build(self, found: TableMap, known: TableSchema | None, present: TableDescription | None = None) -> TableSchema:
+        left_out = self._tables.columns_left_out(found.table)
+        if found.mariadb:
+            _check_temporal(found, [schema for schema in (present.schema if present else None, known) if schema], left_out)
+        key = self._key(found, known, present, left_out)
+        columns = tuple(
+            self._column(column, found.table, known, present, in_key=column.name in key)
+            for column in found.columns
+            if column.name not in left_out
+        )
+        return TableSchema(found.table, columns, key)
+
+    def _column(
+        self, log: LogColumn, table: TableId, known: TableSchema | None, present: TableDescription | None, *, in_key: bool
+    ) -> Column:
+        definition = definition_of(log)
+        wanted = _log_signature(definition)
+        nullable = log.nullable or (self._options.zero_dates == "null" and log.type in _ZERO_DATES)
+        for schema in (known, present.schema if present else None):
+            if schema and log.name in schema.names:
+                column = schema.column(log.name)
+                if column_signature(column) == wanted or (
+                    present and schema is present.schema and signature(present.definition(log.name)) == wanted
+                ):
+                    return replace(column, nullable=nullable and not in_key)
+        _check_name(log.name, table)
+        return column_of(definition, table, zero_dates=self._options.zero_dates, key=in_key)
+
+    def _key(
+        self, found: TableMap, known: TableSchema | None, present: TableDescription | None, left_out: frozenset[str]
+    ) -> tuple[str, ...]:
+        """The primary key; without one, the unique index over NOT NULL columns that the catalog chose."""
+        logged = tuple(found.columns[place].name for place in found.key)
+        if logged and not left_out.intersection(logged):
+            return logged
+        solid = {column.name for column in found.columns if not column.nullable} - left_out
+        for schema in (present.schema if present else None, known):
+            if schema is not None and schema.key and solid.issuperset(schema.key):
+                return schema.key
+            if schema is not None and present is not None and schema is present.schema:
+                return ()
+        return ()
+
+
+def _log_signature(definition: ColumnDefinition) -> Signature:
+    return signature(definition)
+
+
+def _check_temporal(found: TableMap, schemas: list[TableSchema], left_out: frozenset[str]) -> None:
+    """With mysql56_temporal_format=OFF MariaDB logs TIME(3) as it logs TIME, but longer: only the catalog knows it."""
+    for log in found.columns:
+        if log.type not in (t.TIME, t.DATETIME, t.TIMESTAMP) or log.name in left_out:
+            continue
+        known = [column_signature(schema.column(log.name)) for schema in schemas if log.name in schema.names]
+        if (_TIMES[log.type], 0) not in known[:1]:
+            message = f"Column {log.name} of {found.table} is stored in the old temporal format, which the log does not describe."
+            raise UnsupportedType(message, remedy=TEMPORAL_REMEDY, table=str(found.table))
+
+
+def positional(found: TableMap) -> TableMap:
+    """Names `@1`, `@2` … as mysqlbinlog gives them; a number whose sign is not logged counts as signed."""
+    columns = tuple(replace(column, name=f"@{place}") for place, column in enumerate(found.columns, 1))
+    return replace(found, columns=columns)
+
+
+def _check_name(name: str, table: TableId) -> None:
+    if name.lower() in RESERVED or name.lower().startswith(BEFORE):
+        message = f"Column {name} of {table} has a name that Tidemark uses for itself."
+        raise UnsupportedType(message, table=str(table))

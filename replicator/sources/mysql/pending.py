@@ -1,0 +1,93 @@
+"""Rows that were decoded and not yet handed on, with what a rollback needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from replicator.model.change import ChangeBatch
+from replicator.model.identifiers import TableId
+from replicator.sources.mysql.row_image import Mark, TableRows
+
+
+@dataclass
+class _Savepoint:
+    ordinal: int
+    marks: dict[TableRows, Mark]
+
+
+@dataclass
+class Pending:
+    """Rows by table.  `ordinal` is the next change's; `spilled`: tables of which rows of the open transaction are gone already."""
+
+    ordinal: int = 0
+    rows: int = 0
+    bytes: int = 0
+    spilled: set[TableId] = field(default_factory=set)
+    _tables: dict[TableId, TableRows] = field(default_factory=dict)
+    _touched: dict[TableRows, Mark] = field(default_factory=dict)
+    _savepoints: dict[str, _Savepoint] = field(default_factory=dict)
+    _began_at: int = 0
+
+    def of(self, table: TableId) -> TableRows | None:
+        """Where the changes of a table are gathered."""
+        return self._tables.get(table)
+
+    def put(self, rows: TableRows) -> None:
+        """`rows` takes the changes of its table from now on; the one before must have been flushed."""
+        self._tables[rows.schema.table] = rows
+
+    def touch(self, rows: TableRows) -> Mark:
+        """Before rows are added: where they will begin."""
+        mark = rows.mark()
+        self._touched.setdefault(rows, mark)
+        return mark
+
+    def added(self, count: int, size: int) -> None:
+        """So many rows and bytes were added: they take ordinals."""
+        self.ordinal += count
+        self.rows += count
+        self.bytes += size
+
+    def take_ordinal(self) -> int:
+        """For a message that is no row; all rows before it must have been flushed."""
+        ordinal = self.ordinal
+        self.ordinal = self._began_at = ordinal + 1
+        return ordinal
+
+    def flush(self, *, inside: bool) -> Iterator[ChangeBatch]:
+        """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more."""
+        if inside:
+            self.spilled.update(rows.schema.table for rows in self._touched)
+        self._touched.clear()
+        self._savepoints.clear()
+        self._began_at = self.ordinal
+        self.rows = self.bytes = 0
+        for table, rows in self._tables.items():
+            if rows.rows:
+                yield ChangeBatch(table, rows.schema, rows.take())
+
+    def begin(self) -> None:
+        """A transaction begins, or the one before has ended well."""
+        self._touched.clear()
+        self._savepoints.clear()
+        self.spilled.clear()
+        self._began_at = self.ordinal
+
+    def restamp(self, commit_us: int) -> None:
+        """The open transaction's commit time, known at its end only."""
+        for rows, mark in self._touched.items():
+            rows.restamp(mark, commit_us)
+
+    def savepoint(self, name: str) -> None:
+        self._savepoints[name] = _Savepoint(self.ordinal, {rows: rows.mark() for rows in self._touched})
+
+    def rollback(self, savepoint: str | None = None) -> set[TableId]:
+        """Take back the open transaction's rows, all or those since a savepoint; returns tables that must be read anew."""
+        kept = self._savepoints.get(savepoint) if savepoint is not None else None
+        for rows, mark in self._touched.items():
+            rows.truncate(kept.marks.get(rows, mark) if kept else mark)
+        self.ordinal = kept.ordinal if kept else self._began_at
+        self.rows = sum(rows.rows for rows in self._tables.values())
+        self.bytes = sum(rows.bytes for rows in self._tables.values())
+        return set() if kept else set(self.spilled)

@@ -1,0 +1,183 @@
+"""Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import Connection, connect, quoted
+from replicator.sources.mysql.key_bounds import order_by, read_key, select_key, within
+from replicator.sources.mysql.result_stream import ResultStream, read_rows
+from replicator.sources.mysql.text import RowConverter, select_expression
+from replicator.sources.mysql.watermark import WatermarkTable
+
+# Engines whose reads see one moment; every other is read first and marked after.
+TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"})
+
+
+class MySqlSnapshotReader:
+    """Two connections, opened when first used: one reads, the other writes marks.  One thread.
+
+    A connection that failed, or whose rows were not read to the end, is replaced at the next call.
+    """
+
+    def __init__(
+        self, config: MySqlConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
+    ) -> None:
+        """`tables`: its excluded columns are never selected."""
+        self._config, self._options, self._tables = config, options, tables
+        self._watermarks = WatermarkTable(config.watermark_database, replicator)
+        self._reading: Connection | None = None
+        self._marking: Connection | None = None
+        self._stream: ResultStream | None = None
+        self._known: dict[TableId, TableDescription] = {}
+        self.zero_dates_nulled = 0
+
+    def mark(self, token: str) -> None:
+        """Write a watermark into the log; returns when it is committed."""
+        if self._marking is None or not self._marking.open:
+            self._marking = connect(self._config)
+        try:
+            self._watermarks.write(self._marking, token)
+        except TidemarkError:
+            self._marking.close()
+            raise
+
+    def end_key(self, table: TableId) -> tuple[str, ...] | None:
+        """The greatest key now.  None where the table is empty, or its key has no bounds: then it is one chunk."""
+        description = self._describe(table)
+        if not description.bounded:
+            return None
+        order = f"ORDER BY {order_by(description, 'DESC')} LIMIT 1"
+        rows = self._rows(table, f"SELECT {select_key(description)} FROM {_indexed(description)} {order}")
+        return read_key(description, rows[0]) if rows else None
+
+    def next_bound(
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+    ) -> tuple[str, ...]:
+        """The key `rows` rows after `after`, at most `end`."""
+        description = self._known.get(table) or self._describe(table)
+        found = self._rows(
+            table,
+            f"SELECT {select_key(description)} FROM {_indexed(description)} "
+            f"WHERE {within(description, KeyRange(after, end))} "
+            f"ORDER BY {order_by(description)} LIMIT 1 OFFSET {max(rows, 1) - 1}",
+        )
+        return read_key(description, found[0]) if found else end
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        """One SELECT, streamed.  Raises TableDisappeared and other errors of the table."""
+        description = self._describe(table)
+        whole = bounds == KeyRange()
+        source = _name(table) if whole else f"{_indexed(description)} WHERE {within(description, bounds)}"
+        return Chunk(description.schema, self._stream_rows(description, source))
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment.
+
+        An engine without transactions has no such moment: the mark comes after the last row, so the window is the read.
+        """
+        connection = self._connection()
+        description = self._describe(table)
+        if description.engine.lower() not in TRANSACTIONAL:
+            return Chunk(
+                description.schema, self._stream_rows(description, _name(table), lambda: self.mark(opened))
+            )
+        self._execute(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", table)
+        self.mark(opened)
+        finish: Callable[[], None] = lambda: self._execute(connection, "COMMIT", table)  # noqa: E731
+        return Chunk(description.schema, self._stream_rows(description, _name(table), finish))
+
+    def close(self) -> None:
+        """Ends a read that is under way, too."""
+        for connection in (self._reading, self._marking):
+            if connection is not None and connection.open:
+                _cut(connection)
+
+    def _connection(self) -> Connection:
+        if self._stream is not None and not self._stream.done and self._reading is not None:
+            _cut(self._reading)  # rows of an abandoned read are still on their way
+        self._stream = None
+        if self._reading is None or not self._reading.open:
+            self._reading = connect(self._config)
+        return self._reading
+
+    def _describe(self, table: TableId) -> TableDescription:
+        connection = self._connection()
+        catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        try:
+            found = catalog.details([table]).get(table)
+        except TidemarkError:
+            connection.close()
+            raise
+        if isinstance(found, TableError):
+            raise found
+        if found is None:
+            message = f"{table} is not there any more."
+            raise TableDisappeared(message, table=str(table))
+        self._known[table] = found
+        return found
+
+    def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
+        connection = self._connection()
+        try:
+            return read_rows(connection, sql, str(table))
+        except TidemarkError:
+            connection.close()
+            raise
+
+    def _execute(self, connection: Connection, sql: str, table: TableId) -> None:
+        read_rows(connection, sql, str(table))
+
+    def _stream_rows(
+        self, description: TableDescription, source: str, finish: Callable[[], None] | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """`finish` is called when the last row has been read, before the last batch is given."""
+        columns = ", ".join(select_expression(definition) for definition in description.definitions)
+        stream = ResultStream(
+            self._reading_connection(),
+            f"SELECT {columns} FROM {source}",
+            str(description.schema.table),
+            batch_rows=self._options.batch_rows,
+            batch_bytes=self._options.batch_bytes,
+        )
+        self._stream = stream
+        return self._convert(stream, RowConverter(description, self._options.zero_dates), finish)
+
+    def _reading_connection(self) -> Connection:
+        assert self._reading is not None  # opened by _describe
+        return self._reading
+
+    def _convert(
+        self, stream: ResultStream, converter: RowConverter, finish: Callable[[], None] | None
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            for arrays in stream.batches():
+                yield converter.batch(arrays)
+            if finish is not None:
+                finish()
+        finally:
+            self.zero_dates_nulled += converter.nulled
+
+
+def _name(table: TableId) -> str:
+    return f"{quoted(table.database)}.{quoted(table.name)}"
+
+
+def _indexed(description: TableDescription) -> str:
+    """The table read through its key: the optimizer must not sort the table for each chunk."""
+    key = description.key
+    force = f" FORCE INDEX ({quoted(key.name)})" if key is not None and key.usable else ""
+    return _name(description.schema.table) + force
+
+
+def _cut(connection: Connection) -> None:
+    """Close without reading what the server still sends."""
+    connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001

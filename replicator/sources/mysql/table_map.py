@@ -1,0 +1,240 @@
+"""TABLE_MAP events: what the log says about a table's columns.
+
+Layout: MySQL's libs/mysql/binlog/event/rows_event.h (class Table_map_event); the same in MariaDB since 10.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from replicator.model.identifiers import TableId
+from replicator.sources.mysql.events import length_encoded
+
+DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = range(14)
+NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = range(14, 20)
+BLOB_COMPRESSED, VARCHAR_COMPRESSED = 140, 141
+VECTOR, JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VAR_STRING, STRING, GEOMETRY = (
+    242, *range(245, 256)
+)  # fmt: skip
+
+_METADATA_SIZES = {
+    FLOAT: 1, DOUBLE: 1, VARCHAR: 2, VARCHAR_COMPRESSED: 2, BIT: 2, NEWDECIMAL: 2, ENUM: 2, SET: 2, STRING: 2, VAR_STRING: 2,
+    BLOB: 1, TINY_BLOB: 1, MEDIUM_BLOB: 1, LONG_BLOB: 1, BLOB_COMPRESSED: 1, GEOMETRY: 1, JSON: 1, VECTOR: 1,
+    TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1,
+}  # fmt: skip
+# YEAR has a sign bit in the log of both servers (MySQL: has_signedess_information_type).
+_SIGNED = frozenset({DECIMAL, TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, YEAR})
+_TEXT = frozenset({VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED})
+BINARY_CHARSET = 63
+
+
+@dataclass(frozen=True, slots=True)
+class LogColumn:
+    """One column as the log describes it.
+
+    `type` is the real type (ENUM and SET are logged inside STRING), `metadata` its two metadata bytes as MySQL numbers
+    them: for STRING the length in bytes, for VARCHAR the maximum in bytes, for NEWDECIMAL precision << 8 | scale, for
+    ENUM and SET the size of a value, for BIT its number of bits, for temporal types the fraction's digits, for blobs the
+    size of their length.  `name` is empty, `unsigned` and `charset` (a collation id) are None where the log does not say.
+    """
+
+    type: int
+    metadata: int
+    nullable: bool
+    name: str = ""
+    unsigned: bool | None = None
+    charset: int | None = None
+    labels: tuple[bytes, ...] = ()
+    geometry: int | None = None
+    visible: bool = True
+
+
+@dataclass(frozen=True)
+class TableMap:
+    """A TABLE_MAP event.  `key` has positions of primary key columns; it is empty too where the log does not say.
+
+    `prefixed` is True where the primary key holds only the beginning of a column.  `named`: the log has full metadata.
+    """
+
+    table: TableId
+    columns: tuple[LogColumn, ...]
+    key: tuple[int, ...] = ()
+    prefixed: bool = False
+    mariadb: bool = False
+
+    @cached_property
+    def named(self) -> bool:
+        """True with binlog_row_metadata=FULL."""
+        return all(column.name for column in self.columns)
+
+
+def table_id(body: bytes) -> int:
+    """The number by which the rows events of this log refer to a TABLE_MAP or to which a rows event refers."""
+    return int.from_bytes(body[:6], "little")
+
+
+def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
+    """All of a TABLE_MAP event; fields of the optional part that are unknown here are skipped."""
+    database, at = _name(body, 8)
+    table, at = _name(body, at)
+    count, at = length_encoded(body, at)
+    types, at = body[at : at + count], at + count
+    size, at = length_encoded(body, at)
+    columns = _columns(types, body[at : at + size], body[at + size : at + size + (count + 7) // 8])
+    at += size + (count + 7) // 8
+    optional = _Optional(columns, mariadb)
+    while at < len(body):
+        kind = body[at]
+        size, at = length_encoded(body, at + 1)
+        if reader := _READERS.get(kind):
+            reader(optional, body[at : at + size])
+        at += size
+    return TableMap(TableId(database, table), tuple(optional.columns), optional.key, optional.prefixed, mariadb)
+
+
+def _name(body: bytes, at: int) -> tuple[str, int]:
+    size = body[at]
+    return body[at + 1 : at + 1 + size].decode("utf-8"), at + size + 2
+
+
+def _columns(types: bytes, metadata: bytes, nulls: bytes) -> list[LogColumn]:
+    columns, at = [], 0
+    for index, kind in enumerate(types):
+        size = _METADATA_SIZES.get(kind, 0)
+        real, value = _real_type(kind, metadata[at : at + size])
+        at += size
+        columns.append(LogColumn(real, value, bool(nulls[index >> 3] >> (index & 7) & 1)))
+    return columns
+
+
+def _real_type(kind: int, metadata: bytes) -> tuple[int, int]:
+    """ENUM and SET hide in STRING's metadata, and the two high bits of a long CHAR's length in its type byte."""
+    if kind in (STRING, VAR_STRING, ENUM, SET):
+        first, second = metadata
+        if first & 0x30 != 0x30:  # CHAR of 256 bytes and more
+            return first | 0x30, second | ((first & 0x30) ^ 0x30) << 4
+        return (first, second) if first in (ENUM, SET, STRING) else (kind, second)
+    if kind == BIT:
+        return kind, metadata[1] * 8 + metadata[0]
+    if kind == NEWDECIMAL:
+        return kind, metadata[0] << 8 | metadata[1]
+    return kind, int.from_bytes(metadata, "little")
+
+
+@dataclass
+class _Optional:
+    """The columns while the optional metadata is read into them."""
+
+    columns: list[LogColumn]
+    mariadb: bool
+    key: tuple[int, ...] = ()
+    prefixed: bool = False
+
+    def where(self, wanted: Callable[[LogColumn], bool]) -> list[int]:
+        return [index for index, column in enumerate(self.columns) if wanted(column)]
+
+    def put(self, index: int, **values: object) -> None:
+        self.columns[index] = replace(self.columns[index], **values)  # type: ignore[arg-type]
+
+
+def _bits(data: bytes, indexes: list[int]) -> Iterator[tuple[int, bool]]:
+    for place, index in enumerate(indexes):
+        yield index, bool(data[place >> 3] & 0x80 >> (place & 7))
+
+
+def _integers(data: bytes) -> list[int]:
+    values, at = [], 0
+    while at < len(data):
+        value, at = length_encoded(data, at)
+        values.append(value)
+    return values
+
+
+def _strings(data: bytes, at: int, count: int) -> tuple[list[bytes], int]:
+    values = []
+    for _ in range(count):
+        size, at = length_encoded(data, at)
+        values.append(data[at : at + size])
+        at += size
+    return values, at
+
+
+def _signedness(optional: _Optional, data: bytes) -> None:
+    for index, unsigned in _bits(data, optional.where(lambda c: c.type in _SIGNED)):
+        optional.put(index, unsigned=unsigned)
+
+
+def _text_columns(optional: _Optional) -> list[int]:
+    """MariaDB counts geometry among them, MySQL does not."""
+    return optional.where(lambda c: c.type in _TEXT or (optional.mariadb and c.type == GEOMETRY))
+
+
+def _labelled_columns(optional: _Optional) -> list[int]:
+    return optional.where(lambda c: c.type in (ENUM, SET))
+
+
+def _charsets(which: Callable[[_Optional], list[int]], *, default: bool) -> Callable[[_Optional, bytes], None]:
+    def read(optional: _Optional, data: bytes) -> None:
+        values, indexes = _integers(data), which(optional)
+        if default:  # one for all, then pairs of place and exception
+            exceptions = dict(zip(values[1::2], values[2::2], strict=True))
+            values = [exceptions.get(place, values[0]) for place in range(len(indexes))]
+        for index, value in zip(indexes, values, strict=True):
+            optional.put(index, charset=value)
+
+    return read
+
+
+def _column_names(optional: _Optional, data: bytes) -> None:
+    names, _ = _strings(data, 0, len(optional.columns))
+    for index, name in enumerate(names):
+        optional.put(index, name=name.decode("utf-8"))
+
+
+def _labels(kind: int) -> Callable[[_Optional, bytes], None]:
+    def read(optional: _Optional, data: bytes) -> None:
+        at = 0
+        for index in optional.where(lambda c: c.type == kind):
+            count, at = length_encoded(data, at)
+            values, at = _strings(data, at, count)
+            optional.put(index, labels=tuple(values))
+
+    return read
+
+
+def _geometry(optional: _Optional, data: bytes) -> None:
+    for index, value in zip(optional.where(lambda c: c.type == GEOMETRY), _integers(data), strict=False):
+        optional.put(index, geometry=value)
+
+
+def _simple_key(optional: _Optional, data: bytes) -> None:
+    optional.key = tuple(_integers(data))
+
+
+def _prefixed_key(optional: _Optional, data: bytes) -> None:
+    values = _integers(data)
+    optional.key = tuple(values[::2])
+    optional.prefixed = any(values[1::2])
+
+
+def _visibility(optional: _Optional, data: bytes) -> None:
+    for index, visible in _bits(data, list(range(len(optional.columns)))):
+        optional.put(index, visible=visible)
+
+
+_READERS: dict[int, Callable[[_Optional, bytes], None]] = {
+    1: _signedness,
+    2: _charsets(_text_columns, default=True),
+    3: _charsets(_text_columns, default=False),
+    4: _column_names,
+    5: _labels(SET),
+    6: _labels(ENUM),
+    7: _geometry,
+    8: _simple_key,
+    9: _prefixed_key,
+    10: _charsets(_labelled_columns, default=True),
+    11: _charsets(_labelled_columns, default=False),
+    12: _visibility,
+}  # 13 (vector dimensionality) and later ones decide nothing here
