@@ -1,0 +1,1 @@
+"""Spark: the process's session, and the folds of staged changes."""

@@ -1,0 +1,189 @@
+"""The process's one Spark: started on first use, started anew after its JVM died."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from replicator.errors import SparkUnavailable
+from replicator.merge.failures import reason, without_secret
+
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+HADOOP = "spark.hadoop."
+LOG4J = Path(__file__).with_name("log4j2.properties")
+SESSION_SETTINGS = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.files.openCostInBytes": "262144",  # segments are small: some of them share a task and an output file
+    "spark.sql.codegen.hugeMethodLimit": "65535",
+}
+
+
+class Launch(Protocol):
+    """What a start needs to know; `SparkConfig` has it."""
+
+    @property
+    def jars(self) -> Sequence[Path]: ...
+    @property
+    def catalog_password(self) -> str: ...
+    @property
+    def master(self) -> str: ...
+    @property
+    def remote(self) -> str: ...
+    @property
+    def driver_memory(self) -> str: ...
+    @property
+    def ui(self) -> bool: ...
+    @property
+    def extra(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A started Spark.  `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
+
+    With Spark Connect `jvm` is a small local JVM that only reads and writes Iceberg metadata.
+    """
+
+    root: Any
+    jvm: Any
+    gateway: Any
+    hadoop: Any
+    generation: int
+    process: int
+    remote: str
+
+    def new_session(self) -> SparkSession:
+        """A session with settings and views of its own."""
+        if self.remote:
+            session: SparkSession = SparkSession.builder.remote(self.remote).create()
+            return session
+        child: SparkSession = self.root.newSession()
+        return child
+
+    def use_pool(self, name: str) -> None:
+        """Jobs of this thread get their fair share (Spark's default pool is first come, first served)."""
+        if not self.remote:
+            self.root.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+
+
+_lock = threading.Lock()
+_engine: Engine | None = None
+_generation = 0
+
+
+def running(launch: Launch) -> Engine:
+    """The engine, started if need be.  Raises SparkUnavailable with a reason that fits on one line."""
+    global _engine, _generation  # noqa: PLW0603 - Spark itself is one per process
+    with _lock:
+        if _engine is not None and _engine.process == os.getpid():
+            return _engine
+        _generation += 1
+        _engine = _start_or_say(launch, _generation)
+        return _engine
+
+
+def _start_or_say(launch: Launch, generation: int) -> Engine:
+    try:
+        return _start(launch, generation)
+    except Exception as error:  # noqa: BLE001 - whatever keeps Spark from starting, the user reads its reason
+        if _engine is None:
+            _clear()
+        text = without_secret(reason(error), launch.catalog_password)
+        raise SparkUnavailable(f"Spark does not start: {text}") from None
+
+
+def forget() -> None:
+    """The JVM died: the next `running` starts another."""
+    global _engine  # noqa: PLW0603
+    with _lock:
+        _engine = None
+        _clear()
+
+
+def stop() -> None:
+    """End Spark with its JVM; `running` may start it again."""
+    global _engine
+    with _lock:
+        if _engine is not None:
+            with contextlib.suppress(Exception):
+                _engine.root.stop()
+        gateway, _engine = _engine.gateway if _engine else None, None
+        _clear()
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.shutdown()
+            with contextlib.suppress(Exception):
+                gateway.proc.stdin.close()
+
+
+def _clear() -> None:
+    """Make pyspark forget its dead gateway, which it keeps in class attributes and would use again."""
+    with contextlib.suppress(Exception):
+        SparkSession._instantiatedSession = None  # noqa: SLF001
+        SparkSession._activeSession = None  # noqa: SLF001
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        setattr(SparkContext, name, None)
+
+
+def launch_settings(launch: Launch) -> dict[str, str]:
+    """Settings that must hold before the JVM starts; none of them is secret (they stand on its command line)."""
+    local = launch.master.startswith("local")
+    classpath = ":".join(str(jar) for jar in launch.jars)
+    settings = {
+        "spark.app.name": "tidemark",
+        "spark.driver.memory": launch.driver_memory,
+        "spark.driver.extraClassPath": classpath,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
+        "spark.ui.enabled": str(launch.ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|credential|jdbc[.]user",
+    }
+    if local:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        settings["spark.jars"] = ",".join(str(jar) for jar in launch.jars)
+    return settings | {k: v for k, v in launch.extra.items() if not k.startswith(("spark.sql.catalog.", HADOOP))}
+
+
+def _with_hadoop_settings(hadoop: Any, launch: Launch) -> Any:
+    """Storage credentials are among them, so they are set in the running JVM (invariant 8)."""
+    for key, value in launch.extra.items():
+        if key.startswith(HADOOP):
+            hadoop.set(key.removeprefix(HADOOP), value)
+    return hadoop
+
+
+def _start(launch: Launch, generation: int) -> Engine:
+    missing = [jar.name for jar in launch.jars if not jar.exists()]
+    if missing:
+        message = f"jars are missing: {', '.join(missing)}"
+        raise FileNotFoundError(message)
+    conf = SparkConf(loadDefaults=False)
+    for key, value in launch_settings(launch).items():
+        conf.set(key, value)
+    if launch.remote:
+        root = SparkSession.builder.remote(launch.remote).create()
+        gateway = launch_gateway(conf)
+        hadoop = _with_hadoop_settings(gateway.jvm.org.apache.hadoop.conf.Configuration(), launch)
+        return Engine(root, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
+    conf.setMaster(launch.master)
+    session: Any = SparkSession.builder.config(conf=conf).getOrCreate()
+    context = session.sparkContext
+    hadoop = _with_hadoop_settings(context._jsc.hadoopConfiguration(), launch)  # noqa: SLF001
+    return Engine(session, context._jvm, context._gateway, hadoop, generation, os.getpid(), "")  # noqa: SLF001

@@ -1,0 +1,113 @@
+"""What Spark, Java and py4j raise, in Tidemark's words: the reason, never the stack, never a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+
+from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, TargetError, TidemarkError, ValueDoesNotFit
+
+_FREE = "Free space where the target's tables lie."
+_MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
+_KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
+    (
+        ("No space left on device", "Disk quota exceeded"),
+        lambda text: StorageFull(f"The target's storage is full: {text}", remedy=_FREE),
+    ),
+    (("OutOfMemoryError",), lambda _: SparkUnavailable("Spark ran out of memory.", remedy=_MORE)),
+    (
+        ("CommitFailedException", "ValidationException", "AlreadyExistsException"),
+        lambda text: TargetConflict(f"Another writer changed the target table: {text}"),
+    ),
+    (
+        (
+            "CAST_OVERFLOW",
+            "CAST_INVALID_INPUT",
+            "NUMERIC_VALUE_OUT_OF_RANGE",
+            "ARITHMETIC_OVERFLOW",
+            "NUMERIC_OUT_OF_SUPPORTED_RANGE",
+        ),
+        lambda text: ValueDoesNotFit(f"A value does not fit its column in the target: {text}"),
+    ),
+)  # what Java says → what it is
+_GONE = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
+_SECRET = re.compile(r"(?i)\b(password|secret|token|access.?key)\b(\s*[=:]\s*)[^\s,;&]+")
+_CREDENTIALS = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
+_FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|== |\^|JVM stacktrace)")
+_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*)(?::\s*|$)")
+_UNTOLD = ("SparkException", "Py4JJavaError", "ExecutionException", "RuntimeException")
+MAX_TEXT = 400
+
+
+def jvm_is_gone(error: BaseException) -> bool:
+    """True where no answer can come any more."""
+    if isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError)):
+        return True
+    if isinstance(error, TidemarkError):
+        return False
+    text = "" if isinstance(error, Py4JJavaError) else str(error)
+    empty = isinstance(error, Py4JError) and (
+        "Answer from Java side is empty" in text or "An error occurred while calling" in text
+    )
+    return (empty and not isinstance(error, Py4JJavaError)) or any(mark in text for mark in _GONE)
+
+
+def translated(error: Exception, secret: str = "") -> Exception:
+    """The Tidemark error for `error`; `error` itself where it is one already, or none of Spark's."""
+    if isinstance(error, TidemarkError):
+        return error
+    if jvm_is_gone(error):
+        return SparkUnavailable("Spark's process ended; it is started again.")
+    causes = list(_causes(error))
+    if not causes and not isinstance(error, Py4JError):
+        return error
+    whole = "\n".join(f"{name}: {text}" for name, text in causes)
+    text = without_secret(reason(error), secret)
+    for marks, made in _KINDS:
+        if any(mark in whole for mark in marks):
+            return made(text)
+    return TargetError(f"The target refused: {text}")
+
+
+def reason(error: BaseException) -> str:
+    """The first line that says something, of the innermost cause that has one."""
+    causes = list(_causes(error)) or [(type(error).__name__, str(error))]
+    for name, text in reversed(causes):
+        if line := _first_line(text):
+            short = name.rsplit(".", 1)[-1]
+            return line if short in _UNTOLD or short in line else f"{short}: {line}"
+    return causes[0][0].rsplit(".", 1)[-1]
+
+
+def without_secret(text: str, secret: str) -> str:
+    """Invariant 8."""
+    if secret:
+        text = text.replace(secret, "***")
+    return _CREDENTIALS.sub("://***@", _SECRET.sub(r"\1\2***", text))[:MAX_TEXT]
+
+
+def _first_line(text: str) -> str:
+    for line in text.splitlines():
+        plain = _CLASS.sub("", line.strip())
+        if plain and not _FRAME.match(line):
+            return plain
+    return ""
+
+
+def _causes(error: BaseException) -> Iterator[tuple[str, str]]:
+    """Class name and message of each Java throwable of the chain, outermost first; none for an error without Java."""
+    java: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None and hasattr(error, "getErrorClass"):  # Spark Connect: the text is all there is
+        yield type(error).__name__, str(error)
+        return
+    for _ in range(12):
+        if java is None:
+            return
+        try:
+            yield str(java.getClass().getName()), str(java.getMessage() or "")
+            java = java.getCause()
+        except Py4JError:
+            return

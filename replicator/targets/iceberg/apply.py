@@ -1,0 +1,124 @@
+"""Append, merge, replace and delete: what changes rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from replicator.merge import fold
+from replicator.merge.changes import quoted, read
+from replicator.merge.ranges import key_ranges
+from replicator.model.schema import SEQUENCE
+from replicator.staging.storage import Storage
+from replicator.state.journal import Segment
+from replicator.targets.base import Append, DeleteBelow, Merge, Replace
+from replicator.targets.iceberg import keyless
+from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.commit import commit
+from replicator.targets.iceberg.merge_sql import merge_keyed
+from replicator.targets.iceberg.naming import sql_name
+from replicator.targets.iceberg.position import position
+from replicator.targets.iceberg.pruning import nothing_in, whole_files_below
+from replicator.targets.iceberg.rows import insert, require_columns, shaped
+
+SKIPPED = "skip"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a change was done, and the summary of its commit."""
+
+    how: str
+    summary: Mapping[str, str]
+
+
+def append(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Append) -> Outcome:
+    """Rows up to the position's `loaded` are in already and are left out; the compare-and-set in `commit` does the rest."""
+    at = position(table)
+    segments = [s for s in change.segments if s.last_sequence > at.loaded]
+    if at.loaded >= change.loaded:
+        return Outcome(SKIPPED, {})
+
+    def write(spark: SparkSession) -> None:
+        changes = read(spark, _uris(storage, segments), change.schema, at.loaded)
+        insert(table, fold.rows(changes, change.schema), change.schema)
+
+    summary = commit(catalog, table, replace(at, loaded=change.loaded), write if segments else None)
+    return Outcome("append", summary)
+
+
+def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merge) -> Outcome:
+    """Fold, and apply in one commit, with what the position says is in already left out."""
+    at = position(table)
+    segments = [s for s in change.segments if s.last_sequence > at.applied]
+    if at.applied >= change.upto:
+        return Outcome(SKIPPED, {})
+    after = replace(at, applied=change.upto)
+    if not segments:
+        return Outcome("nothing", commit(catalog, table, after, None))
+    require_columns(table, change.schema)
+    if not change.schema.key:
+        return Outcome(*keyless.merge(catalog, table, change.schema, _uris(storage, segments), at, after))
+    ranges = key_ranges(storage, [s.path for s in segments], change.schema)
+    new_keys = table.total("records") == 0 or nothing_in(table, ranges)
+    arrivals = all(s.rows == s.inserts + s.reads for s in segments)
+
+    def write(spark: SparkSession) -> None:
+        changes = read(spark, _uris(storage, segments), change.schema, at.applied)
+        folded = fold.fold(changes, change.schema, only_arrivals=arrivals)
+        if new_keys:
+            insert(table, fold.upserts(folded), change.schema)
+        else:
+            merge_keyed(spark, table, change.schema, folded, ranges)
+
+    return Outcome("append" if new_keys else "merge", commit(catalog, table, after, write))
+
+
+def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Replace) -> Outcome:
+    """The rows become exactly those of the segments, in one commit."""
+    at = position(table)
+    if at.load == change.load and at.loaded >= change.loaded:
+        return Outcome(SKIPPED, {})
+    require_columns(table, change.schema)
+
+    def write(spark: SparkSession) -> None:
+        if change.segments:
+            rows = fold.rows(read(spark, _uris(storage, change.segments), change.schema, -1), change.schema)
+        else:
+            rows = spark.createDataFrame([], fold.row_type(change.schema))
+        shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
+
+    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load)
+    return Outcome("replace", commit(catalog, table, after, write))
+
+
+def delete_below(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow) -> Outcome:
+    """Rows with an older number go.
+
+    The row filter is written twice: the second form cannot be answered from metadata, because Spark's metadata-only delete
+    knows neither staging nor snapshot properties (seen in Iceberg 1.12).  Where whole files go, Iceberg's API does it.
+    """
+    at = position(table)
+    if at.applied >= change.upto:
+        return Outcome(SKIPPED, {})
+    after = replace(at, applied=change.upto)
+    if whole_files_below(table, change.below):
+
+        def everything(spark: SparkSession) -> None:
+            empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
+            empty.writeTo(sql_name(table.name)).overwrite(F.col(SEQUENCE) < change.below)
+
+        return Outcome("truncate", commit(catalog, table, after, everything))
+
+    def write(spark: SparkSession) -> None:
+        below = f"{quoted(SEQUENCE)} < {change.below}"
+        spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {quoted(SEQUENCE)} + 0 < {change.below}")
+
+    return Outcome("delete", commit(catalog, table, after, write))
+
+
+def _uris(storage: Storage, segments: Sequence[Segment]) -> list[str]:
+    return [storage.uri(segment.path) for segment in segments]

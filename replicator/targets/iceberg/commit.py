@@ -1,0 +1,43 @@
+"""One change, one commit: staged by Spark, made current by compare-and-set."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+
+from pyspark.sql import SparkSession
+
+from replicator.errors import TargetError
+from replicator.targets.base import Position
+from replicator.targets.iceberg.catalog import STAGED, LakeCatalog, LakeTable, publish, stage_nothing
+from replicator.targets.iceberg.position import as_properties
+
+Write = Callable[[SparkSession], None]
+
+
+def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | None) -> Mapping[str, str]:
+    """Let `write` change the table's rows through Spark; the commit carries `at`.  Returns its snapshot summary.
+
+    Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is still
+    the one in `table`, from which the position was read.  A stale worker therefore changes nothing, whatever it does and
+    however late (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes.
+    Where `write` is None or leaves no snapshot, an empty one carries the position.
+    """
+    token = uuid.uuid4().hex
+    said = as_properties(at)
+    if write is not None:
+        settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in said.items()}
+        with catalog.pool.session({**settings, "spark.wap.id": token}) as spark:
+            write(spark)
+    fresh = catalog.again(table)
+    staged = fresh.staged(token)
+    if staged is None:
+        stage_nothing(fresh, {**said, STAGED: token})
+        fresh = catalog.again(table)
+        staged = fresh.staged(token)
+    if staged is None:
+        message = f"The change of {table.name} was not written."
+        raise TargetError(message, table=str(table.name))
+    publish(table, fresh, staged)
+    summary: Mapping[str, str] = staged["summary"]
+    return summary

@@ -1,0 +1,43 @@
+"""How far a table is, by its own word (invariant 3)."""
+
+from __future__ import annotations
+
+from replicator.targets.base import Position
+from replicator.targets.iceberg.catalog import LakeTable
+
+APPLIED = "tidemark.applied"
+LOADED = "tidemark.loaded"
+LOAD = "tidemark.load"
+SCHEMA_VERSION = "tidemark.schema-version"
+
+
+def position(table: LakeTable) -> Position:
+    """From the newest snapshot that says it.
+
+    Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was created.
+    Raises TargetError where snapshots are missing in between.
+    """
+    version = int(table.properties.get(SCHEMA_VERSION, "0"))
+    for snapshot in table.history():
+        if (said := _said(snapshot["summary"], version)) is not None:
+            return said
+    return _said(table.properties, version) or Position(-1, -1, version, "")
+
+
+def depth(table: LakeTable) -> int:
+    """How many of the newest snapshots must be kept so that the position stays readable."""
+    for place, snapshot in enumerate(table.history(), 1):
+        if APPLIED in snapshot["summary"]:
+            return place
+    return sum(1 for _ in table.history())
+
+
+def as_properties(at: Position) -> dict[str, str]:
+    """What a commit's snapshot summary carries."""
+    return {APPLIED: str(at.applied), LOADED: str(at.loaded), LOAD: at.load}
+
+
+def _said(values: object, version: int) -> Position | None:
+    if not isinstance(values, dict) or APPLIED not in values:
+        return None
+    return Position(int(values[APPLIED]), int(values.get(LOADED, "-1")), version, str(values.get(LOAD, "")))

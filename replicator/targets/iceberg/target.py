@@ -1,0 +1,102 @@
+"""The Iceberg target."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from replicator.merge.session import SparkConfig, SparkPool, guarded
+from replicator.staging.storage import Storage
+from replicator.targets.base import (
+    Append,
+    ApplyResult,
+    Create,
+    DeleteBelow,
+    Drop,
+    Evolve,
+    Merge,
+    Position,
+    Rename,
+    Replace,
+    TargetChange,
+    TargetTable,
+)
+from replicator.targets.iceberg import apply, ddl, maintenance
+from replicator.targets.iceberg.apply import SKIPPED, Outcome
+from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.position import position
+
+NOTHING: Mapping[str, str] = {}
+
+
+class IcebergTarget:
+    """Tables of one replicator in an Iceberg JDBC catalog, changed by Spark.  Thread-safe."""
+
+    def __init__(self, spark: SparkConfig, storage: Storage, replicator: str) -> None:
+        """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use."""
+        self._storage = storage
+        self._pool = SparkPool(spark)
+        self._catalog = LakeCatalog(self._pool, replicator)
+        self._secret = spark.catalog_password
+
+    def position(self, table: TargetTable) -> Position | None:
+        """See `Target`."""
+        with guarded(self._secret):
+            found = self._catalog.load(table)
+            return None if found is None else position(found)
+
+    def apply(self, table: TargetTable, change: TargetChange) -> ApplyResult:
+        """See `Target`."""
+        started = time.monotonic()
+        with guarded(self._secret):
+            outcome = self._apply(table, change)
+        return _result(outcome, time.monotonic() - started)
+
+    def maintain(self, table: TargetTable) -> str:
+        """See `Target`."""
+        with guarded(self._secret):
+            found = self._catalog.load(table)
+            return "" if found is None else maintenance.maintain(self._catalog, found)
+
+    def close(self) -> None:
+        """Give back the sessions; the process's Spark goes on for others."""
+        self._pool.close()
+
+    def _apply(self, table: TargetTable, change: TargetChange) -> Outcome:
+        match change:
+            case Create():
+                how = "recreate" if ddl.create(self._catalog, table, change) else "create"
+            case Drop():
+                how = "drop" if self._catalog.drop(table) else SKIPPED
+            case Rename():
+                how = "rename" if ddl.rename(self._catalog, table, change) else SKIPPED
+            case Evolve():
+                how = "evolve" if ddl.evolve(self._catalog, self._catalog.require(table), change) else SKIPPED
+            case _:
+                return self._rows(self._catalog.require(table), change)
+        return Outcome(how, NOTHING)
+
+    def _rows(self, table: LakeTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
+        match change:
+            case Append():
+                return apply.append(self._catalog, self._storage, table, change)
+            case Merge():
+                return apply.merge(self._catalog, self._storage, table, change)
+            case Replace():
+                return apply.replace_all(self._catalog, self._storage, table, change)
+            case DeleteBelow():
+                return apply.delete_below(self._catalog, table, change)
+
+
+def _result(outcome: Outcome, seconds: float) -> ApplyResult:
+    """Counts are Spark's own for a MERGE, the commit's for everything else."""
+
+    def count(name: str) -> int:
+        return int(outcome.summary.get(name, 0))
+
+    merged = "spark.merge-into.num-target-rows-"
+    if f"{merged}inserted" in outcome.summary:
+        found = count(f"{merged}inserted"), count(f"{merged}updated"), count(f"{merged}deleted")
+    else:
+        found = count("added-records"), 0, count("deleted-records") + count("added-position-deletes")
+    return ApplyResult(*found, outcome.how, seconds)
