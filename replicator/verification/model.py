@@ -1,0 +1,150 @@
+"""What a comparison is asked, and what it answers."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """Where to read the source.  `connect` is passed on to pymysql.connect (ssl and the like)."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False, default="")
+    connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """An Iceberg SQL (JDBC) catalog: `uri` is SQLAlchemy's, `name` the catalog's name inside it."""
+
+    name: str
+    uri: str = field(repr=False)
+    warehouse: str
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class TablePair:
+    """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset."""
+
+    database: str
+    table: str
+    namespace: str
+    name: str
+    key: tuple[str, ...] = ()
+    excluded_columns: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.table}"
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compare.
+
+    zero_dates        "null" or "text": what the replicator makes of 0000-00-00
+    shown             differing rows reported per table
+    retries, wait     how often, and after how many seconds, what differs is read again (a source under
+                      write load); `before_recheck` is called instead of waiting where it is given
+    ignore_extra_columns   columns that the source no longer has may stay in the target
+    sequence_column   the target's own column: no nulls, no duplicates; "" where there is none
+    partition_rows    digests of each side held in memory at a time
+    listed_rows       so many differing rows of each side at most are told apart; beyond: `truncated`
+    recheck_keys      so many keys at most are read again one by one; beyond: the whole table
+    """
+
+    zero_dates: str = "null"
+    shown: int = 20
+    retries: int = 0
+    wait: float = 2.0
+    before_recheck: Callable[[], None] | None = None
+    ignore_extra_columns: bool = False
+    sequence_column: str = "_sequence_num"
+    partition_rows: int = 4_000_000
+    listed_rows: int = 500_000
+    recheck_keys: int = 5_000
+    spill: str = field(default_factory=tempfile.gettempdir)
+
+
+class DifferenceKind(StrEnum):
+    """Seen from the source."""
+
+    MISSING = "missing in target"
+    EXTRA = "extra in target"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One differing row: its key values as text (keyless: all), and the columns that differ if known."""
+
+    kind: DifferenceKind
+    row: Mapping[str, str | None]
+    columns: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in self.row.items())
+        return f"{self.kind}: {values}" + (f" (in {', '.join(self.columns)})" if self.columns else "")
+
+
+@dataclass
+class TableReport:
+    """One table's outcome.  `columns`: sentences about its definition; `error`: why it was not compared."""
+
+    pair: TablePair
+    source_rows: int = 0
+    target_rows: int = 0
+    missing: int = 0
+    extra: int = 0
+    different: int = 0
+    differences: list[Difference] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    null_sequences: int = 0
+    duplicate_sequences: int = 0
+    truncated: bool = False
+    rechecks: int = 0
+    seconds: float = 0.0
+    error: str = ""
+
+    @property
+    def equal(self) -> bool:
+        """True where nothing at all differs."""
+        found = self.missing + self.extra + self.different + self.null_sequences + self.duplicate_sequences
+        return not (found or self.columns or self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        numbers = (
+            "source_rows", "target_rows", "missing", "extra", "different",
+            "null_sequences", "duplicate_sequences", "truncated", "rechecks", "error",
+        )  # fmt: skip
+        differences = [{"kind": str(d.kind), "row": dict(d.row), "columns": list(d.columns)} for d in self.differences]
+        return {
+            "table": str(self.pair),
+            "target": f"{self.pair.namespace}.{self.pair.name}",
+            "equal": self.equal,
+            **{name: getattr(self, name) for name in numbers},
+            "columns": list(self.columns),
+            "differences": differences,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def lines(self) -> list[str]:
+        """For people: one line, then what differs."""
+        if self.equal:
+            return [f"{self.pair}: equal, {self.source_rows} rows"]
+        counts = (
+            f"{'at least ' * self.truncated}{self.missing} missing, {self.extra} extra, "
+            f"{self.different} different, {self.duplicate_sequences} sequence numbers doubled, "
+            f"{self.null_sequences} null"
+        )
+        head = self.error or f"{counts}; {self.source_rows} rows in the source, {self.target_rows} in the target"
+        shown = [f"  {difference}" for difference in self.differences]
+        return [f"{self.pair}: NOT equal: {head}", *(f"  {text}" for text in self.columns), *shown]

@@ -1,0 +1,66 @@
+"""The two sides of a table, each read into digest files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pymysql
+from pyiceberg.expressions import BooleanExpression
+from pymysql.cursors import SSCursor
+
+from replicator.errors import TargetError
+from replicator.verification import source as source_side
+from replicator.verification.digests import Row, Side, Writer
+from replicator.verification.model import TablePair
+from replicator.verification.source import SourceTable
+from replicator.verification.target import TargetTable, batches, rows
+
+
+def write_source(
+    path: Path,
+    connection: pymysql.Connection[SSCursor],
+    pair: TablePair,
+    table: SourceTable,
+    key: Sequence[int],
+) -> Side:
+    """Read the source table whole.  `key`: positions of the key columns."""
+    writer = Writer(path, key)
+    try:
+        for batch in source_side.read(connection, pair, table):
+            writer.add(batch)
+    finally:
+        side = writer.close()
+    return side
+
+
+def write_target(path: Path, table: TargetTable, names: Sequence[str], key: Sequence[int], sequence: str) -> Side:
+    """Read the target table whole.  `names`: columns in the source's order; `sequence`: a name or empty."""
+    writer = Writer(path, key)
+    try:
+        for batch in batches(table, (*names, sequence) if sequence else names):
+            if sequence:
+                column = batch.column(batch.schema.get_field_index(sequence))
+                values = column.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
+                writer.add_sequences(values, column.null_count)
+            writer.add(_rows(table, batch, names))
+    finally:
+        side = writer.close()
+    return side
+
+
+def target_rows(
+    table: TargetTable, names: Sequence[str], filters: BooleanExpression | None = None
+) -> Iterator[list[Row]]:
+    """Batches of canonical rows."""
+    for batch in batches(table, names, filters):
+        yield _rows(table, batch, names)
+
+
+def _rows(table: TargetTable, batch: object, names: Sequence[str]) -> list[Row]:
+    try:
+        return rows(batch, names)
+    except TypeError as error:
+        message = f"{'.'.join(table.handle.name())}: {error}"
+        raise TargetError(message) from error

@@ -1,0 +1,148 @@
+"""`manage.py verify`: exit codes, the differing keys, and the repair."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pymysql
+import pytest
+from django.core.management import CommandError, call_command
+from pyiceberg.catalog.sql import SqlCatalog
+
+from replicator.state.tables import TableState
+from replicator.verification import CatalogConfig
+from webapp.connections.models import Connection
+from webapp.connections.secrets import seal
+from webapp.management.commands import verify
+from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, Status, TableSelection
+
+
+class Target:
+    """A table of two columns in a catalog of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config = CatalogConfig("lake", f"sqlite:///{folder}/catalog.db", folder.as_uri())
+        self._catalog = SqlCatalog("lake", uri=self.config.uri, warehouse=self.config.warehouse)
+        self._catalog.create_namespace("lake")
+
+    def write(self, rows: dict[int, str]) -> None:
+        columns = {
+            "id": pa.array(rows, pa.int32()),
+            "v": list(rows.values()),
+            "_sequence_num": pa.array(range(len(rows)), pa.int64()),
+        }
+        table = pa.table(columns)
+        if self._catalog.table_exists(("lake", "t")):
+            self._catalog.drop_table(("lake", "t"))
+        self._catalog.create_table(("lake", "t"), table.schema).append(table)
+
+
+@pytest.fixture
+def target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Target:
+    target = Target(tmp_path)
+    monkeypatch.setattr(verify, "catalog_config", lambda: target.config)
+    return target
+
+
+@pytest.fixture
+def replicator(db: None, mariadb: Any) -> Replicator:
+    with pymysql.connect(
+        host=mariadb.host, port=mariadb.port, user=mariadb.user, password=mariadb.password, autocommit=True
+    ) as connection:
+        cursor = connection.cursor()
+        cursor.execute("CREATE OR REPLACE DATABASE verify_command")
+        cursor.execute("CREATE TABLE verify_command.t (id INT PRIMARY KEY, v VARCHAR(10), hidden INT)")
+        cursor.execute("INSERT INTO verify_command.t VALUES (1, 'one', 1), (2, 'two', 2)")
+    config = {"host": mariadb.host, "port": mariadb.port, "user": mariadb.user}
+    source = Connection.objects.create(
+        name="c", kind="mysql", config=config, secrets=seal({"password": mariadb.password})
+    )
+    made = Replicator.objects.create(name="r", connection=source, status=Status.RUNNING)
+    TableSelection.objects.create(replicator=made, database="verify_command", table="t", excluded_columns=["hidden"])
+    table = ReplicatorTable.objects.create(
+        replicator=made, database="verify_command", name="t", target_namespace="lake", target_name="t",
+        state=TableState.STREAMING.value,
+    )  # fmt: skip
+    schema = {"database": "verify_command", "table": "t", "columns": [], "key": ["id"]}
+    SchemaVersion.objects.create(table=table, version=1, schema=schema)
+    return made
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    out = StringIO()
+    try:
+        call_command("verify", "r", "--wait", "0", *arguments, stdout=out)
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_equal_tables_exit_with_0(replicator: Replicator, target: Target) -> None:
+    target.write({1: "one", 2: "two"})
+    code, text = run()
+    assert (code, text.splitlines()) == (
+        0, ["verify_command.t: equal, 2 rows", "1 of 1 tables equal; 2 rows compared."]
+    )  # fmt: skip
+
+
+def test_differences_exit_with_1_and_name_their_keys(replicator: Replicator, target: Target) -> None:
+    target.write({1: "uno", 3: "three"})
+    code, text = run()
+    assert code == 1
+    assert "different: id='1' (in v)" in text
+    assert "missing in target: id='2'" in text
+    assert "extra in target: id='3'" in text
+    code, text = run("--json")
+    assert code == 1
+    [table] = json.loads(text)["tables"]
+    assert (table["table"], table["missing"], table["extra"], table["different"]) == (
+        "verify_command.t",
+        1,
+        1,
+        1,
+    )
+
+
+def test_repair_reads_the_differing_tables_anew_and_verifies_again(
+    replicator: Replicator, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target.write({1: "uno"})
+    asked: list[str] = []
+
+    def resnapshot(*, table: ReplicatorTable, reason: str) -> None:
+        asked.append(f"{table}: {reason}")
+        target.write({1: "one", 2: "two"})
+
+    monkeypatch.setattr(verify.services, "resnapshot_table", resnapshot)
+    code, text = run("--repair", "--json")
+    assert (code, asked) == (0, ["verify_command.t: verification found differences"])
+    assert json.loads(text)["repaired"] == ["verify_command.t"]
+
+
+def test_repair_without_workers_runs_in_this_process(
+    replicator: Replicator, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Replicator.objects.update(status=Status.STOPPED)
+    target.write({1: "uno"})
+    ran: list[Any] = []
+
+    def command(*arguments: Any, **options: Any) -> None:
+        ran.append((arguments, options["until_current"]))
+        target.write({1: "one", 2: "two"})
+
+    monkeypatch.setattr(verify.services, "resnapshot_table", lambda **_: None)
+    monkeypatch.setattr(verify, "call_command", command)
+    assert run("--repair")[0] == 0
+    assert ran == [(("run", "r"), True)]
+
+
+def test_wrong_use_exits_with_2(replicator: Replicator, target: Target) -> None:
+    with pytest.raises(CommandError, match="no replicator named") as unknown:
+        call_command("verify", "nobody")
+    assert unknown.value.returncode == 2
+    with pytest.raises(CommandError, match=r"has no table d\.t"):
+        call_command("verify", "r", "--table", "d.t")
