@@ -18,7 +18,7 @@ from pymysql.cursors import Cursor
 
 from webapp.embedded.java_artifacts import MARIADB, cache_folder, fetched
 from webapp.embedded.ports import LOOPBACK, free_port
-from webapp.embedded.processes import Child, ServerFailed, start
+from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 USER = "tidemark"
 START_SECONDS = 60.0
@@ -38,6 +38,7 @@ DEFAULTS = {
     "local-infile": "ON",
     "max-connections": "200",
     "max-allowed-packet": "256M",
+    "ssl": "OFF",  # else 11.4 makes itself a certificate at every start: 5 to 30 s of a core
 }
 
 
@@ -83,6 +84,7 @@ class EmbeddedMariaDB:
         data = self.folder / "data"
         if not (data / "mysql").exists():
             self._init(base, data)
+        claim(self.port)
         command = [str(base / "bin" / "mariadbd"), *self._arguments(base, data)]
         self._child = start("mariadb", command, self.log, environment=_environment(base))
         self._wait()
@@ -129,7 +131,9 @@ class EmbeddedMariaDB:
         child = start(
             "mariadb-install-db", command, self.folder / "install.log", environment=_environment(base), cwd=base
         )
-        if child.process.wait() != 0:
+        failed = child.process.wait() != 0
+        setup.unlink()  # it names the password
+        if failed:
             shutil.rmtree(data, ignore_errors=True)
             message = f"Embedded MariaDB could not make its data folder:\n{child.tail()}"
             raise ServerFailed(message)

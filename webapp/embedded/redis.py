@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
-from webapp.embedded.processes import Child, ServerFailed, start
+from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 
 class EmbeddedRedis:
@@ -41,6 +41,7 @@ class EmbeddedRedis:
             "--dir",
             str(self.folder),
         ]
+        claim(self.port)
         self._child = start("redis", [str(program), *options], self.folder / "redis.log")
         if not wait_for_port(self.port, 15.0) or not self._child.alive:
             message = f"Embedded Redis did not start:\n{self._child.tail()}"

@@ -1,0 +1,20 @@
+#!/usr/bin/env python
+"""Tidemark's command line: `manage.py help` lists the commands."""
+
+import os
+import sys
+
+
+def main() -> None:
+    """Hand over to Django; settings come from the environment."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+    from django.core.management import execute_from_command_line  # noqa: PLC0415 - after the setting above
+
+    from webapp.headless import metadata_database  # noqa: PLC0415
+
+    with metadata_database(sys.argv[1] if len(sys.argv) > 1 else ""):
+        execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

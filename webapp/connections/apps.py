@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class ConnectionsConfig(AppConfig):
+    name = "webapp.connections"
+    label = "connections"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,34 @@
+"""Connections to sources.  Secrets are encrypted at rest and appear in no text of the object (invariant 8)."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+
+class Connection(models.Model):
+    """`config` holds the non-secret form fields; `secrets` the others, as one Fernet token of a JSON object."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=30)
+    config = models.JSONField(default=dict)
+    secrets = models.TextField(blank=True, editable=False)
+    last_check = models.JSONField(default=list)
+    last_checked_at = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        ordering = ("name",)
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def check_status(self) -> str:
+        """Worst status of the last test: failed, warning, ok; empty where it was never tested."""
+        found = {line["status"] for line in self.last_check}
+        return next((status for status in ("failed", "warning", "ok") if status in found), "")

@@ -1,0 +1,90 @@
+"""The connection test in words, and the setup guide as a page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+
+from replicator.sources.base import CheckResult
+from replicator.sources.registry import source_kind
+
+SQL = re.compile(r"\s*(--|(GRANT|SET|CREATE|ALTER|SHOW|SELECT|FLUSH|REVOKE|INSERT|UPDATE|CALL|PURGE)\b)")
+# status → (word, icon, tone)
+WORDS: Mapping[str, tuple[str, str, str]] = {
+    "ok": ("passed", "ok", "ok"),
+    "warning": ("warning", "warning", "warn"),
+    "failed": ("failed", "failed", "bad"),
+    "skipped": ("skipped", "skipped", "muted"),
+}
+
+
+@dataclass(frozen=True)
+class CheckLine:
+    """One named check."""
+
+    title: str
+    status: str
+    detail: str
+    remedy: str
+
+    @property
+    def word(self) -> str:
+        return WORDS[self.status][0]
+
+    @property
+    def icon(self) -> str:
+        return WORDS[self.status][1]
+
+    @property
+    def tone(self) -> str:
+        return WORDS[self.status][2]
+
+    @property
+    def sql(self) -> str:
+        """The statements at the remedy's beginning, to be pasted; empty where it is a sentence."""
+        return split_remedy(self.remedy)[0]
+
+    @property
+    def note(self) -> str:
+        """What the remedy says beyond its statements."""
+        return split_remedy(self.remedy)[1]
+
+
+def split_remedy(remedy: str) -> tuple[str, str]:
+    """`SET GLOBAL x = 1; (and in my.cnf)` → the statement, and the words after it."""
+    statements, rest = "", remedy
+    while SQL.match(rest):
+        statement, end, rest = rest.partition(";")
+        statements += statement + end
+        if not end:
+            break
+    return statements.strip(), rest.strip()
+
+
+def check_lines(results: Iterable[CheckResult | Mapping[str, Any]]) -> list[CheckLine]:
+    """From results, or from their stored form."""
+    lines = []
+    for result in results:
+        if isinstance(result, CheckResult):
+            lines.append(CheckLine(result.title, str(result.status), result.detail, result.remedy))
+        else:
+            lines.append(CheckLine(result["title"], result["status"], result["detail"], result.get("remedy", "")))
+    return lines
+
+
+def check_summary(lines: list[CheckLine]) -> dict[str, int]:
+    """How many of each status, and `total` of those that ran."""
+    counts = {status: sum(line.status == status for line in lines) for status in WORDS}
+    return counts | {"total": len(lines) - counts["skipped"]}
+
+
+def guide(kind: str) -> tuple[str, SafeString]:
+    """Title and HTML of the source's setup guide.  Raw HTML in it is shown as text."""
+    source = source_kind(kind)
+    renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
+    return source.title, mark_safe(renderer.render(source.guide))  # noqa: S308 - escaped by the renderer

@@ -1,0 +1,83 @@
+"""Reading connections, and through them the source's catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from replicator.errors import TableError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.sources.base import DatabaseInfo, FormField, Source, TableInfo
+from replicator.sources.registry import KINDS, SourceKind, source_kind
+from webapp.connections.models import Connection
+from webapp.connections.secrets import unseal
+
+
+def list_connections() -> QuerySet[Connection]:
+    """By name, each with `replicator_count`."""
+    return Connection.objects.annotate(replicator_count=Count("replicators"))
+
+
+def get_connection(pk: int) -> Connection:
+    """Connection.DoesNotExist for an unknown one."""
+    return Connection.objects.get(pk=pk)
+
+
+def kinds() -> list[SourceKind]:
+    """Every registered source."""
+    return list(KINDS.values())
+
+
+def form_fields(kind: str) -> Sequence[FormField]:
+    """What the form of a kind asks for."""
+    return source_kind(kind).form
+
+
+def full_config(connection: Connection) -> dict[str, Any]:
+    """With secrets: for opening the source only, never for an answer (invariant 8)."""
+    return {**connection.config, **unseal(connection.secrets)}
+
+
+def public_config(connection: Connection) -> dict[str, Any]:
+    """Without secrets."""
+    secret = {field.name for field in form_fields(connection.kind) if field.secret}
+    return {name: value for name, value in connection.config.items() if name not in secret}
+
+
+def secret_values(connection: Connection) -> tuple[str, ...]:
+    """What a text must not contain, for scrubbing."""
+    return tuple(value for value in unseal(connection.secrets).values() if value)
+
+
+@contextmanager
+def opened(connection: Connection) -> Iterator[Source]:
+    """The source behind a connection, closed at the end of the block."""
+    source = source_kind(connection.kind).open(full_config(connection))
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def databases(connection: Connection) -> list[DatabaseInfo]:
+    """Databases of the source."""
+    with opened(connection) as source:
+        return source.catalog().databases()
+
+
+def tables(
+    connection: Connection, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
+) -> tuple[list[TableInfo], int]:
+    """One page of tables and the number of all that match."""
+    with opened(connection) as source:
+        return source.catalog().tables(database=database, search=search, limit=limit, offset=offset)
+
+
+def describe(connection: Connection, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+    """Present schemas of tables."""
+    with opened(connection) as source:
+        return source.catalog().describe(tables)

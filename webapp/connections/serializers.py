@@ -1,0 +1,181 @@
+"""Connections in the REST API.  Secrets go in and never come out (invariant 8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from replicator.errors import TableError
+from webapp.connections import selectors
+from webapp.connections.models import Connection
+
+
+class FormFieldSerializer(serializers.Serializer):
+    """One setting of a kind of source."""
+
+    name = serializers.CharField()
+    label = serializers.CharField()  # type: ignore[assignment]
+    kind = serializers.CharField()
+    required = serializers.BooleanField()  # type: ignore[assignment]
+    default = serializers.CharField()  # type: ignore[assignment]
+    help = serializers.CharField()
+    secret = serializers.BooleanField(help_text="Write-only")
+    choices = serializers.SerializerMethodField()
+
+    def get_choices(self, field: Any) -> list[str]:
+        """Allowed values; empty where any text goes."""
+        return [value for value, _ in field.choices]
+
+
+class KindSerializer(serializers.Serializer):
+    """A kind of source."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    form = FormFieldSerializer(many=True)
+    guide = serializers.CharField(help_text="Setup guide, Markdown")
+
+
+class CheckSerializer(serializers.Serializer):
+    """One line of the connection test."""
+
+    name = serializers.CharField()
+    title = serializers.CharField()
+    status = serializers.CharField(help_text="ok, warning, failed or skipped")
+    detail = serializers.CharField()
+    remedy = serializers.CharField(help_text="SQL to paste, or a sentence")
+
+
+class ConnectionSerializer(serializers.ModelSerializer):
+    """A connection without its secrets."""
+
+    config = serializers.SerializerMethodField()
+    secrets_set = serializers.SerializerMethodField()
+    check_status = serializers.CharField(read_only=True)
+    last_check = CheckSerializer(many=True, read_only=True)
+    replicators = serializers.SerializerMethodField()
+
+    class Meta:
+        model = Connection
+        fields = (
+            "id", "name", "kind", "config", "secrets_set", "check_status", "last_check", "last_checked_at",
+            "replicators", "created_at", "updated_at",
+        )  # fmt: skip
+        read_only_fields = fields
+
+    @extend_schema_field(serializers.DictField())
+    def get_config(self, connection: Connection) -> dict[str, Any]:
+        """Settings that are no secret."""
+        return selectors.public_config(connection)
+
+    def get_secrets_set(self, connection: Connection) -> bool:
+        """True where a secret is stored."""
+        return bool(connection.secrets)
+
+    def get_replicators(self, connection: Connection) -> list[str]:
+        """Names of the replicators that use it."""
+        return [replicator.name for replicator in connection.replicators.all()]
+
+
+class ConnectionCreateSerializer(serializers.Serializer):
+    """`config` holds the settings that /source-kinds/ lists, secrets included."""
+
+    name = serializers.CharField(max_length=100)
+    kind = serializers.CharField()
+    config = serializers.DictField(write_only=True)
+
+
+class ConnectionUpdateSerializer(serializers.Serializer):
+    """What is left out stays as it is."""
+
+    name = serializers.CharField(max_length=100, required=False)
+    config = serializers.DictField(write_only=True, required=False)
+
+
+class ConnectionTrySerializer(serializers.Serializer):
+    """Settings to test before they are stored."""
+
+    kind = serializers.CharField()
+    config = serializers.DictField(write_only=True)
+
+
+class TestResultSerializer(serializers.Serializer):
+    """`ok` is false where a check failed; warnings do not count."""
+
+    __test__ = False
+    ok = serializers.BooleanField()
+    checks = CheckSerializer(many=True)
+
+
+class DatabaseSerializer(serializers.Serializer):
+    """Estimates."""
+
+    name = serializers.CharField()
+    tables = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+
+
+class TableNameSerializer(serializers.Serializer):
+    """A table of the source."""
+
+    database = serializers.CharField()
+    table = serializers.CharField()
+
+
+class TableInfoSerializer(serializers.Serializer):
+    """A table as discovery lists it; rows and bytes are estimates."""
+
+    database = serializers.CharField(source="table.database")
+    table = serializers.CharField(source="table.name")
+    rows = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    key = serializers.CharField(help_text="primary, unique, or empty for a table without key")
+    engine = serializers.CharField()
+
+
+class DescribeSerializer(serializers.Serializer):
+    """Which tables to describe."""
+
+    tables = TableNameSerializer(many=True, allow_empty=False)
+
+
+class ColumnSerializer(serializers.Serializer):
+    """A column and its type in the target."""
+
+    name = serializers.CharField()
+    type = serializers.CharField()
+    nullable = serializers.BooleanField()
+    source_type = serializers.CharField()
+    warning = serializers.CharField()
+
+
+class DescribedSerializer(serializers.Serializer):
+    """A table's present definition; `error` where a column's type is unknown, or the table does not exist."""
+
+    database = serializers.CharField()
+    table = serializers.CharField()
+    columns = ColumnSerializer(many=True)
+    key = serializers.ListField(child=serializers.CharField())
+    error = serializers.CharField()
+
+
+def described(name: dict[str, str], found: Any) -> dict[str, Any]:
+    """The form of `DescribedSerializer`."""
+    empty: dict[str, Any] = {**name, "columns": [], "key": [], "error": ""}
+    if found is None:
+        return empty | {"error": "This table does not exist in the source."}
+    if isinstance(found, TableError):
+        return empty | {"error": found.message}
+    columns = [
+        {
+            "name": c.name,
+            "type": str(c.type),
+            "nullable": c.nullable,
+            "source_type": c.source_type,
+            "warning": c.warning,
+        }
+        for c in found.columns
+    ]
+    return empty | {"columns": columns, "key": list(found.key)}

@@ -1,0 +1,158 @@
+"""Making, changing, testing and removing connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from replicator.errors import ConfigurationError, TidemarkError
+from replicator.model.identifiers import TableSet
+from replicator.sources.base import CheckResult, FormField, Status
+from replicator.sources.registry import source_kind
+from webapp.connections.models import Connection
+from webapp.connections.secrets import seal, unseal
+from webapp.connections.selectors import full_config
+from webapp.logs import scrub
+
+
+@transaction.atomic
+def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> Connection:
+    """ConfigurationError that names the field which is missing or wrong."""
+    _check_name(name)
+    public, secret = _split(source_kind(kind).form, config, stored={})
+    return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
+
+
+@transaction.atomic
+def update_connection(
+    *,
+    connection: Connection,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    user: User | None = None,
+) -> Connection:
+    """An empty secret keeps the stored one.  Running replicators read the new values at their next slice."""
+    del user
+    if name is not None and name.strip() != connection.name:
+        _check_name(name)
+        connection.name = name.strip()
+    if config is not None:
+        stored = unseal(connection.secrets) if _needs_stored(connection, config) else {}
+        connection.config, secret = _split(source_kind(connection.kind).form, config, stored)
+        connection.secrets = seal(secret)
+        _restart_replicators(connection)
+    connection.save()
+    return connection
+
+
+def delete_connection(*, connection: Connection) -> None:
+    """ConfigurationError while a replicator uses it."""
+    names = list(connection.replicators.values_list("name", flat=True)[:3])
+    if names:
+        raise ConfigurationError(
+            f"The connection {connection.name} is used by {', '.join(names)}.",
+            remedy="Delete these replicators first.",
+        )
+    connection.delete()
+
+
+def test_connection(
+    *,
+    kind: str,
+    config: Mapping[str, Any],
+    connection: Connection | None = None,
+    tables: TableSet | None = None,
+) -> list[CheckResult]:
+    """Run the source's checks; with `connection`, empty secrets are its stored ones and the result is stored on it."""
+    values = dict(config)
+    if connection is not None:
+        values = full_config(connection) | {name: value for name, value in config.items() if value not in {"", None}}
+    results = _run_checks(kind, values, tables)
+    if connection is not None:
+        lines = [asdict(result) | {"status": str(result.status)} for result in results]
+        Connection.objects.filter(pk=connection.pk).update(last_check=lines, last_checked_at=timezone.now())
+        connection.refresh_from_db(fields=["last_check", "last_checked_at"])
+    return results
+
+
+test_connection.__test__ = False  # type: ignore[attr-defined] - not a test, whatever pytest thinks of the name
+
+
+def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -> list[CheckResult]:
+    form = source_kind(kind).form
+    hidden = tuple(str(config.get(field.name) or "") for field in form if field.secret)
+    try:
+        source = source_kind(kind).open(config)
+        try:
+            results = source.check(tables)
+        finally:
+            source.close()
+    except TidemarkError as error:
+        results = [CheckResult("open", "Connection settings", Status.FAILED, error.message, error.remedy)]
+    return [
+        CheckResult(r.name, r.title, r.status, scrub(r.detail, hidden), _without(r.remedy, hidden)) for r in results
+    ]
+
+
+def _without(text: str, hidden: Sequence[str]) -> str:
+    for secret in hidden:
+        text = text.replace(secret, "•••") if secret else text
+    return text
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        message = "A connection needs a name."
+        raise ConfigurationError(message)
+    if Connection.objects.filter(name=name.strip()).exists():
+        message = f"There is already a connection named {name.strip()}."
+        raise ConfigurationError(message, remedy="Choose another name.")
+
+
+def _needs_stored(connection: Connection, config: Mapping[str, Any]) -> bool:
+    form = source_kind(connection.kind).form
+    return any(field.secret and not config.get(field.name) for field in form)
+
+
+def _split(
+    form: Sequence[FormField], config: Mapping[str, Any], stored: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Public values and secrets; numbers become int; absent values take the default."""
+    if unknown := sorted(set(config) - {field.name for field in form}):
+        message = f"There is no setting {unknown[0]!r}; there are: {', '.join(field.name for field in form)}."
+        raise ConfigurationError(message)
+    public: dict[str, Any] = {}
+    secret: dict[str, str] = {}
+    for field in form:
+        value = config.get(field.name)
+        if field.secret:
+            text = str(value or stored.get(field.name, "") or field.default)
+            secret |= {field.name: text} if text else {}
+        else:
+            text = str(field.default if value in {None, ""} else value)
+            public[field.name] = _number(field, text) if field.kind == "number" and text else text
+        if field.required and not text:
+            raise ConfigurationError(f"{field.label} is missing.", remedy=field.help or None)
+        if field.choices and text and text not in {choice for choice, _ in field.choices}:
+            raise ConfigurationError(f"{field.label} must be one of {', '.join(c for c, _ in field.choices)}.")
+    return public, secret
+
+
+def _number(field: FormField, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(f"{field.label} must be a whole number, not {text!r}.") from None
+
+
+def _restart_replicators(connection: Connection) -> None:
+    """Make running slices end, so that the next one opens the source with the new values."""
+    for replicator in connection.replicators.all():
+        replicator.next_retry_at = None
+        replicator.plan_version += 1
+        replicator.save(update_fields=["next_retry_at", "plan_version"])

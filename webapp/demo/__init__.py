@@ -1,0 +1,1 @@
+"""The sample source of `make demo`: a small shop with live traffic."""

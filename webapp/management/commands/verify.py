@@ -1,0 +1,150 @@
+"""`manage.py verify NAME [--repair] [--json]`: is the target equal, row by row?  Exit 1 if not."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from replicator.errors import TidemarkError
+from replicator.state.tables import TableState
+from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, TableReport, compare
+from webapp.connections.models import Connection
+from webapp.connections.selectors import full_config
+from webapp.replicators import selectors, services
+from webapp.replicators.models import Replicator, ReplicatorTable, Status
+
+POLL_SECONDS = 1.0
+AT_WORK = {Status.STARTING, Status.RUNNING, Status.RETRYING}
+
+
+class Command(BaseCommand):
+    """Exit codes: 0 equal, 1 not equal or not comparable, 2 wrong use."""
+
+    help = "Compares every row of a replicator's source and target through independent readers."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """The design's flags, and how patient to be."""
+        parser.add_argument("name", help="the replicator")
+        parser.add_argument("--table", action="append", default=[], help="database.table; may be repeated")
+        parser.add_argument("--repair", action="store_true", help="read differing tables anew, verify again")
+        parser.add_argument("--json", action="store_true", help="one JSON object")
+        parser.add_argument("--wait", type=float, default=60, help="seconds for rows under change to catch up")
+        parser.add_argument("--timeout", type=float, default=3600, help="seconds for the repair")
+        parser.add_argument("--shown", type=int, default=20, help="differing rows shown per table")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Verify, repair if asked, say the outcome."""
+        del args
+        replicator = selectors.by_name(options["name"])
+        if replicator is None:
+            message = f"There is no replicator named {options['name']!r}."
+            raise CommandError(message, returncode=2)
+        try:
+            tables = chosen(replicator, options["table"])
+            reports = verify(replicator, tables, wait=options["wait"], shown=options["shown"])
+            repaired = [t for t, report in zip(tables, reports, strict=True) if not report.equal]
+            if options["repair"] and repaired:
+                repair(replicator, repaired, options["timeout"])
+                reports = verify(replicator, tables, wait=options["wait"], shown=options["shown"])
+        except TidemarkError as error:
+            message = f"{error.message}\n{error.remedy}"
+            raise CommandError(message, returncode=1) from None
+        self._say(reports, [str(t) for t in repaired] if options["repair"] else [], as_json=options["json"])
+        if not all(report.equal for report in reports):
+            raise SystemExit(1)
+
+    def _say(self, reports: Sequence[TableReport], repaired: list[str], *, as_json: bool) -> None:
+        equal = all(report.equal for report in reports)
+        if as_json:
+            tables = [report.to_dict() for report in reports]
+            self.stdout.write(json.dumps({"equal": equal, "tables": tables, "repaired": repaired}, indent=2))
+            return
+        for line in (line for report in reports for line in report.lines()):
+            self.stdout.write(line)
+        rows = sum(report.source_rows for report in reports)
+        count = sum(report.equal for report in reports)
+        self.stdout.write(f"{count} of {len(reports)} tables equal; {rows} rows compared.")
+
+
+def chosen(replicator: Replicator, names: Sequence[str]) -> list[ReplicatorTable]:
+    """The replicator's tables that the source still has; CommandError for a name that is none of them."""
+    tables = [t for t in selectors.tables_of(replicator) if t.state != TableState.DROPPED.value]
+    if unknown := sorted(set(names) - {str(table) for table in tables}):
+        message = f"{replicator.name} has no table {unknown[0]}."
+        raise CommandError(message, returncode=2)
+    return [table for table in tables if not names or str(table) in names]
+
+
+def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: float, shown: int) -> list[TableReport]:
+    """Reports in the order of `tables`."""
+    options = Options(
+        zero_dates="text" if replicator.parsed_options.zero_dates == "text" else "null",
+        shown=shown,
+        retries=int(wait // Options.wait),
+        ignore_extra_columns=replicator.parsed_options.ddl_policy.get("drop_column") == "ignore",
+    )
+    return compare(source_config(replicator.connection), catalog_config(), pairs(replicator, tables), options)
+
+
+def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TablePair]:
+    """Keys come from the newest schema version: they only name rows, and decide nothing about equality."""
+    left_out = selectors.table_set(replicator).columns_left_out
+    found = []
+    for table in tables:
+        newest = table.schemas.order_by("-version").first()
+        key = newest.parsed.key if newest else ()
+        target = (table.target_namespace, table.target_name)
+        found.append(TablePair(table.database, table.name, *target, key, left_out(table.table_id)))
+    return found
+
+
+def source_config(connection: Connection) -> SourceConfig:
+    """How verification itself connects to a MySQL or MariaDB source."""
+    config = full_config(connection)
+    password = config.get("password") or ""
+    return SourceConfig(config["host"], int(config.get("port") or 3306), config["user"], password, _tls(config))
+
+
+def _tls(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The connection's TLS mode as pymysql has it, which prefers TLS where it is told nothing."""
+    mode = config.get("tls") or "preferred"
+    if mode in {"disabled", "preferred"}:
+        return {"ssl_disabled": True} if mode == "disabled" else {}
+    context = ssl.create_default_context(cadata=config.get("ca") or None)
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the servers' self-made certificates break it
+    context.check_hostname = mode == "verify_identity"
+    if mode == "required":
+        context.verify_mode = ssl.CERT_NONE
+    return {"ssl": context}
+
+
+def catalog_config() -> CatalogConfig:
+    """The JDBC catalog in the metadata database, as pyiceberg opens it."""
+    from replicator.merge.session import CATALOG  # noqa: PLC0415 - brings Spark's Python side along
+
+    _, _, rest = settings.DATABASE_URL.partition("://")
+    return CatalogConfig(CATALOG, f"postgresql+psycopg2://{rest}", settings.TIDEMARK_WAREHOUSE_URL)
+
+
+def repair(replicator: Replicator, tables: Sequence[ReplicatorTable], timeout: float) -> None:
+    """Snapshot these tables anew and wait until they stream again; without workers this process does it."""
+    for table in tables:
+        services.resnapshot_table(table=table, reason="verification found differences")
+    replicator.refresh_from_db()
+    if replicator.status not in AT_WORK:
+        call_command("run", replicator.name, until_current=True, timeout=timeout)
+        return
+    deadline = time.monotonic() + timeout
+    ids, done = [table.pk for table in tables], {TableState.STREAMING.value, TableState.FAILED.value}
+    while set(ReplicatorTable.objects.filter(pk__in=ids).values_list("state", flat=True)) - done:
+        if time.monotonic() > deadline:
+            message = f"The repair did not end within {timeout:g} s; it goes on in the workers."
+            raise CommandError(message, returncode=1)
+        time.sleep(POLL_SECONDS)

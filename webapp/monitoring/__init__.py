@@ -1,0 +1,1 @@
+"""What happened: failures, logs, timeline, metrics."""

@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class MonitoringConfig(AppConfig):
+    name = "webapp.monitoring"
+    label = "monitoring"
+    default_auto_field = "django.db.models.BigAutoField"

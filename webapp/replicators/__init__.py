@@ -1,0 +1,1 @@
+"""Replicators and their tables."""

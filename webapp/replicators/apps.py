@@ -1,0 +1,7 @@
+from django.apps import AppConfig
+
+
+class ReplicatorsConfig(AppConfig):
+    name = "webapp.replicators"
+    label = "replicators"
+    default_auto_field = "django.db.models.BigAutoField"

@@ -1,0 +1,122 @@
+"""What a replicator would make of the selected tables, before it is created: support per table and column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from replicator.errors import TableError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import RESERVED, TableSchema
+from replicator.sources.base import Catalog, TableInfo
+from webapp.connections.models import Connection
+from webapp.connections.selectors import opened
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection import SelectionEntry
+
+FULL, PARTIAL, NONE = "full", "partial", "none"
+PAGE = 1000
+DESCRIBE = 500
+
+
+@dataclass(frozen=True)
+class ColumnAssessment:
+    """`note` says what is not full."""
+
+    name: str
+    source_type: str
+    target_type: str
+    support: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TableAssessment:
+    """`key` is how rows are told apart (primary, unique, or empty); rows and bytes are estimates."""
+
+    table: TableId
+    support: str
+    key: str
+    rows: int
+    bytes: int
+    columns: tuple[ColumnAssessment, ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+
+def assess(
+    *, connection: Connection, selection: Sequence[SelectionEntry], options: ReplicatorOptions
+) -> list[TableAssessment]:
+    """One per selected table that exists or was named, by name.  Raises SourceError where the source cannot be asked."""
+    with opened(connection) as source:
+        catalog = source.catalog()
+        found = selected_tables(catalog, selection)
+        described: dict[TableId, TableSchema | TableError] = {}
+        names = sorted(found)
+        for start in range(0, len(names), DESCRIBE):
+            described |= catalog.describe(names[start : start + DESCRIBE])
+    left_out = {TableId(e.database, e.table): frozenset(e.excluded_columns) for e in selection if e.table}
+    return [
+        _assess_table(table, found[table], described.get(table), left_out.get(table, frozenset()), options)
+        for table in names
+    ]
+
+
+def selected_tables(catalog: Catalog, selection: Sequence[SelectionEntry]) -> dict[TableId, TableInfo | None]:
+    """Tables that the selection takes now; None for a table that was named and is not there."""
+    whole = {entry.database for entry in selection if not entry.table and not entry.excluded}
+    named = {TableId(e.database, e.table) for e in selection if e.table and not e.excluded}
+    excluded = {TableId(e.database, e.table) for e in selection if e.table and e.excluded}
+    found: dict[TableId, TableInfo | None] = dict.fromkeys(named - excluded)
+    for database in sorted(whole | {table.database for table in named}):
+        offset, total = 0, 1
+        while offset < total:
+            page, total = catalog.tables(database=database, limit=PAGE, offset=offset)
+            for info in page:
+                if info.table in found or (database in whole and info.table not in excluded):
+                    found[info.table] = info
+            offset += PAGE
+    return found
+
+
+def _assess_table(
+    table: TableId,
+    info: TableInfo | None,
+    schema: TableSchema | TableError | None,
+    left_out: frozenset[str],
+    options: ReplicatorOptions,
+) -> TableAssessment:
+    rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
+    if schema is None:
+        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} is not there.",))
+    if isinstance(schema, TableError):
+        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
+    columns = tuple(
+        _assess_column(schema, column.name, options) for column in schema.columns if column.name not in left_out
+    )
+    reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
+    if not schema.key:
+        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one piece.")
+    if missing := sorted(left_out - set(schema.names)):
+        reasons.append(f"Columns left out that do not exist: {', '.join(missing)}.")
+    if in_key := sorted(left_out & set(schema.key)):
+        reasons.append(f"Key columns cannot be left out: {', '.join(in_key)}.")
+    support = _worst([column.support for column in columns] + [NONE] * bool(in_key))
+    return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
+
+
+def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -> ColumnAssessment:
+    column = schema.column(name)
+    target = str(column.type)
+    if name.lower() in RESERVED:
+        note = "Tidemark needs this name for a column of its own."
+        return ColumnAssessment(name, column.source_type, target, NONE, note)
+    note = column.warning
+    temporal = column.source_type.lower().startswith(("date", "datetime", "timestamp"))
+    if not note and temporal and options.zero_dates == "text":
+        target = "string"
+        note = "Kept as text, by the replicator's zero date policy."
+    return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
+
+
+def _worst(supports: Sequence[str]) -> str:
+    return next((support for support in (NONE, PARTIAL) if support in supports), FULL)

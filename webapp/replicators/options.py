@@ -1,0 +1,128 @@
+"""A replicator's options: one frozen value, validated, stored as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.state.journal import DdlAction
+
+DDL_OPERATIONS = (
+    "add_column",
+    "drop_column",
+    "rename_column",
+    "change_type",
+    "truncate",
+    "drop_table",
+    "rename_table",
+)
+IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
+
+
+def _policy(default: str, **others: str) -> dict[str, str]:
+    return {operation: others.get(operation, default) for operation in DDL_OPERATIONS}
+
+
+DDL_PRESETS: dict[str, dict[str, str]] = {
+    "mirror": _policy("apply"),
+    "keep": _policy("apply", drop_column="ignore", truncate="ignore", drop_table="ignore"),
+    "strict": _policy("stop"),
+}
+
+
+@dataclass(frozen=True)
+class ReplicatorOptions:
+    """What the user may decide.
+
+    slo_percent, slo_minutes   the promise: X % of changes are queryable within Y minutes
+    retry_minutes              how long failures are retried before the replicator (or table) stops
+    ddl_policy                 operation → apply, ignore (only `IGNORABLE`) or stop
+    zero_dates                 null, text or fail
+    on_table_failure           continue (the others go on) or stop (the replicator stops)
+    snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time
+    """
+
+    slo_percent: float = 99.0
+    slo_minutes: float = 5
+    retry_minutes: float = 30
+    initial_snapshot: bool = True
+    ddl_policy: Mapping[str, str] = field(default_factory=lambda: dict(DDL_PRESETS["mirror"]))
+    zero_dates: str = "null"
+    on_table_failure: str = "continue"
+    snapshot_parallel: int = 2
+    merge_parallel: int = 3
+    snapshot_paused: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return asdict(self)
+
+    @property
+    def ddl_preset(self) -> str:
+        """Name of the preset that the policy equals; `custom` where there is none."""
+        return next((name for name, policy in DDL_PRESETS.items() if policy == dict(self.ddl_policy)), "custom")
+
+    @property
+    def ddl_actions(self) -> dict[str, DdlAction]:
+        return {operation: DdlAction(action) for operation, action in self.ddl_policy.items()}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> ReplicatorOptions:
+        """ConfigurationError that names the option; `ddl_policy` may be a preset's name or a partial mapping."""
+        known = {item.name for item in fields(cls)}
+        if unknown := sorted(set(data) - known):
+            message = f"There is no option {unknown[0]!r}; there are: {', '.join(sorted(known))}."
+            raise ConfigurationError(message)
+        values = dict(data)
+        if "ddl_policy" in values:
+            values["ddl_policy"] = parse_policy(values["ddl_policy"])
+        options = cls(**values)
+        _validate(options)
+        return options
+
+
+def parse_policy(value: str | Mapping[str, str]) -> dict[str, str]:
+    """A preset's name, or a mapping that overrides the preset `mirror`."""
+    if isinstance(value, str):
+        if value not in DDL_PRESETS:
+            message = f"ddl_policy: there is no preset {value!r}; there are: {', '.join(DDL_PRESETS)}."
+            raise ConfigurationError(message)
+        return dict(DDL_PRESETS[value])
+    if unknown := sorted(set(value) - set(DDL_OPERATIONS)):
+        message = f"ddl_policy: there is no operation {unknown[0]!r}; there are: {', '.join(DDL_OPERATIONS)}."
+        raise ConfigurationError(message)
+    for operation, action in value.items():
+        allowed = {"apply", "stop"} | ({"ignore"} if operation in IGNORABLE else set())
+        if action not in allowed:
+            message = f"ddl_policy.{operation} must be one of {', '.join(sorted(allowed))}, not {action!r}."
+            raise ConfigurationError(message)
+    return DDL_PRESETS["mirror"] | dict(value)
+
+
+def _number(options: ReplicatorOptions, name: str, low: float, high: float) -> None:
+    value = getattr(options, name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        message = f"{name} must be a number between {low:g} and {high:g}, not {value!r}."
+        raise ConfigurationError(message)
+
+
+def _validate(options: ReplicatorOptions) -> None:
+    _number(options, "slo_percent", 0.1, 100)
+    _number(options, "slo_minutes", 0.05, 1440)
+    _number(options, "retry_minutes", 0, 10080)
+    _number(options, "snapshot_parallel", 1, 16)
+    _number(options, "merge_parallel", 1, 16)
+    for name in ("snapshot_parallel", "merge_parallel"):
+        if not isinstance(getattr(options, name), int):
+            message = f"{name} must be a whole number."
+            raise ConfigurationError(message)
+    for name in ("initial_snapshot", "snapshot_paused"):
+        if not isinstance(getattr(options, name), bool):
+            message = f"{name} must be true or false."
+            raise ConfigurationError(message)
+    for name, allowed in (("zero_dates", ("null", "text", "fail")), ("on_table_failure", ("continue", "stop"))):
+        if getattr(options, name) not in allowed:
+            message = f"{name} must be one of {', '.join(allowed)}, not {getattr(options, name)!r}."
+            raise ConfigurationError(message)

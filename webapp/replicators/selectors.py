@@ -1,0 +1,225 @@
+"""Reading replicators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Count, Q, QuerySet, Sum
+from django.utils import timezone
+
+from replicator.model.identifiers import TableId, TableSet
+from replicator.state.tables import TableState
+from webapp.replicators.models import (
+    Desired,
+    Draft,
+    Replicator,
+    ReplicatorTable,
+    RunState,
+    SnapshotRun,
+    Status,
+)
+
+QUIET = frozenset({TableState.STREAMING.value, TableState.DROPPED.value})
+FAILED = TableState.FAILED.value
+
+
+def list_replicators() -> QuerySet[Replicator]:
+    """By name, with their connections."""
+    return Replicator.objects.select_related("connection")
+
+
+def get_replicator(pk: int) -> Replicator:
+    """Replicator.DoesNotExist for an unknown one."""
+    return list_replicators().get(pk=pk)
+
+
+def by_name(name: str) -> Replicator | None:
+    """None for an unknown one."""
+    return list_replicators().filter(name=name).first()
+
+
+def tables_of(replicator: Replicator) -> QuerySet[ReplicatorTable]:
+    """By database and name."""
+    return ReplicatorTable.objects.filter(replicator=replicator)
+
+
+def table_of(replicator: Replicator, table: TableId) -> ReplicatorTable | None:
+    """None for a table the replicator does not know."""
+    return tables_of(replicator).filter(database=table.database, name=table.name).first()
+
+
+def table_set(replicator: Replicator) -> TableSet:
+    """The selection; a FAILED table is not captured any more."""
+    lines = list(replicator.selection.all())
+    failed = tables_of(replicator).filter(state=TableState.FAILED.value)
+    return TableSet(
+        tables=frozenset(TableId(s.database, s.table) for s in lines if s.table and not s.excluded),
+        databases=frozenset(s.database for s in lines if not s.table and not s.excluded),
+        excluded=frozenset(TableId(s.database, s.table) for s in lines if s.table and s.excluded)
+        | frozenset(table.table_id for table in failed),
+        excluded_columns={
+            TableId(s.database, s.table): frozenset(s.excluded_columns) for s in lines if s.table and s.excluded_columns
+        },
+    )
+
+
+def open_run(table: ReplicatorTable) -> SnapshotRun | None:
+    """The run under way."""
+    return table.runs.filter(state__in=(RunState.PLANNING, RunState.READING)).first()
+
+
+def open_runs(replicator: Replicator) -> dict[int, SnapshotRun]:
+    """Runs under way by table id: one query for a page of many tables."""
+    runs = SnapshotRun.objects.filter(table__replicator=replicator, state__in=(RunState.PLANNING, RunState.READING))
+    return {run.table_id: run for run in runs.order_by("id")}
+
+
+def allowed_actions(replicator: Replicator) -> frozenset[str]:
+    """Of start, pause, resume, stop, delete."""
+    if replicator.desired == Desired.DELETED:
+        return frozenset({"delete"}) if replicator.status == Status.FAILED else frozenset()
+    if replicator.status == Status.FAILED:
+        return frozenset({"start", "stop", "delete"})
+    if replicator.desired == Desired.RUNNING:
+        return frozenset({"pause", "stop", "delete"})
+    if replicator.desired == Desired.PAUSED:
+        return frozenset({"resume", "stop", "delete"})
+    return frozenset({"start", "delete"})
+
+
+def _milliseconds(since: datetime | None, now: datetime) -> int | None:
+    return None if since is None else max(0, int((now - since).total_seconds() * 1000))
+
+
+def table_lag_ms(table: ReplicatorTable, replicator: Replicator, now: datetime | None = None) -> int | None:
+    """Now minus the source time up to which the target is known to be whole; None while that is not known.
+
+    With nothing pending this is how far capture has read; otherwise the newest change that is queryable.
+    """
+    now = now or timezone.now()
+    if table.state != TableState.STREAMING.value:
+        return None
+    pending = table.last_sequence > max(table.applied, table.live_from)
+    return _milliseconds(table.applied_commit_ts if pending else replicator.source_ts, now)
+
+
+def replicator_lag_ms(replicator: Replicator, tables: list[ReplicatorTable] | None = None) -> int | None:
+    """The worst of its streaming tables; None where none streams."""
+    now = timezone.now()
+    rows = list(tables_of(replicator)) if tables is None else tables
+    lags = [lag for table in rows if (lag := table_lag_ms(table, replicator, now)) is not None]
+    return max(lags, default=None)
+
+
+@dataclass(frozen=True)
+class FleetRow:
+    """A line of the fleet page."""
+
+    replicator: Replicator
+    tables: int
+    states: dict[str, int]
+    lag_ms: int | None
+    rows_per_minute: int
+    failures_open: int
+    actions: frozenset[str] = field(default_factory=frozenset)
+
+
+def fleet() -> list[FleetRow]:
+    """All replicators with figures; a constant number of queries."""
+    since = timezone.now() - timedelta(minutes=5)
+    recent = Q(metrics__minute__gte=since, metrics__table__isnull=False)
+    found = list(
+        list_replicators().annotate(
+            recent_events=Sum("metrics__events", filter=recent), recent_reads=Sum("metrics__reads", filter=recent)
+        )
+    )
+    failures = dict(
+        Replicator.objects.annotate(n=Count("failures", filter=Q(failures__resolved_at=None))).values_list("id", "n")
+    )
+    tables: dict[int, list[ReplicatorTable]] = {}
+    for table in ReplicatorTable.objects.all():
+        tables.setdefault(table.replicator_id, []).append(table)
+    rows = []
+    for one in found:
+        own = tables.get(one.pk, [])
+        rows.append(
+            FleetRow(
+                replicator=one,
+                tables=len(own),
+                states=dict(Counter(table.state for table in own)),
+                lag_ms=replicator_lag_ms(one, own),
+                rows_per_minute=((one.recent_events or 0) + (one.recent_reads or 0)) // 5,
+                failures_open=failures.get(one.pk, 0),
+                actions=allowed_actions(one),
+            )
+        )
+    return rows
+
+
+def is_current(replicator: Replicator) -> bool:
+    """Every table that has not failed streams (or is gone), and everything journaled is applied."""
+    if replicator.selection.filter(discovered=False, excluded=False).exists():
+        return False
+    return all(_settled(row) for row in tables_of(replicator).exclude(state=FAILED))
+
+
+def _settled(row: ReplicatorTable) -> bool:
+    if row.state not in QUIET or row.last_sequence > max(row.applied, row.live_from):
+        return False
+    made = row.made_load == row.load or row.schema_version is None
+    return made or row.state == TableState.DROPPED.value
+
+
+def _table_summary(table: ReplicatorTable, replicator: Replicator, run: SnapshotRun | None) -> dict[str, Any]:
+    lag = table_lag_ms(table, replicator)
+    summary: dict[str, Any] = {
+        "table": str(table),
+        "target": f"{table.target_namespace}.{table.target_name}",
+        "state": table.state,
+        "rows": {
+            "read": table.rows_read,
+            "inserted": table.rows_inserted,
+            "updated": table.rows_updated,
+            "deleted": table.rows_deleted,
+        },
+        "lag_seconds": None if lag is None else round(lag / 1000, 3),
+    }
+    if run is not None:
+        summary["snapshot"] = {"state": run.state, "rows_read": run.rows_read, "rows_estimate": run.rows_estimate}
+    if table.error_code:
+        summary["error"] = {"code": table.error_code, "message": table.error_message, "remedy": table.error_remedy}
+    return summary
+
+
+def summary(replicator: Replicator) -> dict[str, Any]:
+    """What `status --json` prints."""
+    runs = open_runs(replicator)
+    lag = replicator_lag_ms(replicator)
+    result: dict[str, Any] = {
+        "name": replicator.name,
+        "status": replicator.status,
+        "desired": replicator.desired,
+        "connection": replicator.connection.name,
+        "current": is_current(replicator),
+        "lag_seconds": None if lag is None else round(lag / 1000, 3),
+        "checkpoint": replicator.checkpoint_offset,
+        "next_sequence": replicator.next_sequence,
+        "tables": [_table_summary(table, replicator, runs.get(table.pk)) for table in tables_of(replicator)],
+    }
+    if replicator.error_code:
+        result["error"] = {
+            "code": replicator.error_code,
+            "message": replicator.error_message,
+            "remedy": replicator.error_remedy,
+            "attempt": replicator.attempt,
+            "next_retry_at": replicator.next_retry_at.isoformat() if replicator.next_retry_at else None,
+        }
+    return result
+
+
+def drafts_of(user: Any) -> QuerySet[Draft]:
+    """Newest first."""
+    return Draft.objects.filter(user=user)

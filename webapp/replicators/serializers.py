@@ -1,0 +1,233 @@
+"""Replicators in the REST API: what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rest_framework import serializers
+
+from webapp.connections.models import Connection
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection import SelectionEntry
+
+
+class SelectionSerializer(serializers.Serializer):
+    """One line: a table, or with an empty `table` a whole database with the tables that it will get later."""
+
+    database = serializers.CharField(max_length=255, trim_whitespace=False)
+    table = serializers.CharField(max_length=255, required=False, allow_blank=True, default="", trim_whitespace=False)
+    excluded = serializers.BooleanField(required=False, default=False)
+    excluded_columns = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False), required=False, default=list
+    )
+
+
+def entries(lines: list[dict[str, Any]]) -> list[SelectionEntry]:
+    """For the services."""
+    return [SelectionEntry(**{**line, "excluded_columns": tuple(line["excluded_columns"])}) for line in lines]
+
+
+class OptionsSerializer(serializers.Serializer):
+    """What is left out keeps its default (at creation) or its present value."""
+
+    slo_percent = serializers.FloatField(required=False, help_text="So many percent of changes …")
+    slo_minutes = serializers.FloatField(required=False, help_text="… are queryable within so many minutes")
+    retry_minutes = serializers.FloatField(required=False, help_text="How long failures are retried")
+    initial_snapshot = serializers.BooleanField(required=False)
+    ddl_policy = serializers.JSONField(
+        required=False, help_text="A preset (mirror, keep, strict), or operation → apply, ignore or stop"
+    )
+    zero_dates = serializers.CharField(required=False, help_text="null, text or fail")
+    on_table_failure = serializers.CharField(required=False, help_text="continue or stop")
+    snapshot_parallel = serializers.IntegerField(required=False)
+    merge_parallel = serializers.IntegerField(required=False)
+    snapshot_paused = serializers.BooleanField(required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """An option that does not exist is an error, not a silence."""
+        if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({unknown[0]: ["There is no such option."]})
+        return super().to_internal_value(data)
+
+
+def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> ReplicatorOptions:
+    """ConfigurationError for a value that does not make sense."""
+    return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **values})
+
+
+class AssessSerializer(serializers.Serializer):
+    """What a replicator would take."""
+
+    connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
+    selection = SelectionSerializer(many=True, allow_empty=False)
+    options = OptionsSerializer(required=False, default=dict)
+
+
+class TargetSerializer(serializers.Serializer):
+    """Where the copy goes."""
+
+    kind = serializers.CharField(required=False, default="iceberg")
+    namespace_prefix = serializers.CharField(required=False, allow_blank=True, default="")
+
+
+class ReplicatorCreateSerializer(AssessSerializer):
+    """`start` starts it at once."""
+
+    name = serializers.CharField(max_length=100)
+    target = TargetSerializer(required=False, default=dict)
+    start = serializers.BooleanField(required=False, default=False)
+
+
+class AddTablesSerializer(serializers.Serializer):
+    """Lines to add to the selection, or to change in it."""
+
+    selection = SelectionSerializer(many=True, allow_empty=False)
+
+
+class ReasonSerializer(serializers.Serializer):
+    """`reason` is shown with the snapshot."""
+
+    reason = serializers.CharField(
+        required=False, allow_blank=True, default="asked for through the API", max_length=200
+    )
+
+
+class ErrorStateSerializer(serializers.Serializer):
+    """Why something stands still, and what to do."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    remedy = serializers.CharField()
+
+
+class ReplicatorSerializer(serializers.Serializer):
+    """A replicator: what is wanted (`desired`), what it does (`status`), and how far it is."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    connection = serializers.IntegerField(source="connection_id")
+    connection_name = serializers.CharField()
+    desired = serializers.CharField()
+    status = serializers.CharField()
+    allowed_actions = serializers.ListField(child=serializers.CharField())
+    target = serializers.DictField()
+    options = serializers.DictField()
+    tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
+    lag_ms = serializers.IntegerField(allow_null=True, help_text="Now minus the source time that is queryable")
+    rows_per_minute = serializers.IntegerField()
+    failures_open = serializers.IntegerField()
+    error = ErrorStateSerializer(allow_null=True)
+    attempt = serializers.IntegerField()
+    next_retry_at = serializers.DateTimeField(allow_null=True)
+    checkpoint = serializers.JSONField(allow_null=True, help_text="The place in the source's log")
+    next_sequence = serializers.IntegerField()
+    source_ts = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class SnapshotSerializer(serializers.Serializer):
+    """Progress of one copy of a table's rows.  `fraction` and `eta` go by the row estimate."""
+
+    id = serializers.IntegerField()
+    table = serializers.CharField()
+    reason = serializers.CharField()
+    state = serializers.CharField()
+    rows_read = serializers.IntegerField()
+    rows_estimate = serializers.IntegerField(allow_null=True)
+    fraction = serializers.FloatField(allow_null=True)
+    eta = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class RowsSerializer(serializers.Serializer):
+    """Totals since the replicator was made."""
+
+    read = serializers.IntegerField(source="rows_read")
+    inserted = serializers.IntegerField(source="rows_inserted")
+    updated = serializers.IntegerField(source="rows_updated")
+    deleted = serializers.IntegerField(source="rows_deleted")
+
+
+class ReplicatorTableSerializer(serializers.Serializer):
+    """One table of a replicator."""
+
+    id = serializers.IntegerField()
+    database = serializers.CharField()
+    table = serializers.CharField(source="name")
+    target_namespace = serializers.CharField()
+    target_name = serializers.CharField()
+    state = serializers.CharField()
+    keyless = serializers.BooleanField()
+    rows = RowsSerializer(source="*")
+    schema_version = serializers.IntegerField(allow_null=True)
+    applied_sequence = serializers.IntegerField(source="applied")
+    last_sequence = serializers.IntegerField()
+    lag_ms = serializers.SerializerMethodField()
+    queryable_at = serializers.DateTimeField(allow_null=True)
+    snapshot = serializers.SerializerMethodField()
+    error = serializers.SerializerMethodField()
+    attempt = serializers.IntegerField()
+    retry_at = serializers.DateTimeField(allow_null=True)
+
+    def get_lag_ms(self, table: Any) -> int | None:
+        """Of this table; null while it does not stream."""
+        from webapp.replicators import selectors  # noqa: PLC0415 - only where it is needed
+
+        return selectors.table_lag_ms(table, table.replicator)
+
+    def get_snapshot(self, table: Any) -> SnapshotSerializer(allow_null=True):  # type: ignore[valid-type]
+        """The snapshot under way."""
+        run = self.context.get("runs", {}).get(table.pk)
+        return None if run is None else SnapshotSerializer(run).data
+
+    def get_error(self, table: Any) -> ErrorStateSerializer(allow_null=True):  # type: ignore[valid-type]
+        """Why the table stands still."""
+        return error_state(table)
+
+
+def error_state(row: Any) -> dict[str, str] | None:
+    """None where there is none."""
+    if not row.error_code:
+        return None
+    return {"code": row.error_code, "message": row.error_message, "remedy": row.error_remedy}
+
+
+class SchemaVersionSerializer(serializers.Serializer):
+    """A version of a table's definition, with the DDL that made it and what was decided."""
+
+    version = serializers.IntegerField()
+    schema = serializers.DictField()
+    created_at = serializers.DateTimeField()
+    statement = serializers.CharField()
+    decision = serializers.CharField()
+
+
+class ColumnAssessmentSerializer(serializers.Serializer):
+    """`support`: full, partial or none."""
+
+    name = serializers.CharField()
+    source_type = serializers.CharField()
+    target_type = serializers.CharField()
+    support = serializers.CharField()
+    note = serializers.CharField()
+
+
+class TableAssessmentSerializer(serializers.Serializer):
+    """What a replicator would make of a table."""
+
+    database = serializers.CharField(source="table.database")
+    table = serializers.CharField(source="table.name")
+    support = serializers.CharField()
+    key = serializers.CharField()
+    rows = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    columns = ColumnAssessmentSerializer(many=True)
+    reasons = serializers.ListField(child=serializers.CharField())
+
+
+class SelectionLineSerializer(SelectionSerializer):
+    """A line of the selection as it is."""
+
+    id = serializers.IntegerField(read_only=True)

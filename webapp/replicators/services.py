@@ -1,0 +1,194 @@
+"""Making replicators and saying what they shall do.  The workers reconcile; nothing here waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+
+from replicator.errors import ConfigurationError
+from webapp.connections.models import Connection
+from webapp.monitoring.services import note
+from webapp.replicators.models import Desired, Draft, Replicator, Status
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
+from webapp.replicators.table_services import (
+    add_tables,
+    cancel_snapshot,
+    remove_table,
+    resnapshot_table,
+    retry_table,
+    set_snapshot_paused,
+)
+
+__all__ = [
+    "SelectionEntry",
+    "add_tables",
+    "cancel_snapshot",
+    "create_replicator",
+    "delete_replicator",
+    "discard_draft",
+    "load_draft",
+    "pause_replicator",
+    "remove_table",
+    "resnapshot_table",
+    "resume_replicator",
+    "retry_table",
+    "save_draft",
+    "set_snapshot_paused",
+    "start_replicator",
+    "stop_replicator",
+    "update_options",
+]
+
+TARGET_KEYS = frozenset({"kind", "namespace_prefix"})
+DEFAULT_TARGET = {"kind": "iceberg", "namespace_prefix": ""}
+
+
+@transaction.atomic
+def create_replicator(
+    *,
+    name: str,
+    connection: Connection,
+    selection: Sequence[SelectionEntry],
+    target: Mapping[str, Any] | None = None,
+    options: ReplicatorOptions | Mapping[str, Any] | None = None,
+    user: User | None = None,
+    start: bool = False,
+) -> Replicator:
+    """ConfigurationError that names what is missing or wrong.  `options` may be their JSON form, partial."""
+    _check_name(name)
+    check_selection(selection)
+    replicator = Replicator.objects.create(
+        name=name.strip(),
+        connection=connection,
+        target=checked_target(target or {}),
+        options=_options(options).to_dict(),
+        created_by=user if user and user.is_authenticated else None,
+    )
+    write_selection(replicator, selection)
+    note(replicator=replicator, kind="created", summary=f"Created from the connection {connection.name}", user=user)
+    if start:
+        start_replicator(replicator=replicator, user=user)
+    return replicator
+
+
+def _options(given: ReplicatorOptions | Mapping[str, Any] | None) -> ReplicatorOptions:
+    return given if isinstance(given, ReplicatorOptions) else ReplicatorOptions.from_dict(given or {})
+
+
+def checked_target(target: Mapping[str, Any]) -> dict[str, Any]:
+    """With defaults; ConfigurationError for what is not known."""
+    if unknown := sorted(set(target) - TARGET_KEYS):
+        message = f"target: there is no setting {unknown[0]!r}; there are: {', '.join(sorted(TARGET_KEYS))}."
+        raise ConfigurationError(message)
+    values = DEFAULT_TARGET | dict(target)
+    if values["kind"] != "iceberg":
+        message = f"There is no target of kind {values['kind']!r}; there is: iceberg."
+        raise ConfigurationError(message)
+    return values
+
+
+def start_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """Also after a failure: its counting begins anew."""
+    return _want(replicator, Desired.RUNNING, Status.STARTING, "started", "Started", user)
+
+
+def resume_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """Go on where it was paused."""
+    return _want(replicator, Desired.RUNNING, Status.STARTING, "resumed", "Resumed", user)
+
+
+def pause_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """Everything stops within seconds (invariant 10) and can be resumed."""
+    return _want(replicator, Desired.PAUSED, Status.STOPPING, "paused", "Pause asked for", user)
+
+
+def stop_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """Everything stops within seconds (invariant 10); progress is kept."""
+    return _want(replicator, Desired.STOPPED, Status.STOPPING, "stopped", "Stop asked for", user)
+
+
+@transaction.atomic
+def delete_replicator(*, replicator: Replicator, drop_target: bool = False, user: User | None = None) -> Replicator:
+    """The workers remove staged files, the target's tables if `drop_target`, and then the rows."""
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    fresh.drop_target_on_delete = drop_target
+    fresh.save(update_fields=["drop_target_on_delete"])
+    summary = "Deletion asked for, with the target's tables" if drop_target else "Deletion asked for"
+    return _want(replicator, Desired.DELETED, Status.DELETING, "deleted", summary, user)
+
+
+@transaction.atomic
+def _want(
+    replicator: Replicator, desired: Desired, status: Status, kind: str, summary: str, user: User | None
+) -> Replicator:
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    if fresh.desired == Desired.DELETED and desired != Desired.DELETED:
+        message = f"The replicator {fresh.name} is being deleted."
+        raise ConfigurationError(message, remedy="Create a new one.")
+    if fresh.desired == desired and fresh.status not in {Status.FAILED, Status.CREATED}:
+        replicator.refresh_from_db()
+        return replicator
+    fresh.desired, fresh.status = desired, status
+    fresh.plan_version += 1
+    fresh.attempt = 0
+    fresh.first_failure_at = fresh.next_retry_at = None
+    fresh.error_code = fresh.error_message = fresh.error_remedy = ""
+    fresh.save()
+    fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+    note(replicator=fresh, kind=kind, summary=summary, user=user)
+    replicator.refresh_from_db()
+    return replicator
+
+
+@transaction.atomic
+def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: User | None = None) -> Replicator:
+    """Takes effect at once: capture and snapshot read their plan again."""
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    old = fresh.parsed_options.to_dict()
+    changed = {name: value for name, value in options.to_dict().items() if old[name] != value}
+    if changed:
+        fresh.options = options.to_dict()
+        fresh.plan_version += 1
+        fresh.save(update_fields=["options", "plan_version"])
+        note(
+            replicator=fresh,
+            kind="options",
+            summary=f"Options changed: {', '.join(sorted(changed))}",
+            detail=changed,
+            user=user,
+        )
+    replicator.refresh_from_db()
+    return replicator
+
+
+def save_draft(*, user: User, step: str, data: Mapping[str, Any], name: str = "", draft: Draft | None = None) -> Draft:
+    """What the wizard has so far; callers leave secrets out."""
+    draft = draft or Draft(user=user)
+    draft.step, draft.data, draft.name = step, dict(data), name
+    draft.save()
+    return draft
+
+
+def load_draft(*, user: User, draft_id: int | None = None) -> Draft | None:
+    """The user's own draft; the newest where no id is given."""
+    drafts = Draft.objects.filter(user=user)
+    return drafts.filter(pk=draft_id).first() if draft_id is not None else drafts.first()
+
+
+def discard_draft(*, user: User, draft_id: int) -> None:
+    """No error where it is gone already."""
+    Draft.objects.filter(user=user, pk=draft_id).delete()
+
+
+def _check_name(name: str) -> None:
+    if not name.strip():
+        message = "A replicator needs a name."
+        raise ConfigurationError(message)
+    if Replicator.objects.filter(name=name.strip()).exists():
+        message = f"There is already a replicator named {name.strip()}."
+        raise ConfigurationError(message, remedy="Choose another name.")

@@ -1,0 +1,121 @@
+"""The tables of a replicator."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import status
+from rest_framework.decorators import action
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from webapp.api_base import ApiViewSet
+from webapp.replicators import selectors, serializers, services
+from webapp.replicators.models import Replicator, ReplicatorTable
+
+REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
+ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
+
+
+@extend_schema(tags=["tables"], parameters=[REPLICATOR])
+class TableViewSet(ApiViewSet):
+    """Tables of a replicator."""
+
+    queryset = ReplicatorTable.objects.none()
+    serializer_class = serializers.ReplicatorTableSerializer
+
+    def _replicator(self, pk: str) -> Replicator:
+        return get_object_or_404(selectors.list_replicators(), pk=pk)
+
+    def _get(self, replicator: str, pk: str) -> ReplicatorTable:
+        found = ReplicatorTable.objects.select_related("replicator").filter(replicator_id=replicator)
+        return get_object_or_404(found, pk=pk)
+
+    def _answer(self, replicator: str, pk: str) -> Response:
+        table = self._get(replicator, pk)
+        context = {"runs": selectors.open_runs(table.replicator)}
+        return Response(serializers.ReplicatorTableSerializer(table, context=context).data)
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("state", str, description="Only tables in this state"),
+            OpenApiParameter("database", str),
+            OpenApiParameter("search", str, description="Part of database or table"),
+        ]
+    )
+    def list(self, request: Request, replicator: str) -> Response:
+        """By database and name."""
+        owner, query = self._replicator(replicator), request.query_params
+        found = selectors.tables_of(owner).select_related("replicator")
+        for name in ("state", "database"):
+            if query.get(name):
+                found = found.filter(**{name: query[name]})
+        if search := query.get("search"):
+            found = found.filter(Q(database__icontains=search) | Q(name__icontains=search))
+        page = self.paginate_queryset(found)
+        context = {"runs": selectors.open_runs(owner)}
+        lines = serializers.ReplicatorTableSerializer(page, many=True, context=context).data
+        return self.get_paginated_response(lines)
+
+    @extend_schema(
+        request=serializers.AddTablesSerializer,
+        responses={201: serializers.SelectionLineSerializer(many=True)},
+    )
+    def create(self, request: Request, replicator: str) -> Response:
+        """Add tables (or whole databases) to the selection; they are read while the others go on."""
+        owner = self._replicator(replicator)
+        lines = self.read(serializers.AddTablesSerializer, request)["selection"]
+        services.add_tables(replicator=owner, selection=serializers.entries(lines), user=request.user)
+        answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
+        return Response(answer, status=status.HTTP_201_CREATED)
+
+    @extend_schema(parameters=[ID])
+    def retrieve(self, request: Request, replicator: str, pk: str) -> Response:
+        """One table."""
+        del request
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID])
+    def destroy(self, request: Request, replicator: str, pk: str) -> Response:
+        """Not captured any more; the target's table stays."""
+        table = self._get(replicator, pk)
+        services.remove_table(replicator=table.replicator, table=table.table_id, user=request.user)
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, replicator: str, pk: str) -> Response:
+        """Try again now."""
+        services.retry_table(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=serializers.ReasonSerializer)
+    @action(detail=True, methods=["post"])
+    def resnapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Read the table anew while its log goes on."""
+        reason = self.read(serializers.ReasonSerializer, request)["reason"]
+        services.resnapshot_table(table=self._get(replicator, pk), reason=reason, user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"], url_path="cancel-snapshot")
+    def cancel_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Give up a reload; the table keeps the rows it has."""
+        services.cancel_snapshot(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], responses=serializers.SnapshotSerializer(many=True))
+    @action(detail=True)
+    def snapshots(self, request: Request, replicator: str, pk: str) -> Response:
+        """Every snapshot of the table, newest first."""
+        del request
+        runs = self._get(replicator, pk).runs.select_related("table")
+        return self.page(runs, serializers.SnapshotSerializer)
+
+    @extend_schema(parameters=[ID], responses=serializers.SchemaVersionSerializer(many=True))
+    @action(detail=True, url_path="schema-versions")
+    def schema_versions(self, request: Request, replicator: str, pk: str) -> Response:
+        """How the table's definition changed."""
+        del request
+        return self.page(self._get(replicator, pk).schemas.all(), serializers.SchemaVersionSerializer)

@@ -1,0 +1,33 @@
+"""Fleet, wizard, and the pages of one replicator."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from webapp.replicators.views import actions, adding, assessing, detail, fleet, picking, wizard
+
+app_name = "replicators"
+DRAFT = "replicators/new/<int:draft>/"
+ONE = "replicators/<int:pk>/"
+urlpatterns = [
+    path("", fleet.index, name="fleet"),
+    path("fleet/rows/", fleet.rows, name="fleet_rows"),
+    path("replicators/new/", wizard.begin, name="new"),
+    path(DRAFT + "discard/", wizard.discard, name="discard"),
+    path(DRAFT + "save/<slug:step>/", wizard.keep, name="keep"),
+    path(DRAFT + "tables/list/", picking.listing, name="listing"),
+    path(DRAFT + "tables/pick/", picking.pick, name="pick"),
+    path(DRAFT + "tables/columns/", picking.columns, name="columns"),
+    path(DRAFT + "assessment/run/", assessing.run, name="assess"),
+    path(DRAFT + "assessment/change/", assessing.change, name="assess_change"),
+    path(DRAFT + "<slug:step>/", wizard.step, name="step"),
+    path(ONE, detail.overview, name="overview"),
+    path(ONE + "head/", detail.head, name="head"),
+    path(ONE + "tables/", detail.tables, name="tables"),
+    path(ONE + "tables/add/", adding.add, name="add_tables"),
+    path(ONE + "activity/", detail.activity, name="activity"),
+    path(ONE + "schema/", detail.schema, name="schema"),
+    path(ONE + "settings/", detail.settings, name="settings"),
+    path(ONE + "do/<slug:action>/", actions.act, name="act"),
+    path(ONE + "tables/<int:table>/<slug:action>/", actions.act_on_table, name="act_on_table"),
+]

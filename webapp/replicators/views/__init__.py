@@ -1,0 +1,1 @@
+"""Pages of replicators: fleet, wizard, detail, actions."""

@@ -1,0 +1,146 @@
+"""Django settings; everything that differs between installations comes from `environment`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from webapp import environment
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+TIDEMARK_HOME = environment.home()
+SECRET_KEY = environment.secret_key(TIDEMARK_HOME)
+DEBUG = environment.flag("DEBUG")
+ALLOWED_HOSTS = environment.names(os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"))
+CSRF_TRUSTED_ORIGINS = environment.names(os.environ.get("CSRF_TRUSTED_ORIGINS", ""))
+
+DATABASE_URL = environment.service_url("DATABASE_URL", TIDEMARK_HOME)
+REDIS_URL = environment.service_url("REDIS_URL", TIDEMARK_HOME)
+TIDEMARK_STAGING_URL = environment.location("TIDEMARK_STAGING_URL", TIDEMARK_HOME, "staging")
+TIDEMARK_WAREHOUSE_URL = environment.location("TIDEMARK_WAREHOUSE_URL", TIDEMARK_HOME, "warehouse")
+TIDEMARK_SEGMENT_RETENTION_HOURS = float(os.environ.get("TIDEMARK_SEGMENT_RETENTION_HOURS", "6"))
+TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS", "7"))
+TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "200000"))
+TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION_DAYS", "30"))
+TIDEMARK_SLICE_SECONDS = float(os.environ.get("TIDEMARK_SLICE_SECONDS", "60"))
+SPARK_MASTER = os.environ.get("SPARK_MASTER", "") or "local[*]"
+SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
+TIDEMARK_SPARK_MEMORY = os.environ.get("TIDEMARK_SPARK_MEMORY", "1g")
+# Further Spark settings as JSON: {"spark.hadoop.fs.s3a.endpoint": "…"}.
+TIDEMARK_SPARK_EXTRA = environment.mapping("TIDEMARK_SPARK_EXTRA")
+DATABASES = {"default": environment.database(DATABASE_URL)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+INSTALLED_APPS = [
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.humanize",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "webapp",
+    "webapp.accounts",
+    "webapp.connections",
+    "webapp.replicators",
+    "webapp.monitoring",
+    "webapp.worker",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "webapp.middleware.ContentSecurityPolicy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "webapp.urls"
+WSGI_APPLICATION = "webapp.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+LOGIN_URL = "/login/"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = LOGIN_URL
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LANGUAGE_CODE = "en"
+USE_I18N = False
+USE_TZ = True
+TIME_ZONE = "UTC"
+
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = TIDEMARK_HOME / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedStaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+# Behind a TLS proxy: HTTPS_ONLY=1.
+HTTPS_ONLY = environment.flag("HTTPS_ONLY")
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+X_FRAME_OPTIONS = "DENY"
+# No inline scripts or styles anywhere: htmx is vendored and its indicator styles are in our own style sheet.
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": [
+        "webapp.accounts.authentication.ApiTokenAuthentication",
+        "rest_framework.authentication.SessionAuthentication",
+    ],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "UNAUTHENTICATED_USER": "django.contrib.auth.models.AnonymousUser",
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Tidemark",
+    "DESCRIPTION": "Everything the pages can do: connections, replicators, snapshots, verification.",
+    "VERSION": "1",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "REDOC_DIST": "SIDECAR",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": "webapp.logs.JsonFormatter"}},
+    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"}},
+    "root": {"handlers": ["stdout"], "level": "WARNING"},
+    "loggers": {"tidemark": {"level": "INFO"}, "celery": {"level": "WARNING"}},
+}

@@ -1,0 +1,1 @@
+"""State store, leases, supervisor and tasks: where the engine meets Django and Celery."""

@@ -1,0 +1,227 @@
+"""The apply loop's view of the state store (`replicator.state.journal.ApplyStore`) on the ORM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Greatest
+
+from replicator.errors import StateError, TidemarkError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState, may_move
+from webapp.monitoring.models import Stage
+from webapp.monitoring.services import note
+from webapp.replicators import models
+from webapp.replicators.models import ReplicatorTable, RunState
+from webapp.replicators.table_services import clear_error
+from webapp.worker.database import clock, fenced, stored
+from webapp.worker.failures import table_attempt_failed
+from webapp.worker.minutes import count_applied, lags_ms
+
+ITEMS = 2000
+LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
+
+
+class OrmApplyStore:
+    """Bound to one replicator.  A table that was renamed during a pass is still found under the name the pass began with.
+
+    A pass covers what was journaled when it began: a table that never rests would otherwise keep the others from their turn.
+    """
+
+    def __init__(self, replicator_id: int) -> None:
+        """`tables` begins a pass."""
+        self._id = replicator_id
+        self._ids: dict[TableId, int] = {}
+        self._loads: dict[int, str] = {}
+        self._ends: dict[int, int] = {}
+
+    @stored
+    def tables(self) -> list[ApplyTable]:
+        """Tables with something to do now; not those whose retry time is ahead."""
+        rows = list(with_work(self._id))
+        runs = _present_runs(rows)
+        self._ids = {row.table_id: row.pk for row in rows}
+        self._loads = {row.pk: row.load for row in rows}
+        # After the runs: a run that is complete has all its chunks below the end of the pass.
+        ends = ReplicatorTable.objects.filter(pk__in=self._loads)
+        self._ends = dict(ends.values_list("pk", "last_sequence"))
+        return [_apply_table(row, runs.get(row.pk)) for row in rows]
+
+    @stored
+    def pass_finished(self) -> None:
+        """Every table of the pass had its turn: those that have not failed exist in the target with their present load."""
+        for pk, load in self._loads.items():
+            rows = ReplicatorTable.objects.filter(pk=pk, load=load, retry_at=None, schema_version__isnull=False)
+            rows.exclude(state=TableState.FAILED.value).update(made_load=load)
+
+    @stored
+    def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
+        """In sequence order, whole up to the last one returned."""
+        pk = self._pk(table)
+        span = {"table_id": pk, "last_sequence__gt": after, "last_sequence__lte": self._ends.get(pk, -1)}
+        segments = models.SegmentRow.objects.filter(**span).order_by("first_sequence")
+        if chunks_only:
+            return [_segment(table, row) for row in segments.filter(kind=SegmentKind.CHUNK.value)[:ITEMS]]
+        span = {"table_id": pk, "sequence__gt": after, "sequence__lte": self._ends.get(pk, -1)}
+        events = models.TableEventRow.objects.filter(**span).order_by("sequence")
+        found: list[tuple[int, Segment | TableEvent]] = []
+        found += [(row.first_sequence, _segment(table, row)) for row in segments[:ITEMS]]
+        found += [(row.sequence, _event(row)) for row in events[:ITEMS]]
+        return [item for _, item in sorted(found, key=lambda pair: pair[0])[:ITEMS]]
+
+    @stored
+    def schema(self, table: TableId, version: int) -> TableSchema:
+        """Under the name that the pass knows the table by."""
+        row = models.SchemaVersion.objects.filter(table_id=self._pk(table), version=version).first()
+        if row is None:
+            message = f"The journal has no schema version {version} of {table}."
+            raise StateError(message, table=str(table))
+        return replace(row.parsed, table=table)
+
+    @stored
+    def applied(self, lease: Lease, result: Applied) -> None:
+        """The mark follows the target, which has the last word (invariant 3)."""
+        with fenced(lease):
+            row = self._locked(result.table)
+            if row is None:
+                return
+            row.applied, row.loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
+            reads = result.first_commit_ts is None
+            row.rows_read += result.inserts if reads else 0
+            row.rows_inserted += 0 if reads else result.inserts
+            row.rows_updated += result.updates
+            row.rows_deleted += result.deletes
+            if (lags := lags_ms(result)) is not None:
+                row.applied_commit_ts, row.queryable_at, row.lag_ms = (
+                    result.last_commit_ts,
+                    result.queryable_at,
+                    lags[0],
+                )
+            if row.attempt:
+                clear_error(row)
+            row.made_load = row.load
+            row.save()
+            _mark_applied(row)
+            if result.rows:
+                count_applied(row, result)
+
+    @stored
+    def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
+        """A state that changed meanwhile (a reload asked from outside, a failure) wins over the end of a load."""
+        with fenced(lease):
+            row = self._locked(table)
+            if row is None:
+                return
+            if target is not None:
+                row.target_namespace, row.target_name = target
+            old = row.table_state
+            if (
+                state is not old
+                and may_move(old, state)
+                and not _overtaken(row, state, self._loads.get(row.pk, row.load))
+            ):
+                row.state = state.value
+                if state is TableState.STREAMING:
+                    row.load_complete = True
+                    summary = f"{row} is whole in the target and follows the log now"
+                    note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
+            row.save()
+
+    @stored
+    def failed(self, lease: Lease, table: TableId, error: TidemarkError) -> None:
+        """A later retry or FAILED, by the replicator's policy."""
+        with fenced(lease):
+            row = self._locked(table)
+            if row is not None and row.table_state is not TableState.FAILED:
+                table_attempt_failed(row, Stage.APPLY, error)
+
+    def _pk(self, table: TableId) -> int:
+        return self._ids.get(table, -1)
+
+    def _locked(self, table: TableId) -> ReplicatorTable | None:
+        rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+        return rows.filter(pk=self._pk(table)).first()
+
+
+def with_work(replicator_id: int) -> QuerySet[ReplicatorTable]:
+    """Tables of a replicator that the apply loop has something to do for."""
+    done = Greatest("applied", "live_from")
+    complete = models.SnapshotRun.objects.filter(state=RunState.DONE).values("table_id")
+    still_open = models.SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING)).values("table_id")
+    loading = Q(state=TableState.LOADING.value)
+    loaded = Q(pk__in=complete) & ~Q(pk__in=still_open)
+    return (
+        ReplicatorTable.objects.filter(replicator_id=replicator_id, state__in=LIVE)
+        .filter(Q(retry_at=None) | Q(retry_at__lte=clock()))
+        .filter(
+            (~loading & Q(last_sequence__gt=done))
+            | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
+            | (loading & loaded)
+            | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
+        )
+    )
+
+
+def _overtaken(row: ReplicatorTable, state: TableState, load: str) -> bool:
+    """The end of a load that is no longer the present one, or of a reload whose run was started over."""
+    if state is not TableState.STREAMING:
+        return False
+    return row.load != load or row.runs.filter(state__in=(RunState.PLANNING, RunState.READING)).exists()
+
+
+def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
+    ids = [row.pk for row in rows if row.state in {TableState.LOADING.value, TableState.RELOADING.value}]
+    runs = models.SnapshotRun.objects.filter(table_id__in=ids).exclude(state=RunState.CANCELLED)
+    return {run.table_id: run for run in runs.order_by("id")}
+
+
+def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None) -> ApplyTable:
+    return ApplyTable(
+        table=row.table_id,
+        target=(row.target_namespace, row.target_name),
+        state=row.table_state,
+        live_from=row.live_from,
+        run=run.pk if run else None,
+        run_complete=run is not None and run.state == RunState.DONE,
+        keyless=row.keyless,
+        load=row.load,
+        schema_version=row.schema_version or 0,
+        attempt=row.attempt,
+    )
+
+
+def _segment(table: TableId, row: models.SegmentRow) -> Segment:
+    return Segment(
+        table=table,
+        kind=SegmentKind(row.kind),
+        schema_version=row.schema_version,
+        first_sequence=row.first_sequence,
+        last_sequence=row.last_sequence,
+        path=row.path,
+        rows=row.rows,
+        size=row.size,
+        inserts=row.inserts,
+        updates=row.updates,
+        deletes=row.deletes,
+        reads=row.reads,
+        first_commit_ts=row.first_commit_ts,
+        last_commit_ts=row.last_commit_ts,
+    )
+
+
+def _event(row: models.TableEventRow) -> TableEvent:
+    """Under the table's name of then: a rename is told by it."""
+    table = TableId(row.database, row.name)
+    return TableEvent(table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail)
+
+
+def _mark_applied(row: ReplicatorTable) -> None:
+    now = clock()
+    loaded = Q(kind=SegmentKind.CHUNK.value, last_sequence__lte=row.loaded)
+    pending = models.SegmentRow.objects.filter(table=row, applied_at=None)
+    pending.filter(Q(last_sequence__lte=row.applied) | loaded).update(applied_at=now)
+    models.TableEventRow.objects.filter(table=row, applied_at=None, sequence__lte=row.applied).update(applied_at=now)

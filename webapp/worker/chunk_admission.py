@@ -1,0 +1,49 @@
+"""What capture's verdict does to chunks: admitted, read again, given a base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from django.db.models import F
+
+from replicator.state.journal import ClosedChunk
+from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, RunState, SnapshotRun
+from webapp.worker.database import clock
+
+UNDER_WAY = (ChunkState.READING, ChunkState.READ)
+OPEN = (ChunkState.PLANNED, *UNDER_WAY)
+
+
+def admit(closed: ClosedChunk) -> str | None:
+    """The raw file, which is of no more use; None where this reading of the chunk is no longer wanted (its rows are not either)."""
+    row = ChunkRow.objects.filter(pk=closed.chunk).first()
+    present = ChunkRow.objects.filter(pk=closed.chunk, attempt=closed.attempt, state=ChunkState.READ)
+    if row is None or present.update(state=ChunkState.DONE) != 1:
+        return None
+    SnapshotRun.objects.filter(pk=row.run_id).update(rows_read=F("rows_read") + row.rows)
+    finish_if_last(row.run_id)
+    return row.path
+
+
+def finish_if_last(run_id: int) -> None:
+    """DONE when every chunk is admitted."""
+    if not ChunkRow.objects.filter(run_id=run_id, state__in=OPEN).exists():
+        SnapshotRun.objects.filter(pk=run_id, planned_all=True, state=RunState.READING).update(
+            state=RunState.DONE, finished_at=clock()
+        )
+
+
+def reopen(chunks: Iterable[tuple[int, str]]) -> None:
+    """To be read again, if this reading is still the present one."""
+    for chunk, attempt in chunks:
+        ChunkRow.objects.filter(pk=chunk, attempt=attempt, state__in=UNDER_WAY).update(
+            state=ChunkState.PLANNED, attempt="", owner="", claimed_until=None, base_sequence=None, read_at=None
+        )
+
+
+def set_bases(bases: Mapping[int, tuple[str, int]]) -> None:
+    """Keyless tables: the sequence number that the rows of the one chunk stand for."""
+    for run, (attempt, sequence) in bases.items():
+        present = ChunkRow.objects.filter(run_id=run, attempt=attempt, state__in=UNDER_WAY)
+        if present.update(base_sequence=sequence):
+            ReplicatorTable.objects.filter(runs=run).update(live_from=sequence)

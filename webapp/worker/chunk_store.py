@@ -1,0 +1,261 @@
+"""The snapshot loop's view of the state store (`replicator.state.chunks.ChunkStore`) on the ORM."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import Count, F, Max, Q, QuerySet
+
+from replicator.errors import SourcePermissionDenied, TableError, TidemarkError
+from replicator.snapshot.sizing import next_chunk_rows
+from replicator.sources.base import KeyRange
+from replicator.state.chunks import ChunkToRead, RawChunk, RunToPlan
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Stage
+from webapp.replicators.models import (
+    ChunkRow,
+    ChunkState,
+    Desired,
+    Replicator,
+    ReplicatorTable,
+    RunState,
+    SnapshotRun,
+    Status,
+)
+from webapp.replicators.table_services import clear_error
+from webapp.worker.chunk_admission import finish_if_last
+from webapp.worker.database import clock, stored, without_nul
+from webapp.worker.failures import table_attempt_failed
+from webapp.worker.journal_store import bounds_of
+from webapp.worker.policy import Verdict
+
+READ_AHEAD = 16
+# A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
+LOST_AFTER = timedelta(seconds=60)
+LOST_MARGIN = timedelta(seconds=30)
+# Everything else is the replicator's trouble: it would stop every table in turn.
+TABLES_FAULT = (TableError, SourcePermissionDenied)
+
+
+class OrmChunkStore:
+    """Bound to one replicator."""
+
+    def __init__(self, replicator_id: int) -> None:
+        """Every answer looks at the replicator anew: pausing takes effect at the next question (invariant 10).
+
+        `blamed`: errors that were put down to their table, so that they are not the replicator's too.
+        """
+        self._id = replicator_id
+        self.blamed: list[TidemarkError] = []
+
+    @stored
+    def to_plan(self) -> list[RunToPlan]:
+        """Oldest run first."""
+        if not wants_reading(self._id):
+            return []
+        return [
+            RunToPlan(
+                run=run.pk,
+                table=run.table.table_id,
+                end=None if run.end_key is None else tuple(run.end_key),
+                position=None if run.position is None else tuple(run.position),
+                started=run.started,
+                chunk_rows=run.chunk_rows,
+                ahead=run.ahead,
+            )
+            for run in plannable(self._id, clock())
+        ]
+
+    @stored
+    @transaction.atomic
+    def planned(
+        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+    ) -> None:
+        """Compare-and-set on the run's position: what another planner has stored meanwhile wins."""
+        row = SnapshotRun.objects.select_for_update(no_key=True).filter(pk=run, state=RunState.PLANNING).first()
+        if row is None or not bounds or _as_list(bounds[0].lower) != row.position:
+            return
+        if row.started and bounds[0].lower is None:
+            return
+        first = 1 + (row.chunks.aggregate(last=Max("number"))["last"] or 0)
+        ChunkRow.objects.bulk_create(
+            ChunkRow(run=row, number=number, lower=_as_list(b.lower), upper=_as_list(b.upper), keyless=keyless)
+            for number, b in enumerate(bounds, first)
+        )
+        if not row.started:
+            row.started, row.started_at, row.end_key = True, clock(), _as_list(end)
+        row.position = _as_list(bounds[-1].upper)
+        row.attempt, row.first_failure_at, row.retry_at = 0, None, None
+        if done:
+            row.planned_all, row.state = True, RunState.READING
+        row.save()
+        finish_if_last(run)
+
+    @stored
+    @transaction.atomic
+    def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
+        """None where there is nothing, or too many chunks wait for capture."""
+        if not wants_reading(self._id):
+            return None
+        now = clock()
+        candidates = readable(self._id, now).select_related("run__table")
+        row = (
+            candidates.select_for_update(no_key=True, of=("self",), skip_locked=True)
+            .order_by("run_id", "number")
+            .first()
+        )
+        if row is None:
+            return None
+        row.state, row.owner, row.attempt = ChunkState.READING, owner[:100], uuid.uuid4().hex[:8]
+        row.claimed_until = now + timedelta(seconds=seconds)
+        row.read_at = row.base_sequence = None
+        row.save()
+        return ChunkToRead(row.pk, row.run_id, row.run.table.table_id, row.attempt, bounds_of(row), row.keyless)
+
+    @stored
+    def wanted(self, chunk: ChunkToRead) -> bool:
+        """Renews the claim; False: stop reading it."""
+        if not wants_reading(self._id):
+            self._present(chunk).update(state=ChunkState.PLANNED, attempt="", owner="", claimed_until=None)
+            return False
+        return self._present(chunk).update(claimed_until=clock() + timedelta(seconds=60)) == 1
+
+    @stored
+    @transaction.atomic
+    def read(self, raw: RawChunk) -> bool:
+        """Compare-and-set on the attempt; the run's chunk size follows the reading."""
+        now = clock()
+        stored_chunk = self._present(raw.chunk).update(
+            state=ChunkState.READ,
+            path=raw.path,
+            rows=raw.rows,
+            size=raw.size,
+            seconds=raw.seconds,
+            schema=without_nul(raw.schema.to_dict()),
+            claimed_until=None,
+            read_at=now,
+            failures=0,
+            first_failure_at=None,
+            retry_at=None,
+        )
+        if stored_chunk != 1:
+            return False
+        run = (
+            SnapshotRun.objects.select_for_update(no_key=True, of=("self",))
+            .select_related("table")
+            .get(pk=raw.chunk.run)
+        )
+        run.chunk_rows = next_chunk_rows(run.chunk_rows, raw.rows, raw.seconds)
+        run.save(update_fields=["chunk_rows"])
+        if run.table.error_code and not run.table.attempt and run.table.table_state is not TableState.FAILED:
+            clear_error(run.table)
+            run.table.save(update_fields=["error_code", "error_message", "error_remedy"])
+        return True
+
+    @stored
+    @transaction.atomic
+    def failed(self, chunk: ChunkToRead, error: TidemarkError) -> None:
+        """The chunk is read again later; what is the table's own fault counts against the table and may stop it."""
+        rows = ChunkRow.objects.select_for_update(no_key=True, of=("self",)).filter(
+            pk=chunk.chunk, attempt=chunk.attempt
+        )
+        row = rows.filter(state__in=(ChunkState.READING, ChunkState.READ)).first()
+        if row is None:
+            return
+        row.state, row.attempt, row.owner, row.claimed_until = ChunkState.PLANNED, "", "", None
+        if isinstance(error, TABLES_FAULT):
+            verdict = self._count(row.run_id, error, row.failures, row.first_failure_at)
+            if verdict.retry_at is None:
+                return
+            row.failures, row.first_failure_at, row.retry_at = (
+                verdict.attempt,
+                verdict.first_failure_at,
+                verdict.retry_at,
+            )
+        else:
+            row.retry_at = clock() + timedelta(seconds=1)
+        row.save()
+
+    @stored
+    @transaction.atomic
+    def run_failed(self, run: RunToPlan, error: TidemarkError) -> None:
+        """Planning goes on later, or the table fails."""
+        rows = SnapshotRun.objects.select_for_update(no_key=True, of=("self",))
+        row = rows.filter(pk=run.run, state=RunState.PLANNING).first()
+        if row is None:
+            return
+        verdict = self._count(run.run, error, row.attempt, row.first_failure_at)
+        if verdict.retry_at is not None:
+            SnapshotRun.objects.filter(pk=run.run).update(
+                attempt=verdict.attempt, first_failure_at=verdict.first_failure_at, retry_at=verdict.retry_at
+            )
+
+    def _count(self, run_id: int, error: TidemarkError, attempt: int, first_failure_at: datetime | None) -> Verdict:
+        """By the chunk's or run's own count: the table's is the apply loop's."""
+        self.blamed.append(error)
+        tables = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+        table = tables.get(runs=run_id)
+        own = {name: getattr(table, name) for name in ("attempt", "first_failure_at", "retry_at")}
+        table.attempt, table.first_failure_at = attempt, first_failure_at
+        verdict = table_attempt_failed(table, Stage.SNAPSHOT, error)
+        ReplicatorTable.objects.filter(pk=table.pk).update(**own)
+        return verdict
+
+    def _present(self, chunk: ChunkToRead) -> QuerySet[ChunkRow]:
+        return ChunkRow.objects.filter(pk=chunk.chunk, attempt=chunk.attempt, state=ChunkState.READING)
+
+
+def wants_reading(replicator_id: int) -> bool:
+    """The replicator runs, and its snapshots are not paused."""
+    found = Replicator.objects.filter(pk=replicator_id, desired=Desired.RUNNING).exclude(status=Status.FAILED).first()
+    return found is not None and not found.parsed_options.snapshot_paused
+
+
+def _open_runs(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
+    """Only of tables that capture follows: a window must be seen whole."""
+    return SnapshotRun.objects.filter(
+        table__replicator_id=replicator_id,
+        table__tracked=True,
+        table__state__in=(TableState.LOADING.value, TableState.RELOADING.value),
+    ).filter(Q(retry_at=None) | Q(retry_at__lte=now))
+
+
+def plannable(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
+    """Runs whose bounds are not all known, with `ahead`: chunks planned and not read yet."""
+    ahead = Count("chunks", filter=Q(chunks__state=ChunkState.PLANNED))
+    runs = _open_runs(replicator_id, now).filter(state=RunState.PLANNING)
+    return runs.select_related("table").annotate(ahead=ahead).order_by("id")
+
+
+def readable(replicator_id: int, now: datetime) -> QuerySet[ChunkRow]:
+    """Planned chunks and those whose reader is gone; none while capture has enough to admit."""
+    chunks = ChunkRow.objects.filter(
+        run__table__replicator_id=replicator_id,
+        run__table__tracked=True,
+        run__table__state__in=(TableState.LOADING.value, TableState.RELOADING.value),
+        run__state__in=(RunState.PLANNING, RunState.READING),
+    )
+    lost = Q(
+        state=ChunkState.READ,
+        read_at__lt=now - LOST_AFTER,
+        run__table__replicator__source_ts__gt=F("read_at") + LOST_MARGIN,
+    )
+    waiting = chunks.filter(state=ChunkState.READ).exclude(lost).count()
+    if waiting >= READ_AHEAD:
+        return chunks.none()
+    due = Q(state=ChunkState.PLANNED) & (Q(retry_at=None) | Q(retry_at__lte=now))
+    return chunks.filter(due | Q(state=ChunkState.READING, claimed_until__lt=now) | lost)
+
+
+def has_work(replicator_id: int) -> bool:
+    """Is there anything to plan or to read?"""
+    now = clock()
+    return wants_reading(replicator_id) and (
+        _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists() or readable(replicator_id, now).exists()
+    )
+
+
+def _as_list(key: tuple[str, ...] | None) -> list[str] | None:
+    return None if key is None else list(key)

@@ -1,0 +1,69 @@
+"""The metadata database as the stores use it: errors translated, the clock, the fence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from django.db import InterfaceError, OperationalError, connection, transaction
+
+from replicator.errors import FenceLost, StateError
+from replicator.state.lease import Lease
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def stored(method: Callable[P, R]) -> Callable[P, R]:
+    """A broken connection becomes a StateError (retried), and the next call opens a new one."""
+
+    @wraps(method)
+    def translated(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except (OperationalError, InterfaceError) as error:
+            connection.close()
+            message = f"The metadata database does not answer: {str(error).strip()}"
+            raise StateError(message) from error
+
+    return translated
+
+
+@contextmanager
+def fenced(lease: Lease) -> Iterator[None]:
+    """One transaction that only the live owner of `lease` can commit (invariant 2).
+
+    The lease's row stays locked until the end, so nobody can take it over in between.  Raises FenceLost before anything is written.
+    """
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT owner, fence, expires_at > clock_timestamp() FROM worker_lease WHERE name = %s FOR UPDATE",
+                [lease.name],
+            )
+            row = cursor.fetchone()
+        if row is None or (row[0], row[1]) != (lease.owner, lease.fence) or not row[2]:
+            message = f"The lease {lease.name} went to somebody else."
+            raise FenceLost(message)
+        yield
+
+
+def clock() -> datetime:
+    """The database's time: the only clock that leases, claims and retries go by."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        return cursor.fetchone()[0]  # type: ignore[no-any-return]
+
+
+def without_nul(value: Any) -> Any:
+    """Postgres keeps no NUL character in texts and JSON."""
+    if isinstance(value, str):
+        return value.replace("\0", "\ufffd")
+    if isinstance(value, dict):
+        return {without_nul(key): without_nul(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nul(item) for item in value]
+    return value

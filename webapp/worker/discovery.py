@@ -1,0 +1,59 @@
+"""The tables that a selection takes when capture first sees it."""
+
+from __future__ import annotations
+
+from django.db import transaction
+
+from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
+from replicator.sources.base import Source
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Stage
+from webapp.replicators.assessment import selected_tables
+from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.selection import SelectionEntry, ensure_table
+from webapp.replicators.table_services import replan
+from webapp.worker.failures import fail_table
+
+
+def discover(replicator: Replicator, source: Source) -> bool:
+    """Make rows for the tables of lines that were not looked at yet; True where there were such lines.
+
+    The plan's version changes, so that capture starts over with the new tables.
+    """
+    lines = list(replicator.selection.filter(discovered=False))
+    if not lines:
+        return False
+    every = replicator.selection.all()
+    entries = [SelectionEntry(line.database, line.table, line.excluded) for line in every]
+    fresh = {line.database for line in lines}
+    found = selected_tables(source.catalog(), [entry for entry in entries if entry.database in fresh])
+    with transaction.atomic():
+        for table, info in sorted(found.items()):
+            row = make_row(replicator, table)
+            if info is not None:
+                ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
+        replicator.selection.filter(pk__in=[line.pk for line in lines]).update(discovered=True)
+        replan(replicator)
+    return True
+
+
+def make_row(replicator: Replicator, table: TableId) -> ReplicatorTable:
+    """The table's row; where another replicator writes its target, it is made under a free name and FAILED."""
+    try:
+        with transaction.atomic():
+            return ensure_table(replicator, table)
+    except ConfigurationError as error:
+        row, created = ReplicatorTable.objects.get_or_create(
+            replicator=replicator,
+            database=table.database,
+            name=table.name,
+            defaults={
+                "target_namespace": f"{replicator.uid}.{table.database}",
+                "target_name": table.name,
+                "state": TableState.WAITING.value,
+            },
+        )
+        if created:
+            fail_table(row, Stage.CAPTURE, error)
+        return row

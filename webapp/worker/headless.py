@@ -1,0 +1,121 @@
+"""Capture, snapshot and merge of one replicator as threads of this process, without Celery."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Self
+
+from django.db import connections
+
+from replicator.model.offset import Offset
+from replicator.sources.registry import source_kind
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Stage
+from webapp.replicators import selectors, services
+from webapp.replicators.models import Desired, Replicator, Status
+from webapp.worker import wiring
+from webapp.worker.database import clock
+from webapp.worker.failures import retry_ahead
+from webapp.worker.slices import run_slice
+from webapp.worker.supervisor import last_round
+
+STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
+POLL_SECONDS = 0.25
+SUPERVISED = timedelta(seconds=15)
+
+
+class Outcome(Enum):
+    """Exit codes of `manage.py run`."""
+
+    CURRENT = 0
+    FAILED = 1
+    TIMEOUT = 2
+
+
+class HeadlessRun:
+    """`with HeadlessRun(replicator) as run: run.wait(…)`."""
+
+    def __init__(self, replicator: Replicator, stopped: Callable[[], bool] = lambda: False) -> None:
+        """`stopped` ends waiting and working early (a signal)."""
+        self._replicator = replicator
+        self._stop = threading.Event()
+        self._stopped = stopped
+        self._threads = [
+            threading.Thread(target=self._stage, args=(stage,), name=str(stage), daemon=True) for stage in STAGES
+        ]
+
+    def __enter__(self) -> Self:
+        """Start (again after a failure) and begin."""
+        replicator = self._replicator
+        replicator.refresh_from_db()
+        if replicator.desired != Desired.RUNNING or replicator.status in {Status.FAILED, Status.CREATED}:
+            services.start_replicator(replicator=replicator)
+        elif replicator.status not in {Status.RUNNING, Status.RETRYING}:
+            Replicator.objects.filter(pk=replicator.pk).update(status=Status.STARTING)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop within seconds; without a supervisor nothing of it runs any more, and the status says so."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(timeout=60)
+        seen = last_round()
+        if seen is None or clock() - seen > SUPERVISED:
+            running = (Status.STARTING, Status.RUNNING, Status.RETRYING, Status.STOPPING)
+            Replicator.objects.filter(pk=self._replicator.pk, status__in=running).update(status=Status.STOPPED)
+
+    def wait(self, reached: Mapping[str, Any] | None, timeout: float | None) -> Outcome:
+        """Until current (the source's position `reached` is captured and everything is applied), failed, or `timeout` seconds.
+
+        With `reached` None: until failed, stopped or the time is over.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while deadline is None or time.monotonic() < deadline:
+            if (outcome := self._look(reached)) is not None:
+                return outcome
+            time.sleep(POLL_SECONDS)
+        return Outcome.TIMEOUT
+
+    def _look(self, reached: Mapping[str, Any] | None) -> Outcome | None:
+        replicator = self._replicator
+        replicator.refresh_from_db()
+        if replicator.status == Status.FAILED:
+            return Outcome.FAILED
+        if self._stopped() or replicator.desired != Desired.RUNNING:
+            return Outcome.TIMEOUT if reached is not None else Outcome.CURRENT
+        if reached is None or not captured(replicator, reached) or not selectors.is_current(replicator):
+            return None
+        failed = replicator.tables.filter(state=TableState.FAILED.value).exists()
+        return Outcome.FAILED if failed else Outcome.CURRENT
+
+    def _over(self) -> bool:
+        return self._stop.is_set() or self._stopped()
+
+    def _stage(self, stage: Stage) -> None:
+        try:
+            while not self._over():
+                if not retry_ahead(self._replicator.pk, stage, clock()):
+                    run_slice(stage, self._replicator.pk, seconds=None, idle=None, stopped=self._over)
+                self._stop.wait(POLL_SECONDS)
+        finally:
+            connections.close_all()
+
+
+def source_position(replicator: Replicator) -> Mapping[str, Any]:
+    """Where the source's log ends now.  Raises SourceError."""
+    with wiring.opened_source(replicator) as source:
+        return source.state().offset.to_dict()
+
+
+def captured(replicator: Replicator, reached: Mapping[str, Any]) -> bool:
+    """The checkpoint is not before `reached`."""
+    if replicator.checkpoint_offset is None:
+        return False
+    parse: Callable[[Mapping[str, Any]], Offset] = source_kind(replicator.connection.kind).parse_offset
+    return not parse(replicator.checkpoint_offset) < parse(reached)

@@ -1,0 +1,227 @@
+"""One journal entry as rows, inside the transaction that the caller's fence guards (invariant 2).
+
+Names change in the middle of an entry (`RENAME TABLE a TO b, c TO a`), so segments and events are walked in the order of their
+sequence numbers, and a name means what it meant there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db.models import Q
+
+from replicator.model.identifiers import TableId
+from replicator.state.journal import EventKind, JournalEntry, Segment, TableEvent
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Stage
+from webapp.replicators import models
+from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.table_services import begin_run
+from webapp.worker.chunk_admission import admit, reopen, set_bases
+from webapp.worker.database import clock, without_nul
+from webapp.worker.discovery import make_row
+from webapp.worker.failures import fail_table, stage_works
+from webapp.worker.minutes import count_captured
+from webapp.worker.structure import created, dropped, renamed, tracked
+
+Row = ReplicatorTable
+
+
+def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
+    """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed."""
+    replicator = Replicator.objects.get(pk=replicator_id)
+    write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
+    write.run()
+    _advance(replicator, entry)
+    return write.admitted
+
+
+def _locked_rows(replicator: Replicator, entry: JournalEntry) -> dict[TableId, Row]:
+    """Rows of the tables that the entry names, always locked in the same order."""
+    names = {segment.table for segment in entry.segments}
+    names |= {event.table for event in entry.events}
+    names |= {version.schema.table for version in entry.schemas}
+    names |= {closed.segment.table for closed in entry.closed if closed.segment is not None}
+    names |= {request.table for request in entry.reloads} | {table for table, _ in entry.failures}
+    names |= {*entry.created, *entry.dropped} | {table for pair in entry.renamed for table in pair}
+    wanted = Q(database__in={t.database for t in names}, name__in={t.name for t in names})
+    if entry.tracking:
+        wanted |= Q(tracked=False)
+    elif not names:
+        return {}
+    rows = ReplicatorTable.objects.select_for_update(no_key=True).filter(wanted, replicator=replicator).order_by("id")
+    return {row.table_id: row for row in rows}
+
+
+@dataclass
+class EntryWriter:
+    """`rows` are the replicator's tables by present name, locked."""
+
+    replicator: Replicator
+    entry: JournalEntry
+    rows: dict[TableId, Row]
+    admitted: list[str] = field(default_factory=list)
+    _changed: set[Row] = field(default_factory=set)
+    _versions: dict[tuple[TableId, int], Row] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Structure, segments and events in log order; then chunks, reloads, failures."""
+        entry = self.entry
+        before = dict(self.rows)
+        for table in entry.tracking:
+            if (row := self.rows.get(table)) is not None and not row.tracked:
+                tracked(row, entry.checkpoint.next_sequence)
+        self._walk(self._segments())
+        self._schemas(before)
+        for row in self._changed:
+            row.save(update_fields=["last_sequence", "last_chunk_sequence", "schema_version", "keyless"])
+        set_bases(entry.bases)
+        reopen(entry.reopened)
+        for request in entry.reloads:
+            self._reload(request.table, request.sequence, fresh=request.fresh, reason=request.reason)
+        for table, error in entry.failures:
+            if (row := self.rows.get(table)) is not None:
+                fail_table(row, Stage.CAPTURE, error, tell_capture=False)
+
+    def _segments(self) -> list[Segment]:
+        """Those of the log, and those of the chunks that are still wanted."""
+        segments = list(self.entry.segments)
+        for closed in self.entry.closed:
+            path = admit(closed)
+            if path is None:
+                continue
+            self.admitted.append(path)
+            if closed.segment is not None:
+                segments.append(closed.segment)
+        return segments
+
+    def _walk(self, segments: list[Segment]) -> None:
+        items: list[tuple[int, Segment | TableEvent]] = [(s.first_sequence, s) for s in segments]
+        items += [(event.sequence, event) for event in self.entry.events]
+        new_segments: list[models.SegmentRow] = []
+        new_events: list[models.TableEventRow] = []
+        for _, item in sorted(items, key=lambda pair: pair[0]):
+            row = self._row(item)
+            if isinstance(item, TableEvent):
+                new_events.append(_event_row(self.replicator, row, item))
+                self._structure(item)
+            elif row is not None:
+                new_segments.append(_segment_row(row, item))
+        models.SegmentRow.objects.bulk_create(new_segments)
+        models.TableEventRow.objects.bulk_create([e for e in new_events if e.table_id or not e.name])
+
+    def _row(self, item: Segment | TableEvent) -> Row | None:
+        """The row that the item's name means at this place; None for a database, or a table removed meanwhile."""
+        if not item.table.name:
+            return None
+        row = self.rows.get(item.table)
+        if row is None and self._expected(item.table):
+            row = self.rows[item.table] = make_row(self.replicator, item.table)
+        if row is None:
+            return None
+        last = item.sequence if isinstance(item, TableEvent) else item.last_sequence
+        row.last_sequence = max(row.last_sequence, last)
+        if isinstance(item, Segment) and item.kind == "chunk":
+            row.last_chunk_sequence = max(row.last_chunk_sequence, last)
+        if item.schema_version:
+            self._versions[item.table, item.schema_version] = row
+        self._changed.add(row)
+        return row
+
+    def _expected(self, table: TableId) -> bool:
+        return table in self.entry.created or any(request.table == table for request in self.entry.reloads)
+
+    def _structure(self, event: TableEvent) -> None:
+        """What a CREATE, DROP or RENAME does to the rows."""
+        entry, row = self.entry, self.rows.get(event.table)
+        if row is None:
+            return
+        if event.kind is EventKind.CREATE_TABLE and event.table in entry.created:
+            created(row, event.sequence)
+        elif event.kind is EventKind.DROP_TABLE and event.table in entry.dropped:
+            dropped(row)
+        elif event.kind is EventKind.RENAME_TABLE:
+            new = TableId(*event.detail["new"])
+            if (event.table, new) in entry.renamed:
+                if (other := self.rows.pop(new, None)) is not None:
+                    self._changed.discard(other)
+                    other.delete()
+                self.rows[new] = self.rows.pop(event.table)
+                renamed(row, new)
+
+    def _schemas(self, before: dict[TableId, Row]) -> None:
+        """New versions; which row a name meant is known from the items that use the version, else it is the last meaning."""
+        statements = {(e.table, e.schema_version): e for e in self.entry.events if e.schema_version}
+        for version in self.entry.schemas:
+            table = version.schema.table
+            row = self._versions.get((table, version.version)) or self.rows.get(table) or before.get(table)
+            if row is None and self._expected(table):
+                row = self.rows[table] = make_row(self.replicator, table)
+            if row is None or row.pk is None:
+                continue
+            event = statements.get((table, version.version))
+            models.SchemaVersion.objects.update_or_create(
+                table=row,
+                version=version.version,
+                defaults={
+                    "schema": without_nul(version.schema.to_dict()),
+                    "statement": without_nul(str(event.detail.get("statement", ""))) if event else "",
+                    "decision": "applied" if event else "",
+                },
+            )
+            if version.version >= (row.schema_version or 0):
+                row.schema_version, row.keyless = version.version, not version.schema.key
+            self._changed.add(row)
+
+    def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
+        row = self.rows.get(table)
+        if row is None:
+            row = self.rows[table] = make_row(self.replicator, table)
+        if row.table_state is TableState.FAILED:
+            return
+        row.tracked = True
+        if fresh or row.keyless or not row.load_complete:
+            begin_run(row, TableState.LOADING, sequence=sequence + 1, reason=reason)
+        else:
+            begin_run(row, TableState.RELOADING, sequence=sequence, reason=reason)
+
+
+def _segment_row(row: Row, segment: Segment) -> models.SegmentRow:
+    names = (
+        "schema_version", "first_sequence", "last_sequence", "path", "rows", "size", "inserts", "updates",
+        "deletes", "reads", "first_commit_ts", "last_commit_ts",
+    )  # fmt: skip
+    return models.SegmentRow(table=row, kind=segment.kind.value, **{name: getattr(segment, name) for name in names})
+
+
+def _event_row(replicator: Replicator, row: Row | None, event: TableEvent) -> models.TableEventRow:
+    return models.TableEventRow(
+        replicator=replicator,
+        table=row,
+        database=event.table.database,
+        name=event.table.name,
+        sequence=event.sequence,
+        kind=event.kind.value,
+        schema_version=event.schema_version,
+        detail=without_nul(dict(event.detail)),
+        commit_ts=event.commit_ts,
+    )
+
+
+def _advance(replicator: Replicator, entry: JournalEntry) -> None:
+    """The checkpoint.  It does not change the plan: capture knows what it has written itself."""
+    now: datetime = clock()
+    values: dict[str, object] = {
+        "checkpoint_offset": dict(entry.checkpoint.offset),
+        "next_sequence": entry.checkpoint.next_sequence,
+        "identity": entry.checkpoint.identity,
+        "captured_at": now,
+    }
+    if entry.source_ts is not None:
+        values["source_ts"] = entry.source_ts
+    Replicator.objects.filter(pk=replicator.pk).update(**values)
+    count_captured(replicator, entry.segments, now)
+    if entry.source_ts is not None:  # it has really read something: the server answers and its log goes on
+        Replicator.objects.filter(pk=replicator.pk, status=models.Status.STARTING).update(status=models.Status.RUNNING)
+        stage_works(replicator.pk, Stage.CAPTURE)

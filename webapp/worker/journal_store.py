@@ -1,0 +1,160 @@
+"""Capture's view of the state store (`replicator.state.journal.Journal`) on the ORM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from django.db import transaction
+from django.db.models import Q
+
+from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+from replicator.sources.base import KeyRange, Source
+from replicator.state.chunks import ChunkToRead, RawChunk
+from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, SchemaVersion, TrackedTable
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState
+from webapp.replicators import models, selectors
+from webapp.worker.database import fenced, stored
+from webapp.worker.discovery import discover
+from webapp.worker.journal_commit import write_entry
+
+SNAPSHOT_STATES = (TableState.LOADING.value, TableState.RELOADING.value)
+GONE_STATES = (TableState.FAILED.value, TableState.DROPPED.value)
+
+
+class OrmJournal:
+    """Bound to one replicator.  `source` is asked for the tables of whole databases; `discard` deletes raw chunk files."""
+
+    def __init__(
+        self, replicator_id: int, source: Source | None = None, discard: Callable[[str], None] | None = None
+    ) -> None:
+        """Without a source, no table is discovered (tests, stores that only look)."""
+        self._id = replicator_id
+        self._source = source
+        self._discard = discard
+
+    @stored
+    def plan(self) -> CapturePlan:
+        """Not wanted where the replicator is gone, not to run, or failed."""
+        replicator = models.Replicator.objects.filter(pk=self._id).first()
+        if replicator is None:
+            return CapturePlan(-1, wanted=False, tables=selectors.TableSet(), tracked=(), checkpoint=None)
+        version = replicator.plan_version
+        if self._source is not None and replicator.checkpoint_offset is not None:
+            # Only now: a table made before the checkpoint is found here, one made after it in the log.
+            discover(replicator, self._source)
+        return CapturePlan(
+            version=version,
+            wanted=replicator.desired == models.Desired.RUNNING and replicator.status != models.Status.FAILED,
+            tables=selectors.table_set(replicator),
+            tracked=tuple(self._tracked()),
+            checkpoint=_checkpoint(replicator),
+            ddl_policy=replicator.parsed_options.ddl_actions,
+        )
+
+    def _tracked(self) -> list[TrackedTable]:
+        rows = list(models.ReplicatorTable.objects.filter(replicator_id=self._id).exclude(state__in=GONE_STATES))
+        schemas = _newest_schemas(rows)
+        runs = _present_runs(self._id)
+        tracked = []
+        for row in rows:
+            run = runs.get(row.pk) if row.state in SNAPSHOT_STATES else None
+            tracked.append(
+                TrackedTable(
+                    table=row.table_id,
+                    state=row.table_state,
+                    schema=schemas.get(row.pk),
+                    run=run.pk if run else None,
+                    run_start=run.start_sequence if run else -1,
+                    live_from=row.live_from,
+                )
+            )
+        return tracked
+
+    @stored
+    def plan_version(self) -> int:
+        """-1 where the replicator is gone."""
+        version = models.Replicator.objects.filter(pk=self._id).values_list("plan_version", flat=True).first()
+        return -1 if version is None else version
+
+    @stored
+    def commit(self, lease: Lease, entry: JournalEntry) -> None:
+        """Invariant 2: one transaction, guarded by the fence."""
+        with fenced(lease):
+            admitted = write_entry(self._id, entry)
+            if self._discard is not None:
+                for path in admitted:
+                    transaction.on_commit(lambda path=path: self._discard(path), robust=True)
+
+    @stored
+    def remaining_chunks(self, run: int) -> int | None:
+        """None while planning goes on."""
+        row = models.SnapshotRun.objects.filter(pk=run).first()
+        if row is None or not row.planned_all:
+            return None
+        return row.chunks.exclude(state__in=(models.ChunkState.DONE, models.ChunkState.CANCELLED)).count()
+
+
+class OrmRawChunkStore:
+    """Capture's view of raw chunks (`replicator.state.chunks.RawChunkStore`)."""
+
+    def __init__(self, replicator_id: int) -> None:
+        """Bound to one replicator."""
+        self._id = replicator_id
+
+    @stored
+    def raw(self, chunk: int, attempt: str) -> RawChunk | None:
+        """None where the attempt is no longer the chunk's present one."""
+        row = self._chunk(chunk).filter(attempt=attempt, state=models.ChunkState.READ).first()
+        if row is None or row.schema is None:
+            return None
+        table = row.run.table.table_id
+        claimed = ChunkToRead(row.pk, row.run_id, table, attempt, bounds_of(row), row.keyless)
+        schema = replace(TableSchema.from_dict(row.schema), table=table)
+        return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence)
+
+    @stored
+    def table_of(self, chunk: int) -> TableId | None:
+        """The chunk's table under its present name; None for an unknown or cancelled chunk."""
+        row = self._chunk(chunk).exclude(state=models.ChunkState.CANCELLED).first()
+        return row.run.table.table_id if row else None
+
+    def _chunk(self, chunk: int):  # noqa: ANN202 - a query set
+        return models.ChunkRow.objects.filter(pk=chunk, run__table__replicator_id=self._id).select_related("run__table")
+
+
+def bounds_of(row: models.ChunkRow) -> KeyRange:
+    """The chunk's key range."""
+    return KeyRange(_key(row.lower), _key(row.upper))
+
+
+def _key(value: list[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)
+
+
+def _checkpoint(replicator: models.Replicator) -> Checkpoint | None:
+    if replicator.checkpoint_offset is None:
+        return None
+    return Checkpoint(replicator.checkpoint_offset, replicator.next_sequence, replicator.identity)
+
+
+def _newest_schemas(rows: list[models.ReplicatorTable]) -> dict[int, SchemaVersion]:
+    """By table id, under the table's present name."""
+    wanted = {row.pk: row for row in rows if row.schema_version is not None}
+    found = (
+        models.SchemaVersion.objects.filter(table_id__in=wanted).order_by("table_id", "-version").distinct("table_id")
+    )
+    return {
+        one.table_id: SchemaVersion(one.version, replace(one.parsed, table=wanted[one.table_id].table_id))
+        for one in found
+    }
+
+
+def _present_runs(replicator_id: int) -> dict[int, models.SnapshotRun]:
+    """The newest run of each table that was not cancelled."""
+    runs = models.SnapshotRun.objects.filter(table__replicator_id=replicator_id).filter(
+        ~Q(state=models.RunState.CANCELLED)
+    )
+    return {run.table_id: run for run in runs.order_by("id")}

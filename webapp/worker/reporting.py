@@ -1,0 +1,52 @@
+"""What the engine tells people: rows for the logs page, and one JSON line each on stdout."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from replicator.engine.reporting import Level
+from replicator.model.identifiers import TableId
+from webapp.logs import scrub
+from webapp.monitoring.models import LogLine, Stage
+from webapp.worker.database import without_nul
+
+LOGGER = logging.getLogger("tidemark.engine")
+NUMBERS = {Level.DEBUG: 10, Level.INFO: 20, Level.WARNING: 30, Level.ERROR: 40}
+LONGEST = 4000
+
+
+class OrmReporter:
+    """`replicator.engine.reporting.Reporter`, bound to one replicator and stage.  Never raises: a lost line is not worth a slice."""
+
+    def __init__(self, replicator_id: int, name: str, stage: Stage, secrets: tuple[str, ...] = ()) -> None:
+        """`secrets` are values that no text may hold (invariant 8)."""
+        self._id, self._name, self._stage, self._secrets = replicator_id, name, stage, secrets
+
+    def log(self, level: Level, message: str, *, table: TableId | None = None, **detail: Any) -> None:
+        """`detail` is JSON-able."""
+        text = self._clean(message)
+        clean = {
+            key: self._clean(value) if isinstance(value, str) else without_nul(value) for key, value in detail.items()
+        }
+        name = str(table) if table else ""
+        fields = {"replicator": self._name, "stage": str(self._stage), "table": name, "detail": clean}
+        LOGGER.log(NUMBERS[level], text, extra={"fields": fields})
+        try:
+            LogLine.objects.create(
+                replicator_id=self._id,
+                level=level.value,
+                stage=self._stage,
+                table=name[:255],
+                message=text,
+                detail=clean,
+            )
+        except (DatabaseError, InterfaceError, TypeError, ValueError):
+            LOGGER.warning("A log line could not be stored.", extra={"fields": fields})
+            if not connection.in_atomic_block:
+                connection.close()
+
+    def _clean(self, text: str) -> str:
+        return scrub(str(without_nul(text)), self._secrets)[:LONGEST]

@@ -1,0 +1,203 @@
+"""Bounded pieces of work on one replicator: capture, snapshot, apply.  Each holds its lease and ends at a checkpoint."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from django.db import close_old_connections, connections
+
+from replicator.engine.apply import ApplyOptions, run_apply
+from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.engine.reporting import Level
+from replicator.engine.snapshot import SnapshotOptions, run_snapshot
+from replicator.errors import FenceLost, TidemarkError
+from replicator.sources.base import Source
+from replicator.sources.registry import source_kind
+from replicator.state.journal import Checkpoint, JournalEntry
+from replicator.state.lease import Lease
+from webapp.monitoring.models import Stage
+from webapp.replicators.models import Replicator
+from webapp.replicators.selectors import table_set
+from webapp.worker import wiring
+from webapp.worker.apply_store import OrmApplyStore, with_work
+from webapp.worker.chunk_store import OrmChunkStore, has_work
+from webapp.worker.failures import stage_failed, stage_works
+from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
+from webapp.worker.policy import as_tidemark
+from webapp.worker.tenure import Tenure
+
+LOGGER = logging.getLogger("tidemark.worker")
+LEASES = {Stage.CAPTURE: "capture", Stage.SNAPSHOT: "snapshot", Stage.APPLY: "merge"}
+IDLE_POLL = 0.2
+Work = Callable[[Replicator, Tenure, float | None], None]
+
+
+def lease_name(stage: Stage, replicator_id: int) -> str:
+    """capture:ID, snapshot:ID, merge:ID."""
+    return f"{LEASES[stage]}:{replicator_id}"
+
+
+def run_slice(
+    stage: Stage,
+    replicator_id: int,
+    *,
+    seconds: float | None = 60.0,
+    idle: float | None = 5.0,
+    stopped: Callable[[], bool] | None = None,
+    began: Callable[[], None] | None = None,
+) -> bool:
+    """One slice; True if it held the lease and nothing failed.  Every failure is told to the policy, none is raised.
+
+    It ends after `seconds`, or when there was nothing to do for `idle` seconds (None: never for that reason).
+    """
+    close_old_connections()
+    try:
+        replicator = Replicator.objects.select_related("connection").filter(pk=replicator_id).first()
+        if replicator is None:
+            return False
+        with Tenure(lease_name(stage, replicator_id), replicator_id, seconds=seconds, stopped=stopped) as tenure:
+            if tenure.lease is None:
+                return False
+            if began is not None:
+                began()
+            return _work(stage, replicator, tenure, idle)
+    except TidemarkError as error:  # the metadata database itself
+        LOGGER.error("%s of replicator %s: %s", stage, replicator_id, error.message)  # noqa: TRY400 - it says enough
+        return False
+    finally:
+        close_old_connections()
+
+
+def _work(stage: Stage, replicator: Replicator, tenure: Tenure, idle: float | None) -> bool:
+    try:
+        WORK[stage](replicator, tenure, idle)
+    except FenceLost:
+        return False  # somebody else goes on; there is nothing to say
+    except Exception as error:  # noqa: BLE001 - whatever it is, the policy decides and people are told
+        _tell(stage, replicator, as_tidemark(error), error)
+        return False
+    return True
+
+
+def _tell(stage: Stage, replicator: Replicator, error: TidemarkError, cause: BaseException) -> None:
+    report = wiring.reporter(replicator, stage)
+    if error is not cause:
+        LOGGER.error("Unexpected error in %s of %s", stage, replicator.name, exc_info=cause)
+    report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy)
+    stage_failed(replicator.pk, stage, error)
+
+
+def _capture(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+    del idle  # the log never ends
+    assert tenure.lease is not None
+    staging = wiring.storage()
+    with wiring.opened_source(replicator) as source:
+        journal = OrmJournal(replicator.pk, source, staging.delete)
+        _begin_log(replicator, journal, source, tenure.lease)
+        run_capture(
+            replicator=wiring.label(replicator),
+            source=source,
+            parse_offset=source_kind(replicator.connection.kind).parse_offset,
+            journal=journal,
+            chunks=OrmRawChunkStore(replicator.pk),
+            storage=staging,
+            lease=tenure.lease,
+            keep=tenure.keep,
+            options=CaptureOptions(read=wiring.read_options(replicator)),
+            report=wiring.reporter(replicator, Stage.CAPTURE),
+        )
+
+
+def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, lease: Lease) -> None:
+    """The first checkpoint, and only then the tables that are there: what is made later is met in the log."""
+    if replicator.checkpoint_offset is None:
+        state = source.state()
+        journal.commit(lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), 0, state.identity)))
+    journal.plan()
+
+
+def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+    assert tenure.lease is not None
+    store = OrmChunkStore(replicator.pk)
+    waited = Patience(idle)
+    while tenure.keep() and waited.on():
+        if not has_work(replicator.pk):
+            time.sleep(IDLE_POLL)
+            continue
+        replicator.refresh_from_db(fields=["options"])
+        with wiring.opened_source(replicator) as source:
+            source.tables = table_set(replicator)
+            done = _read_chunks(replicator, tenure, store, source)
+        waited.reset(worked=bool(done))
+    stage_works(replicator.pk, Stage.SNAPSHOT)
+
+
+def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, source: Source) -> int:
+    assert tenure.lease is not None
+    parallel = replicator.parsed_options.snapshot_parallel
+    try:
+        return run_snapshot(
+            replicator=wiring.label(replicator),
+            source=source,
+            chunks=store,
+            storage=wiring.storage(),
+            owner=tenure.lease.owner,
+            keep=tenure.keep,
+            options=SnapshotOptions(parallel=parallel, read=wiring.read_options(replicator)),
+            report=wiring.reporter(replicator, Stage.SNAPSHOT),
+            released=connections.close_all,
+        )
+    except TidemarkError as error:
+        if not any(error is blamed for blamed in store.blamed):
+            raise
+        return 0  # one table's trouble (invariant 7)
+
+
+def _apply(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+    assert tenure.lease is not None
+    store = OrmApplyStore(replicator.pk)
+    report = wiring.reporter(replicator, Stage.APPLY)
+    waited = Patience(idle)
+    while tenure.keep() and waited.on():
+        if not with_work(replicator.pk).exists():
+            time.sleep(IDLE_POLL)
+            continue
+        replicator.refresh_from_db(fields=["options"])
+        commits = run_apply(
+            target=wiring.open_target(replicator),
+            store=store,
+            lease=tenure.lease,
+            keep=tenure.keep,
+            options=ApplyOptions(parallel=replicator.parsed_options.merge_parallel),
+            report=report,
+            released=connections.close_all,
+        )
+        if tenure.keep():
+            store.pass_finished()
+        stage_works(replicator.pk, Stage.APPLY)
+        waited.reset(worked=commits > 0)
+        if not commits:
+            time.sleep(IDLE_POLL)
+
+
+class Patience:
+    """How long a slice stays without work."""
+
+    def __init__(self, seconds: float | None) -> None:
+        """None: for ever."""
+        self._seconds = seconds
+        self._since = time.monotonic()
+
+    def on(self) -> bool:
+        """Stay?"""
+        return self._seconds is None or time.monotonic() - self._since < self._seconds
+
+    def reset(self, *, worked: bool) -> None:
+        """Work was done just now."""
+        if worked:
+            self._since = time.monotonic()
+
+
+WORK: dict[Stage, Work] = {Stage.CAPTURE: _capture, Stage.SNAPSHOT: _snapshot, Stage.APPLY: _apply}

@@ -1,0 +1,76 @@
+"""What capture's events do to a table's row: tracked, created, dropped, renamed."""
+
+from __future__ import annotations
+
+import uuid
+
+from replicator.model.identifiers import TableId
+from replicator.state.tables import TableState
+from webapp.monitoring.services import note
+from webapp.replicators.models import ReplicatorTable, SnapshotRun, TableSelection
+from webapp.replicators.selectors import table_set
+from webapp.replicators.table_services import OPEN_RUN, begin_run, cancel_runs, clear_error
+
+
+def tracked(row: ReplicatorTable, next_sequence: int) -> None:
+    """Capture follows the table from `next_sequence` on: what waited for that may begin.  Saves it."""
+    row.tracked = True
+    if row.table_state is TableState.WAITING:
+        if row.replicator.parsed_options.initial_snapshot:
+            begin_run(row, TableState.LOADING, sequence=next_sequence, reason="initial load")
+            return
+        stream(row, next_sequence - 1)
+        return
+    runs = SnapshotRun.objects.filter(table=row, state__in=OPEN_RUN)
+    if row.table_state is TableState.LOADING:
+        row.live_from = next_sequence - 1
+    runs.update(start_sequence=next_sequence)
+    row.save()
+
+
+def stream(row: ReplicatorTable, live_from: int) -> None:
+    """A new generation that starts without a snapshot.  Saves it."""
+    row.state = TableState.STREAMING.value
+    row.tracked = True
+    row.load, row.load_complete = uuid.uuid4().hex, True
+    row.live_from = row.applied = live_from
+    row.loaded = -1
+    row.save()
+
+
+def created(row: ReplicatorTable, sequence: int) -> None:
+    """CREATE TABLE met in the log: the table is empty, so the log alone is enough."""
+    cancel_runs(row)
+    clear_error(row)
+    stream(row, sequence)
+    note(replicator=row.replicator, kind="table_created", summary=f"{row} was created in the source", table=str(row))
+
+
+def dropped(row: ReplicatorTable) -> None:
+    """What is pending is still applied: the event tells the apply loop."""
+    cancel_runs(row)
+    clear_error(row)
+    row.state = TableState.DROPPED.value
+    row.tracked = False
+    row.save()
+    note(replicator=row.replicator, kind="table_dropped", summary=f"{row} was dropped in the source", table=str(row))
+
+
+def renamed(row: ReplicatorTable, new: TableId) -> None:
+    """The row keeps its history under the new name; the target's name follows when the apply loop meets the event."""
+    old = str(row)
+    before = TableSelection.objects.filter(replicator=row.replicator, database=row.database, table=row.name).first()
+    row.database, row.name = new.database, new.name
+    row.save()
+    if new not in table_set(row.replicator):
+        TableSelection.objects.update_or_create(
+            replicator=row.replicator,
+            database=new.database,
+            table=new.name,
+            defaults={
+                "excluded": False,
+                "discovered": True,
+                "excluded_columns": before.excluded_columns if before else [],
+            },
+        )
+    note(replicator=row.replicator, kind="table_renamed", summary=f"{old} was renamed to {row}", table=str(row))

@@ -1,0 +1,100 @@
+"""Celery tasks.  Arguments are ids (invariant 8); every task may be sent twice or never without harm."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+from celery import shared_task
+from celery.signals import worker_shutting_down
+from django.conf import settings
+from django.db import close_old_connections
+
+from webapp.celery import app
+from webapp.monitoring.models import Stage
+from webapp.worker import garbage
+from webapp.worker.deletion import delete
+from webapp.worker.slices import lease_name, run_slice
+from webapp.worker.supervisor import DISPATCH_SECONDS, dispatch_taken, supervise_one
+from webapp.worker.supervisor import supervise as supervise_all
+
+# Made before the pool forks, so that its children see it too: slices end at once when the worker is told to stop.
+STOPPING = multiprocessing.Event()
+
+
+@worker_shutting_down.connect  # type: ignore[untyped-decorator] - celery has no hints
+def stop_slices(**_: object) -> None:
+    """The supervisor hands what they held to other workers, or to this one when it is back."""
+    STOPPING.set()
+
+
+def send(task: str, replicator_id: int) -> None:
+    """Into the task's queue; it expires when the supervisor may send it again."""
+    app.send_task(task, args=[replicator_id], expires=DISPATCH_SECONDS, queue=_queue(task))
+
+
+def _queue(task: str) -> str:
+    routes = app.conf.task_routes
+    return str(routes.get(task, {}).get("queue", "control"))
+
+
+@shared_task(name="tidemark.supervise")
+def supervise() -> None:
+    """Every two seconds, by beat."""
+    close_old_connections()
+    try:
+        supervise_all(send)
+    finally:
+        close_old_connections()
+
+
+@shared_task(name="tidemark.capture_slice")
+def capture_slice(replicator_id: int) -> None:
+    """Follow the log for a while."""
+    _slice(Stage.CAPTURE, replicator_id)
+
+
+@shared_task(name="tidemark.snapshot_slice")
+def snapshot_slice(replicator_id: int) -> None:
+    """Plan and read chunks for a while."""
+    _slice(Stage.SNAPSHOT, replicator_id)
+
+
+@shared_task(name="tidemark.merge_slice")
+def merge_slice(replicator_id: int) -> None:
+    """Apply what is journaled for a while."""
+    _slice(Stage.APPLY, replicator_id)
+
+
+@shared_task(name="tidemark.delete_replicator")
+def delete_replicator_task(replicator_id: int) -> None:
+    """Runs where Spark runs: it may have to drop tables."""
+    close_old_connections()
+    try:
+        delete(replicator_id)
+    finally:
+        dispatch_taken(f"delete:{replicator_id}")
+        close_old_connections()
+
+
+@shared_task(name="tidemark.collect_garbage")
+def collect_garbage() -> None:
+    """Every five minutes, by beat."""
+    close_old_connections()
+    try:
+        garbage.collect()
+    finally:
+        close_old_connections()
+
+
+def _slice(stage: Stage, replicator_id: int) -> None:
+    name = lease_name(stage, replicator_id)
+    worked = run_slice(
+        stage,
+        replicator_id,
+        seconds=settings.TIDEMARK_SLICE_SECONDS,
+        stopped=STOPPING.is_set,
+        began=lambda: dispatch_taken(name),
+    )
+    if worked and not STOPPING.is_set():
+        close_old_connections()
+        supervise_one(replicator_id, send)

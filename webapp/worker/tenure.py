@@ -1,0 +1,98 @@
+"""Holding a lease while a slice works: renewed in the background, given up when it is lost or no longer wanted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from django.db import DatabaseError, InterfaceError, connection
+
+from replicator.errors import StateError
+from replicator.state.lease import LEASE_SECONDS, Lease
+from webapp.replicators.models import Desired, Replicator, Status
+from webapp.worker.leases import OrmLeaseStore
+
+LOGGER = logging.getLogger("tidemark.worker")
+POLL_SECONDS = 0.7
+RENEW_SECONDS = 3.0
+SAFETY_SECONDS = 1.0
+
+
+class Tenure:
+    """`with Tenure(...) as tenure:`; `tenure.lease` is None where somebody else holds it.  Invariants 2 and 10."""
+
+    def __init__(
+        self, name: str, replicator_id: int, *, seconds: float | None = None, stopped: Callable[[], bool] | None = None
+    ) -> None:
+        """The slice ends after `seconds` (None: never by time), or when `stopped()`."""
+        self.lease: Lease | None = None
+        self._name, self._id, self._seconds, self._stopped = name, replicator_id, seconds, stopped
+        self._leases = OrmLeaseStore()
+        self._wanted = True
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._guard, name=f"lease {name}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Acquire, and start renewing."""
+        started = time.monotonic()
+        self._deadline = None if self._seconds is None else started + self._seconds
+        self.lease = self._leases.acquire(self._name, uuid.uuid4().hex)
+        self._renewed = started
+        if self.lease is not None:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop renewing and release."""
+        if self.lease is None:
+            return
+        self._over.set()
+        self._thread.join(timeout=5)
+        try:
+            self._leases.release(self.lease)
+        except StateError:
+            LOGGER.warning("The lease %s could not be released; it runs out by itself.", self._name)
+
+    def keep(self) -> bool:
+        """Go on?  Cheap.  By this process's own clock it is False before the lease can have run out."""
+        if self._stopped is not None and self._stopped():
+            return False
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            return False
+        return self._wanted and now - self._renewed < LEASE_SECONDS - SAFETY_SECONDS
+
+    @property
+    def wanted(self) -> bool:
+        """False once the user wants it to stop, or the lease is lost."""
+        return self._wanted and time.monotonic() - self._renewed < LEASE_SECONDS - SAFETY_SECONDS
+
+    def _guard(self) -> None:
+        try:
+            while not self._over.wait(POLL_SECONDS) and self._wanted:
+                try:
+                    self._look()
+                except (StateError, DatabaseError, InterfaceError):
+                    connection.close()  # until it answers again, the clock in `keep` runs
+        finally:
+            connection.close()
+
+    def _look(self) -> None:
+        assert self.lease is not None
+        running = Replicator.objects.filter(pk=self._id, desired=Desired.RUNNING).exclude(status=Status.FAILED)
+        if not running.exists():
+            self._wanted = False
+            return
+        asked = time.monotonic()
+        if asked - self._renewed >= RENEW_SECONDS:
+            if self._leases.renew(self.lease):
+                self._renewed = asked
+            else:
+                self._wanted = False
