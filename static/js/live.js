@@ -1,0 +1,74 @@
+/* Live fragments: htmx polls elements marked [data-live]; this keeps them calm.
+
+No polling while the tab is hidden; a banner while the server does not answer; open menus, dialogs, details and
+the field being typed in survive a morph; the log's tail stays at the end unless the reader scrolled up. */
+import { announce, toast } from "./toasts.js";
+
+const KEPT_OPEN = new Set(["DETAILS", "DIALOG"]);
+
+function keepReaderState() {
+  if (!window.Idiomorph) return;
+  const callbacks = window.Idiomorph.defaults.callbacks;
+  callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && KEPT_OPEN.has(node.nodeName));
+  // What the reader unfolded and htmx loaded into it stays, although the server sends it folded and empty.
+  callbacks.beforeNodeMorphed = (node) => !(node.nodeType === 1 && node.matches("[data-kept][open]"));
+  window.Idiomorph.defaults.ignoreActiveValue = true;
+}
+
+function atEnd(log) {
+  return log.scrollHeight - log.scrollTop - log.clientHeight < 40;
+}
+
+function scrollTails() {
+  for (const log of document.querySelectorAll("[data-tail='on']")) log.scrollTop = log.scrollHeight;
+}
+
+function wentToSignIn(xhr) {
+  return new URL(xhr.responseURL || location.href).pathname.startsWith("/login/");
+}
+
+function onBeforeRequest(event) {
+  const { elt, requestConfig } = event.detail;
+  const polled = elt.matches("[data-live]") && !requestConfig.triggeringEvent;
+  if (polled && document.hidden) event.preventDefault();
+}
+
+function onBeforeSwap(event) {
+  const { xhr, elt } = event.detail;
+  if (wentToSignIn(xhr)) {
+    event.detail.shouldSwap = false;
+    location.reload();
+  }
+  const log = elt.closest("[data-tail]");
+  if (log) log.dataset.tail = atEnd(log) ? "on" : "off";
+}
+
+function onFailure(event) {
+  if (event.detail.elt.matches("[data-live]")) document.body.dataset.offline = "";
+  else toast("The server did not answer. Nothing was changed; try again.", "error");
+}
+
+function onError(event) {
+  const { xhr, elt } = event.detail;
+  if (elt.matches("[data-live]")) document.body.dataset.offline = "";
+  else toast(`The server answered with an error (${xhr.status}). Reload the page and try again.`, "error");
+}
+
+function onServerMessage(event) {
+  toast(event.detail.text, event.detail.level);
+  announce(event.detail.text);
+}
+
+export function setUpLive() {
+  keepReaderState();
+  document.addEventListener("htmx:beforeRequest", onBeforeRequest);
+  document.addEventListener("htmx:beforeSwap", onBeforeSwap);
+  document.addEventListener("htmx:sendError", onFailure);
+  document.addEventListener("htmx:responseError", onError);
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (event.detail.successful) delete document.body.dataset.offline;
+  });
+  document.addEventListener("htmx:afterSettle", scrollTails);
+  document.addEventListener("tidemark:message", onServerMessage);
+  scrollTails();
+}
