@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.environment import HOME, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.redis import EmbeddedRedis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
-HOME.chmod(0o755)
-_postgres = EmbeddedPostgres(HOME / "postgres", durable=False)
-
-# The settings read the environment when they are loaded, which is before any fixture.
-os.environ |= {
-    "TIDEMARK_HOME": str(HOME),
-    "DATABASE_URL": _postgres.url,
-    "TIDEMARK_STAGING_URL": (HOME / "staging").as_uri(),
-    "TIDEMARK_WAREHOUSE_URL": (HOME / "warehouse").as_uri(),
-    "DJANGO_ALLOW_ASYNC_UNSAFE": "true",  # Playwright's loop runs in the tests' own thread
-}
-os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")
 
 
 def pytest_unconfigure() -> None:
     """Leave nothing behind."""
-    _postgres.stop()
+    POSTGRES.stop()
     shutil.rmtree(HOME, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
 def postgres_url() -> str:
     """DATABASE_URL of a running metadata database."""
-    if not _postgres.running:
-        _postgres.start()
-    return _postgres.url
+    if not POSTGRES.running:
+        POSTGRES.start()
+    return POSTGRES.url
 
 
 @pytest.fixture(scope="session")

@@ -2,19 +2,41 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
+import psutil
 import psycopg2
 import pytest
 import redis
 
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
-from webapp.embedded.processes import ServerFailed
+from webapp.embedded.processes import ProcessGroup, ServerFailed, claim
 from webapp.embedded.redis import EmbeddedRedis
 
 pytestmark = pytest.mark.integration
+ROOT = Path(__file__).resolve().parents[2]
+T = TypeVar("T")
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that the unprivileged user of an embedded Postgres can walk to, so the test sees its files in it."""
+    folder = Path(tempfile.mkdtemp(prefix="tidemark-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder)
 
 
 def test_mariadb_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
@@ -33,8 +55,8 @@ def test_mariadb_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_postgres_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
-    server = EmbeddedPostgres(tmp_path)
+def test_postgres_goes_on_with_its_data_after_a_crash(reachable: Path) -> None:
+    server = EmbeddedPostgres(reachable)
     server.start()
     try:
         with psycopg2.connect(server.url) as connection, connection.cursor() as cursor:
@@ -65,3 +87,95 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
     server = EmbeddedMariaDB(tmp_path, options={"no-such-option": "1"})
     with pytest.raises(ServerFailed, match="no-such-option"):
         server.start()
+
+
+def _start_everything_and_die(folder: Path, ports: list[int]) -> None:
+    """In a process of its own: start all servers, then SIGKILL oneself."""
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from webapp.embedded.mariadb import EmbeddedMariaDB\n"
+        "from webapp.embedded.postgres import EmbeddedPostgres\n"
+        "from webapp.embedded.redis import EmbeddedRedis\n"
+        "folder, *ports = sys.argv[1:]\n"
+        "for name, make, port in zip('mpr', (EmbeddedMariaDB, EmbeddedPostgres, EmbeddedRedis), ports):\n"
+        "    server = make(Path(folder) / name, int(port))\n"
+        "    server.start()\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    command = [sys.executable, "-c", code, str(folder), *map(str, ports)]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == -signal.SIGKILL
+
+
+def test_all_start_again_at_once_after_their_parent_was_killed(reachable: Path) -> None:
+    ports = [free_port() for _ in range(3)]
+    _start_everything_and_die(reachable, ports)
+    mariadb = EmbeddedMariaDB(reachable / "m", ports[0])
+    postgres = EmbeddedPostgres(reachable / "p", ports[1])
+    redis_server = EmbeddedRedis(reachable / "r", ports[2])
+    servers = (mariadb, postgres, redis_server)
+    try:
+        for server in servers:
+            server.start()
+        mariadb.connect().close()
+        psycopg2.connect(postgres.url).close()
+        with redis.Redis.from_url(redis_server.url) as client:
+            assert client.ping()
+    finally:
+        for server in servers:
+            server.stop()
+
+
+def test_a_stale_lock_file_that_names_another_program_does_not_matter(reachable: Path) -> None:
+    server = EmbeddedPostgres(reachable)
+    server.start()
+    server.stop(signal.SIGKILL)
+    lock = server.folder / "data" / "postmaster.pid"
+    lock.write_text("\n".join([str(os.getppid()), *lock.read_text().splitlines()[1:]]) + "\n")
+    try:
+        server.start()
+        assert server.running
+    finally:
+        server.stop()
+
+
+def test_postgres_wants_its_password(reachable: Path) -> None:
+    server = EmbeddedPostgres(reachable)
+    server.start()
+    try:
+        with pytest.raises(psycopg2.OperationalError, match="password"):
+            psycopg2.connect(host="127.0.0.1", port=server.port, user="tidemark", password="wrong", dbname="postgres")
+        psycopg2.connect(EmbeddedPostgres(reachable, server.port).url).close()
+    finally:
+        server.stop()
+
+
+def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(ServerFailed, match=str(port)):
+            claim(port, seconds=0.2)
+
+
+def test_a_group_notices_a_dead_child_and_leaves_none_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.embedded.processes.STOP_SECONDS", 0.5)
+    group = ProcessGroup(tmp_path)
+    stays = group.start("stays", ["sh", "-c", "trap '' TERM; sleep 60 & wait"])
+    ends = group.start("ends", ["sh", "-c", "echo bye; exit 3"])
+    assert ends.process.wait(10) == 3
+    assert [child.name for child in group.dead()] == ["ends"]
+    assert ends.tail() == "bye"
+    grandchild = _until(lambda: psutil.Process(stays.process.pid).children())[0]
+    group.stop()
+    assert not stays.alive
+    _until(lambda: not grandchild.is_running() or grandchild.status() == psutil.STATUS_ZOMBIE)
+
+
+def _until(condition: Callable[[], T]) -> T:
+    deadline = time.monotonic() + 10
+    while not (value := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return value

@@ -1,0 +1,135 @@
+"""The wizard, from the empty page to a replicator, by keyboard and by mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.conftest import Visitor
+from tests.browser.factories import Installation
+
+pytestmark = [pytest.mark.browser, pytest.mark.integration]
+
+
+def _next(visitor: Visitor, step: str) -> None:
+    visitor.page.locator(".wizard-foot .button-primary").click()
+    visitor.page.wait_for_url(f"**/{step}/")
+
+
+def _fill_new_connection(visitor: Visitor, *, host: str, password: str) -> None:
+    page = visitor.page
+    page.get_by_label("A new connection").check()
+    page.fill("#id_name", f"server {host}")
+    page.fill("#id_setting-host", host)
+    page.fill("#id_setting-password", password)
+
+
+def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visitor]) -> None:
+    from webapp.replicators.models import Draft, Replicator
+
+    visitor = visit()
+    page = visitor.page
+    visitor.go("/replicators/new/")
+    _fill_new_connection(visitor, host="db.example", password="right")
+    _next(visitor, "test")
+    page.get_by_text("1 warning").wait_for()
+    assert "SET GLOBAL binlog_expire_logs_seconds" in page.locator(".copy pre").inner_text()
+    assert visitor.axe() == []
+    _next(visitor, "tables")
+    page.locator("#picker-search").wait_for()
+    page.get_by_label("All tables of shop, also future ones").check()
+    page.locator(".wizard-foot", has_text="8 tables selected").wait_for()
+    page.locator("#picker-search").fill("events_0001")
+    page.get_by_role("button", name="Select matching 10").click()
+    page.locator(".wizard-foot", has_text="18 tables selected").wait_for()
+    assert visitor.axe() == []
+    _next(visitor, "target")
+    page.fill("#id_namespace_prefix", "lake_")
+    page.locator("#target-names", has_text="lake_shop").wait_for()
+    assert visitor.axe() == []
+    _next(visitor, "options")
+    page.fill("#id_name", "wizard made")
+    page.fill("#id_slo_minutes", "2")
+    page.get_by_text("Each kind of change", exact=True).click()
+    page.select_option("#id_ddl_drop_column", "ignore")
+    assert page.locator("input[name=ddl_preset][value=custom]").is_checked()
+    assert visitor.axe() == []
+    _next(visitor, "assessment")
+    page.get_by_text("geo_areas", exact=True).wait_for()
+    page.locator("#remove-none").click()
+    page.locator("#accept-all").click()
+    page.locator("#accept-all").wait_for(state="detached")
+    assert visitor.axe() == []
+    _next(visitor, "review")
+    assert "99 % of changes readable within 2 min" in page.locator(".facts").inner_text()
+    assert visitor.axe() == []
+    page.get_by_role("button", name="Create and start").click()
+    page.locator(".toast", has_text="wizard made is created and starting").wait_for()
+    made = Replicator.objects.get(name="wizard made")
+    assert made.desired == "running"
+    assert made.target == {"kind": "iceberg", "namespace_prefix": "lake_"}
+    assert made.parsed_options.ddl_policy["drop_column"] == "ignore"
+    assert made.parsed_options.slo_minutes == 2
+    lines = [(s.database, s.table, s.excluded) for s in made.selection.all()]
+    assert ("shop", "", False) in lines
+    assert ("shop", "geo_areas", True) in lines
+    assert len(lines) == 12
+    assert not Draft.objects.filter(name="wizard made").exists()
+    assert visitor.complaints == []
+
+
+def test_a_failed_test_says_why_and_leads_no_further(visit: Callable[..., Visitor]) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.go("/replicators/new/")
+    _fill_new_connection(visitor, host="db2.example", password="wrong")
+    _next(visitor, "test")
+    page.get_by_text("Access denied for user tidemark.").wait_for()
+    page.get_by_text("Correct user and password of the connection.").wait_for()
+    page.locator(".wizard-foot .button-primary").click()
+    page.get_by_text("The connection test failed.").wait_for()
+
+
+def test_columns_are_left_out_and_the_draft_is_kept_while_away(
+    visit: Callable[..., Visitor], installation: Installation
+) -> None:
+    draft = installation.draft
+    visitor = visit(width=390)
+    page = visitor.page
+    visitor.go(f"/replicators/new/{draft.pk}/tables/")
+    page.locator("#picker-search").fill("orders")
+    row = page.locator(".table-list li", has_text="orders")
+    row.locator("summary").click()
+    row.get_by_label("note").uncheck()
+    row.get_by_text("1 left out.").wait_for()
+    page.get_by_label("All tables of archive, also future ones").check()
+    page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
+    assert row.get_by_label("note").is_visible()  # the unfolded columns stayed
+    visitor.go("/")
+    page.get_by_role("link", name="Continue crm").click()
+    page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
+    draft.refresh_from_db()
+    assert draft.data["selection"]["columns"] == [["shop", "orders", ["note"]]]
+    assert visitor.complaints == []
+
+
+def test_tables_are_chosen_by_keyboard_alone(visit: Callable[..., Visitor], installation: Installation) -> None:
+    draft = installation.draft
+    visitor = visit()
+    page = visitor.page
+    visitor.go(f"/replicators/new/{draft.pk}/tables/")
+    page.locator("#picker-search").wait_for()
+    page.locator("#main").focus()
+    page.keyboard.press("/")
+    page.keyboard.type("customers")
+    page.locator("#pick-matching", has_text="Select matching 1").wait_for()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "shop.customers"
+    page.keyboard.press("Space")
+    page.locator(".wizard-foot", has_text="18 tables selected").wait_for()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "shop.customers"
+    page.locator("#tables-next").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/target/")

@@ -1,0 +1,22 @@
+"""A pytest plugin (`-p tests.environment`): the environment of the tests, set before Django's settings are loaded."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from webapp.embedded.postgres import EmbeddedPostgres
+
+HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
+HOME.chmod(0o755)
+POSTGRES = EmbeddedPostgres(HOME / "postgres", durable=False)  # started by the first test that needs it
+
+os.environ |= {
+    "TIDEMARK_HOME": str(HOME),
+    "DATABASE_URL": POSTGRES.url,
+    "TIDEMARK_STAGING_URL": (HOME / "staging").as_uri(),
+    "TIDEMARK_WAREHOUSE_URL": (HOME / "warehouse").as_uri(),
+    "DJANGO_ALLOW_ASYNC_UNSAFE": "true",  # Playwright's loop runs in the tests' own thread
+}
+os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")

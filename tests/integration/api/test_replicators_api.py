@@ -1,0 +1,119 @@
+"""Replicators through the API: the same life as in the browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from webapp.connections.models import Connection
+from webapp.replicators.models import Desired, Replicator, Status
+
+URL = "/api/v1/replicators/"
+
+
+def body(connection: Connection, **more: Any) -> dict[str, Any]:
+    selection = [
+        {"database": "shop", "table": "orders", "excluded_columns": ["at"]},
+        {"database": "shop", "table": "log"},
+    ]
+    return {"name": "r", "connection": connection.pk, "selection": selection, **more}
+
+
+def test_a_replicator_is_made_and_started(client: APIClient, connection: Connection, answers: list[str]) -> None:
+    options = {"slo_minutes": 1, "ddl_policy": "keep"}
+    made = client.post(URL, body(connection, options=options, start=True), format="json")
+    assert made.status_code == 201, made.content
+    one = made.json()
+    assert (one["desired"], one["connection_name"]) == ("running", "shop db")
+    assert (one["options"]["slo_minutes"], one["options"]["ddl_policy"]["drop_table"]) == (1, "ignore")
+    assert one["tables"] == {"waiting": 2}
+    assert client.get(f"{URL}{one['id']}/").json() == one
+    lines = client.get(f"{URL}{one['id']}/selection/").json()
+    assert [(line["table"], line["excluded_columns"]) for line in lines] == [("log", []), ("orders", ["at"])]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"selection": []}, "selection"),
+        ({"selection": [{"table": "x"}]}, "selection.0.database"),
+        ({"connection": 4711}, "connection"),
+        ({"options": {"speed": 9}}, "options.speed"),
+    ],
+)
+def test_a_wrong_request_names_its_field(
+    client: APIClient, connection: Connection, change: dict[str, Any], field: str
+) -> None:
+    response = client.post(URL, body(connection) | change, format="json")
+    assert response.status_code == 400
+    assert list(response.json()["fields"]) == [field]
+
+
+def test_an_option_out_of_range_is_refused(client: APIClient, connection: Connection) -> None:
+    response = client.post(URL, body(connection, options={"slo_percent": 200}), format="json")
+    assert (response.status_code, response.json()["code"]) == (400, "configuration")
+    assert Replicator.objects.count() == 0
+
+
+def test_tables_are_assessed_before(client: APIClient, connection: Connection) -> None:
+    request = {"connection": connection.pk, "selection": [{"database": "shop"}]}
+    found = client.post(f"{URL}assess/", request, format="json")
+    assert found.status_code == 200, found.content
+    support = {table["table"]: table["support"] for table in found.json()}
+    assert support["strange"] == "none"
+    assert support["orders"] == "full"
+
+
+def test_start_pause_resume_and_stop(client: APIClient, replicator: Replicator) -> None:
+    for act, desired in (
+        ("start", "running"),
+        ("pause", "paused"),
+        ("resume", "running"),
+        ("stop", "stopped"),
+    ):
+        response = client.post(f"{URL}{replicator.pk}/{act}/")
+        assert response.status_code == 200, response.content
+        assert response.json()["desired"] == desired
+    refused = client.post(f"{URL}{replicator.pk}/resume/")
+    assert refused.status_code == 400
+    assert refused.json()["remedy"].startswith("It can ")
+
+
+def test_delete_takes_the_target_along_only_when_told(client: APIClient, replicator: Replicator) -> None:
+    Replicator.objects.filter(pk=replicator.pk).update(desired=Desired.RUNNING, status=Status.RUNNING)
+    assert client.delete(f"{URL}{replicator.pk}/?drop_target=true").status_code == 202
+    replicator.refresh_from_db()
+    assert (replicator.desired, replicator.drop_target_on_delete) == (Desired.DELETED, True)
+
+
+def test_options_are_changed_one_by_one(client: APIClient, replicator: Replicator) -> None:
+    url = f"{URL}{replicator.pk}/options/"
+    before = client.get(url).json()
+    after = client.patch(url, {"retry_minutes": 7}, format="json").json()
+    assert after == before | {"retry_minutes": 7}
+    assert client.patch(url, {"retry_minutes": -1}, format="json").json()["code"] == "configuration"
+    assert client.get(url).json() == after
+
+
+def test_snapshots_are_paused_and_resumed(client: APIClient, replicator: Replicator) -> None:
+    paused = client.post(f"{URL}{replicator.pk}/snapshots/pause/").json()
+    assert paused["options"]["snapshot_paused"] is True
+    assert client.post(f"{URL}{replicator.pk}/snapshots/resume/").json()["options"]["snapshot_paused"] is False
+    assert client.get(f"{URL}{replicator.pk}/snapshots/").json()["count"] == 0
+
+
+def test_replicators_are_filtered_and_paged(client: APIClient, replicator: Replicator) -> None:
+    Replicator.objects.create(name="broken", connection=replicator.connection, status=Status.FAILED, error_code="x")
+    assert client.get(URL).json()["count"] == 2
+    [failed] = client.get(URL, {"status": "failed"}).json()["results"]
+    assert (failed["name"], failed["error"]["code"]) == ("broken", "x")
+    assert client.get(URL, {"search": "sho"}).json()["count"] == 1
+    assert client.get(URL, {"connection": replicator.connection_id, "limit": 1}).json()["next"]
+
+
+def test_the_summary_is_that_of_the_status_command(client: APIClient, replicator: Replicator) -> None:
+    summary = client.get(f"{URL}{replicator.pk}/summary/").json()
+    assert summary["name"] == "shop"
+    assert [table["table"] for table in summary["tables"]] == ["shop.customers", "shop.orders"]

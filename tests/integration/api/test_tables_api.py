@@ -1,0 +1,78 @@
+"""The tables of a replicator through the API."""
+
+from __future__ import annotations
+
+import pytest
+from rest_framework.test import APIClient
+
+from replicator.state.tables import TableState
+from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
+
+
+@pytest.fixture
+def url(replicator: Replicator) -> str:
+    return f"/api/v1/replicators/{replicator.pk}/tables/"
+
+
+@pytest.fixture
+def orders(replicator: Replicator) -> ReplicatorTable:
+    return ReplicatorTable.objects.get(replicator=replicator, name="orders")
+
+
+def test_tables_are_listed_filtered_and_paged(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    ReplicatorTable.objects.filter(pk=orders.pk).update(
+        state=TableState.FAILED.value, error_code="unsupported_type", error_message="m", error_remedy="r"
+    )
+    assert client.get(url, {"limit": 1}).json()["count"] == 2
+    [failed] = client.get(url, {"state": "failed"}).json()["results"]
+    assert (failed["table"], failed["error"]) == (
+        "orders",
+        {"code": "unsupported_type", "message": "m", "remedy": "r"},
+    )
+    assert client.get(url, {"search": "cust"}).json()["count"] == 1
+    assert client.get(f"{url}{failed['id']}/").json() == failed
+
+
+def test_tables_are_added_and_removed(client: APIClient, url: str) -> None:
+    added = client.post(url, {"selection": [{"database": "shop", "table": "items"}]}, format="json")
+    assert added.status_code == 201, added.content
+    assert [line["table"] for line in added.json()] == ["customers", "items", "orders"]
+    items = next(t for t in client.get(url).json()["results"] if t["table"] == "items")
+    assert client.delete(f"{url}{items['id']}/").status_code == 204
+    assert client.get(url).json()["count"] == 2
+
+
+def test_a_table_is_read_anew(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    ReplicatorTable.objects.filter(pk=orders.pk).update(state=TableState.STREAMING.value, tracked=True)
+    answer = client.post(f"{url}{orders.pk}/resnapshot/", {"reason": "to be sure"}, format="json")
+    assert answer.status_code == 200, answer.content
+    assert answer.json()["state"] in {"loading", "reloading"}
+    assert answer.json()["snapshot"]["reason"] == "to be sure"
+    assert client.get(f"{url}{orders.pk}/snapshots/").json()["count"] == 1
+    listed = client.get(f"/api/v1/replicators/{orders.replicator_id}/snapshots/").json()["results"]
+    assert [(s["table"], s["rows_read"]) for s in listed] == [("shop.orders", 0)]
+
+
+def test_a_failed_table_is_tried_again(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    ReplicatorTable.objects.filter(pk=orders.pk).update(state=TableState.FAILED.value, error_code="x")
+    assert client.post(f"{url}{orders.pk}/retry/").json()["error"] is None
+
+
+def test_an_initial_load_cannot_be_cancelled(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    refused = client.post(f"{url}{orders.pk}/cancel-snapshot/")
+    assert (refused.status_code, refused.json()["code"]) == (400, "configuration")
+
+
+def test_schema_versions_show_what_was_decided(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    schema = {"database": "shop", "table": "orders", "columns": [], "key": []}
+    SchemaVersion.objects.create(table=orders, version=1, schema=schema, statement="ALTER …", decision="apply")
+    [version] = client.get(f"{url}{orders.pk}/schema-versions/").json()["results"]
+    assert (version["version"], version["statement"], version["schema"]) == (1, "ALTER …", schema)
+
+
+def test_the_table_of_another_replicator_is_not_found(client: APIClient, url: str, replicator: Replicator) -> None:
+    other = Replicator.objects.create(name="other", connection=replicator.connection)
+    table = ReplicatorTable.objects.create(
+        replicator=other, database="d", name="t", target_namespace="d", target_name="t"
+    )
+    assert client.get(f"{url}{table.pk}/").status_code == 404

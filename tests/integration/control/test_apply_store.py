@@ -1,0 +1,184 @@
+"""The apply loop's view: what there is to do, marks, retries."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from replicator.errors import FenceLost, TargetConflict, ValueDoesNotFit
+from replicator.state.journal import Applied, EventKind, SchemaVersion, SegmentKind, TableEvent
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState
+from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
+from webapp.monitoring import selectors as monitoring
+from webapp.monitoring.models import Failure, MetricMinute
+from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow, TableEventRow
+from webapp.worker.apply_store import OrmApplyStore
+from webapp.worker.leases import OrmLeaseStore
+
+pytestmark = pytest.mark.django_db
+V1 = SchemaVersion(1, schema_of(ORDERS))
+
+
+@pytest.fixture
+def streaming(make: Any) -> Captured:
+    """`shop.orders` streams; ten changes are journaled."""
+    capture = Captured(make(initial_snapshot=False))
+    capture.begin()
+    capture.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9),))
+    return capture
+
+
+@pytest.fixture
+def lease(streaming: Captured) -> Lease:
+    found = OrmLeaseStore().acquire(f"merge:{streaming.replicator.pk}", "test")
+    assert found is not None
+    return found
+
+
+def outcome(applied: int, *, rows: int = 10, seconds_late: float = 2.0, loaded: int = -1) -> Applied:
+    now = datetime.now(UTC)
+    then = now - timedelta(seconds=seconds_late)
+    return Applied(ORDERS, applied, loaded, rows, rows, 0, 0, 0.5, "merge", then, then, now)
+
+
+def test_a_table_with_pending_changes_has_something_to_do_until_they_are_applied(
+    streaming: Captured, lease: Lease
+) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    (table,) = store.tables()
+    assert (table.table, table.target, table.schema_version) == (ORDERS, ("shop", "orders"), 1)
+    assert [item.last_sequence for item in store.items(ORDERS, -1)] == [9]
+    store.applied(lease, outcome(9))
+    assert store.tables() == []
+    row = streaming.row(ORDERS)
+    assert (row.applied, row.rows_inserted) == (9, 10)
+    assert 1900 <= (row.lag_ms or 0) <= 2600
+    assert SegmentRow.objects.get().applied_at is not None
+    metric = MetricMinute.objects.get(table=row)
+    assert (metric.inserts, metric.merges, metric.events) == (10, 1, 10)
+    assert monitoring.slo(streaming.replicator)[0] == 100
+
+
+def test_a_pass_covers_what_was_journaled_when_it_began(streaming: Captured) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    streaming.commit(next_sequence=20, segments=(segment(ORDERS, 10, 19),))
+    assert [item.last_sequence for item in store.items(ORDERS, -1)] == [9]
+    store.tables()
+    assert [item.last_sequence for item in store.items(ORDERS, -1)] == [9, 19]
+
+
+def test_items_come_in_the_order_of_the_log(streaming: Captured) -> None:
+    event = TableEvent(ORDERS, 10, EventKind.TRUNCATE_TABLE)
+    streaming.commit(next_sequence=15, segments=(segment(ORDERS, 11, 14),), events=(event,))
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    kinds = [item.kind for item in store.items(ORDERS, -1)]
+    assert kinds == [SegmentKind.LOG, EventKind.TRUNCATE_TABLE, SegmentKind.LOG]
+    assert store.items(ORDERS, -1, chunks_only=True) == []
+
+
+def test_a_stale_merge_worker_marks_nothing(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    OrmLeaseStore().release(lease)
+    with pytest.raises(FenceLost):
+        store.applied(lease, outcome(9))
+    assert streaming.row(ORDERS).applied == -1
+
+
+def test_a_failed_merge_is_tried_again_later_and_every_attempt_is_counted(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    for _ in range(2):
+        store.failed(lease, ORDERS, TargetConflict("another writer"))
+    row = streaming.row(ORDERS)
+    assert (row.state, row.attempt, row.error_code) == ("streaming", 2, "target_conflict")
+    assert store.tables() == []
+    assert [f.attempt for f in Failure.objects.order_by("id")] == [1, 2]
+    assert Failure.objects.first().last_sequence == 9
+    ReplicatorTable.objects.update(retry_at=datetime.now(UTC) - timedelta(seconds=1))
+    store.tables()
+    store.applied(lease, outcome(9))
+    row = streaming.row(ORDERS)
+    assert (row.attempt, row.error_code) == (0, "")
+    assert not Failure.objects.filter(resolved_at=None).exists()
+
+
+def test_after_the_retry_time_the_table_fails(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    store.failed(lease, ORDERS, TargetConflict("another writer"))
+    ReplicatorTable.objects.update(first_failure_at=datetime.now(UTC) - timedelta(minutes=31))
+    store.failed(lease, ORDERS, TargetConflict("another writer"))
+    row = streaming.row(ORDERS)
+    assert (row.state, row.needs_reload) == ("failed", True)
+    assert Replicator.objects.get().status != "failed"
+
+
+def test_a_value_that_does_not_fit_fails_the_table_at_once(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    version = streaming.journal.plan_version()
+    store.failed(lease, ORDERS, ValueDoesNotFit("too long", table=str(ORDERS)))
+    assert streaming.row(ORDERS).state == "failed"
+    assert streaming.journal.plan_version() > version
+
+
+def test_a_table_renamed_during_a_pass_is_still_found(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    event = TableEvent(ORDERS, 10, EventKind.RENAME_TABLE, detail={"new": ["shop", "items"]})
+    streaming.commit(next_sequence=11, events=(event,), renamed=((ORDERS, ITEMS),))
+    store.applied(lease, outcome(9))
+    assert streaming.row(ITEMS).applied == 9
+    store.tables()
+    (item,) = store.items(ITEMS, 9)
+    assert isinstance(item, TableEvent)
+    assert item.table == ORDERS
+
+
+def test_the_end_of_a_load_moves_the_table_on(captured: Captured) -> None:
+    lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
+    assert lease is not None
+    store = OrmApplyStore(captured.replicator.pk)
+    captured.commit(next_sequence=1, schemas=(V1,))
+    captured.row(ORDERS).runs.update(state="done", planned_all=True)
+    (table,) = store.tables()
+    assert table.run_complete
+    store.move(lease, ORDERS, TableState.STREAMING)
+    row = captured.row(ORDERS)
+    assert (row.state, row.load_complete) == ("streaming", True)
+
+
+def test_the_end_of_a_load_that_was_started_over_moves_nothing(captured: Captured) -> None:
+    from webapp.replicators import services
+
+    lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
+    assert lease is not None
+    store = OrmApplyStore(captured.replicator.pk)
+    captured.commit(next_sequence=1, schemas=(V1,))
+    captured.row(ORDERS).runs.update(state="done", planned_all=True)
+    store.tables()
+    services.resnapshot_table(table=captured.row(ORDERS))
+    store.move(lease, ORDERS, TableState.STREAMING)
+    assert captured.row(ORDERS).state == "loading"
+
+
+def test_an_empty_new_table_is_made_once(streaming: Captured, lease: Lease) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    store.tables()
+    store.applied(lease, outcome(9))
+    streaming.commit(
+        next_sequence=11,
+        schemas=(SchemaVersion(1, schema_of(ITEMS)),),
+        events=(TableEvent(ITEMS, 10, EventKind.CREATE_TABLE, 1),),
+        created=(ITEMS,),
+    )
+    assert [table.table for table in store.tables()] == [ITEMS]
+    store.pass_finished()
+    assert store.tables() == []
+    assert TableEventRow.objects.count() == 1

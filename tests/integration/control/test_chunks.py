@@ -1,0 +1,189 @@
+"""Chunks are claimed once, belong to one attempt, and stop when they are no longer wanted."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection as database
+from django.utils import timezone
+
+from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedType
+from replicator.snapshot.sizing import START_ROWS
+from replicator.sources.base import KeyRange
+from replicator.state.chunks import ChunkToRead, RawChunk
+from tests.integration.control.conftest import ORDERS, Captured, schema_of
+from webapp.replicators import services
+from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
+from webapp.worker.chunk_store import READ_AHEAD, OrmChunkStore, has_work
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def store(captured: Captured) -> OrmChunkStore:
+    return OrmChunkStore(captured.replicator.pk)
+
+
+def plan(store: OrmChunkStore, count: int = 3, *, done: bool = True) -> int:
+    """`count` chunks of the one run; its id."""
+    (run,) = store.to_plan()
+    keys = [None, *((str(n),) for n in range(1, count + 1))]
+    bounds = [KeyRange(keys[n], keys[n + 1]) for n in range(count)]
+    store.planned(run.run, end=(str(count),), bounds=bounds, done=done)
+    return run.run
+
+
+def raw(chunk: ChunkToRead, rows: int = 10) -> RawChunk:
+    return RawChunk(chunk, f"r/chunks/{chunk.attempt}", rows, 100, 0.5, schema_of(ORDERS))
+
+
+def test_a_run_is_planned_from_where_it_stands(store: OrmChunkStore) -> None:
+    (run,) = store.to_plan()
+    assert (run.started, run.position, run.chunk_rows, run.ahead) == (False, None, START_ROWS, 0)
+    plan(store, 2, done=False)
+    (run,) = store.to_plan()
+    assert (run.started, run.position, run.end, run.ahead) == (True, ("2",), ("2",), 2)
+
+
+def test_two_planners_of_one_place_store_it_once(store: OrmChunkStore) -> None:
+    run = plan(store, 2, done=False)
+    store.planned(run, end=("9",), bounds=[KeyRange(None, ("1",))], done=False)
+    store.planned(run, end=("9",), bounds=[KeyRange(("1",), ("2",))], done=False)
+    assert ChunkRow.objects.count() == 2
+
+
+def test_an_untracked_table_is_not_planned(store: OrmChunkStore, captured: Captured) -> None:
+    captured.replicator.tables.update(tracked=False)
+    assert store.to_plan() == []
+    assert not has_work(captured.replicator.pk)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_threads_claim_every_chunk_once(store: OrmChunkStore) -> None:
+    plan(store, 12)
+    claimed: list[int] = []
+
+    def work(owner: str) -> None:
+        try:
+            while (chunk := store.claim(owner)) is not None:
+                claimed.append(chunk.chunk)
+        finally:
+            database.close()
+
+    threads = [threading.Thread(target=work, args=(f"reader {n}",)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(claimed) == sorted(ChunkRow.objects.values_list("id", flat=True))
+
+
+def test_a_chunk_whose_reader_is_gone_is_claimed_again_under_another_attempt(store: OrmChunkStore) -> None:
+    plan(store, 1)
+    first = store.claim("a", seconds=-1)
+    second = store.claim("b")
+    assert first is not None
+    assert second is not None
+    assert second.chunk == first.chunk
+    assert second.attempt != first.attempt
+    assert not store.wanted(first)
+    assert not store.read(raw(first))
+    assert store.read(raw(second))
+
+
+def test_no_more_chunks_are_handed_out_while_capture_has_enough_to_admit(store: OrmChunkStore) -> None:
+    plan(store, READ_AHEAD + 2)
+    for _ in range(READ_AHEAD):
+        chunk = store.claim("a")
+        assert chunk is not None
+        store.read(raw(chunk))
+    assert store.claim("a") is None
+
+
+def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
+    run = plan(store, 1)
+    chunk = store.claim("a")
+    assert chunk is not None
+    store.read(raw(chunk, rows=START_ROWS))
+    assert SnapshotRun.objects.get(pk=run).chunk_rows == START_ROWS * 4
+
+
+@pytest.mark.parametrize("how", [services.pause_replicator, services.stop_replicator])
+def test_a_paused_replicator_wants_no_chunk(store: OrmChunkStore, captured: Captured, how: Any) -> None:
+    plan(store, 2)
+    chunk = store.claim("a")
+    assert chunk is not None
+    how(replicator=captured.replicator)
+    assert not store.wanted(chunk)
+    assert store.claim("a") is None
+    assert ChunkRow.objects.get(pk=chunk.chunk).state == ChunkState.PLANNED
+
+
+def test_paused_snapshots_wait_while_capture_goes_on(store: OrmChunkStore, captured: Captured) -> None:
+    plan(store, 2)
+    services.set_snapshot_paused(replicator=captured.replicator, paused=True)
+    assert store.claim("a") is None
+    assert captured.journal.plan().wanted
+    services.set_snapshot_paused(replicator=captured.replicator, paused=False)
+    assert store.claim("a") is not None
+
+
+def test_a_resnapshot_cancels_what_is_being_read(store: OrmChunkStore, captured: Captured) -> None:
+    plan(store, 2)
+    chunk = store.claim("a")
+    assert chunk is not None
+    services.resnapshot_table(table=captured.row(ORDERS))
+    assert not store.wanted(chunk)
+    assert not store.read(raw(chunk))
+
+
+def test_an_unreachable_source_is_not_the_tables_fault(store: OrmChunkStore, captured: Captured) -> None:
+    plan(store, 1)
+    chunk = store.claim("a")
+    assert chunk is not None
+    store.failed(chunk, SourceUnreachable("gone"))
+    row = ChunkRow.objects.get()
+    assert (row.state, row.failures) == (ChunkState.PLANNED, 0)
+    assert row.retry_at is not None
+    assert captured.row(ORDERS).state == "loading"
+    assert store.blamed == []
+
+
+def test_an_unsupported_type_stops_the_table(store: OrmChunkStore, captured: Captured) -> None:
+    plan(store, 1)
+    chunk = store.claim("a")
+    assert chunk is not None
+    error = UnsupportedType("what is a FROB?", table=str(ORDERS))
+    store.failed(chunk, error)
+    row = captured.row(ORDERS)
+    assert (row.state, row.error_message) == ("failed", "what is a FROB?")
+    assert SnapshotRun.objects.get().state == RunState.CANCELLED
+    assert store.blamed == [error]
+
+
+def test_a_table_that_disappeared_may_still_be_dropped_by_the_log(store: OrmChunkStore, captured: Captured) -> None:
+    (run,) = store.to_plan()
+    store.run_failed(run, TableDisappeared("where is it?", table=str(ORDERS)))
+    assert captured.row(ORDERS).state == "loading"
+    assert store.to_plan() == []
+    SnapshotRun.objects.update(first_failure_at=timezone.now() - timedelta(seconds=31), retry_at=None)
+    (run,) = store.to_plan()
+    store.run_failed(run, TableDisappeared("where is it?", table=str(ORDERS)))
+    assert captured.row(ORDERS).state == "failed"
+
+
+def test_a_chunk_whose_high_mark_was_never_written_is_read_again(store: OrmChunkStore, captured: Captured) -> None:
+    plan(store, 1)
+    chunk = store.claim("a")
+    assert chunk is not None
+    store.read(raw(chunk))
+    assert store.claim("b") is None
+    now = timezone.now()
+    ChunkRow.objects.update(read_at=now - timedelta(minutes=5))
+    Replicator.objects.update(source_ts=now - timedelta(minutes=6))
+    assert store.claim("b") is None  # capture has not read that far yet
+    Replicator.objects.update(source_ts=now)
+    assert store.claim("b") is not None

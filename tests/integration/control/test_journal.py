@@ -1,0 +1,275 @@
+"""One journal entry is one transaction, and means what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from replicator.errors import UnsupportedDdl
+from replicator.model.identifiers import TableId
+from replicator.state.journal import (
+    ClosedChunk,
+    EventKind,
+    ReloadRequest,
+    SchemaVersion,
+    SegmentKind,
+    TableEvent,
+)
+from replicator.state.tables import TableState
+from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
+from webapp.monitoring.models import Failure, MetricMinute
+from webapp.replicators.models import (
+    ChunkRow,
+    ChunkState,
+    Replicator,
+    ReplicatorTable,
+    RunState,
+    SegmentRow,
+    SnapshotRun,
+    TableEventRow,
+)
+from webapp.replicators.models import SchemaVersion as SchemaVersionRow
+from webapp.worker import journal_commit
+
+pytestmark = pytest.mark.django_db
+V1 = SchemaVersion(1, schema_of(ORDERS))
+
+
+def test_the_first_plan_has_no_checkpoint_and_the_next_one_resumes(captured: Captured) -> None:
+    captured.commit(next_sequence=7)
+    plan = captured.journal.plan()
+    assert plan.wanted
+    assert plan.checkpoint is not None
+    assert (plan.checkpoint.next_sequence, plan.checkpoint.identity) == (7, "server-1")
+
+
+def test_a_followed_table_gets_its_initial_load(captured: Captured) -> None:
+    row = captured.row(ORDERS)
+    assert (row.state, row.tracked, row.live_from) == ("loading", True, -1)
+    run = row.runs.get()
+    assert (run.state, run.rows_estimate) == (RunState.PLANNING, 10)
+
+
+def test_without_initial_snapshot_a_followed_table_streams_at_once(make: Any) -> None:
+    capture = Captured(make(initial_snapshot=False))
+    capture.commit(next_sequence=5)
+    capture.begin()
+    row = capture.row(ORDERS)
+    assert (row.state, row.live_from, row.runs.count()) == ("streaming", 4, 0)
+
+
+def test_tables_of_a_whole_database_are_found_once_there_is_a_checkpoint(make: Any) -> None:
+    replicator = make(tables=(TableId("shop", ""),))
+    capture = Captured(replicator)
+    assert capture.journal.plan().tracked == ()
+    capture.begin()
+    assert {row.table_id for row in replicator.tables.all()} == {ORDERS, ITEMS}
+    assert all(row.tracked for row in replicator.tables.all())
+
+
+def test_discovery_changes_the_plan_version_so_that_capture_starts_over(make: Any) -> None:
+    capture = Captured(make(tables=(TableId("shop", ""),)))
+    capture.commit(next_sequence=0)
+    plan = capture.journal.plan()
+    assert capture.journal.plan_version() > plan.version
+    again = capture.journal.plan()
+    assert capture.journal.plan_version() == again.version
+
+
+def test_segments_schemas_and_checkpoint_are_written_together(captured: Captured) -> None:
+    captured.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9),))
+    row = captured.row(ORDERS)
+    assert (row.last_sequence, row.schema_version, row.keyless) == (9, 1, False)
+    assert SegmentRow.objects.get().table == row
+    assert SchemaVersionRow.objects.get().parsed == V1.schema
+    assert MetricMinute.objects.get(table=None).events == 10
+
+
+def test_a_commit_that_fails_late_leaves_nothing_behind(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Replicator.objects.get()
+
+    def fail(*_: object) -> None:
+        message = "the last step"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(journal_commit, "count_captured", fail)
+    with pytest.raises(RuntimeError):
+        captured.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9),))
+    after = Replicator.objects.get()
+    assert (after.checkpoint_offset, after.next_sequence) == (before.checkpoint_offset, before.next_sequence)
+    assert not SegmentRow.objects.exists()
+    assert captured.row(ORDERS).last_sequence == -1
+
+
+def test_commits_of_capture_do_not_change_its_plan(captured: Captured) -> None:
+    version = captured.journal.plan_version()
+    error = UnsupportedDdl("what is this", table=str(ORDERS))
+    captured.commit(next_sequence=1, schemas=(V1,), segments=(segment(ORDERS, 0, 0),), failures=((ORDERS, error),))
+    assert captured.journal.plan_version() == version
+
+
+def test_a_failure_stops_its_table_with_reason_and_remedy(captured: Captured) -> None:
+    error = UnsupportedDdl("what is this", remedy="do that", table=str(ORDERS))
+    captured.commit(next_sequence=1, failures=((ORDERS, error),))
+    row = captured.row(ORDERS)
+    assert (row.state, row.error_code, row.error_message, row.error_remedy) == (
+        "failed", "unsupported_ddl", "what is this", "do that",
+    )  # fmt: skip
+    assert Failure.objects.get().table == row
+    assert SnapshotRun.objects.get().state == RunState.CANCELLED
+    plan = captured.journal.plan()
+    assert ORDERS not in plan.tables
+    assert plan.tracked == ()
+    assert Replicator.objects.get().status != "failed"
+
+
+def test_a_failure_stops_the_replicator_where_its_option_says_so(make: Any) -> None:
+    capture = Captured(make(on_table_failure="stop"))
+    capture.begin()
+    capture.commit(next_sequence=1, failures=((ORDERS, UnsupportedDdl("what is this", table=str(ORDERS))),))
+    replicator = Replicator.objects.get()
+    assert (replicator.status, replicator.error_message) == ("failed", "what is this")
+    assert not capture.journal.plan().wanted
+
+
+def test_created_again_after_a_drop_in_one_entry_means_created(captured: Captured) -> None:
+    events = (
+        TableEvent(ORDERS, 3, EventKind.DROP_TABLE),
+        TableEvent(ORDERS, 4, EventKind.CREATE_TABLE, 2),
+    )
+    captured.commit(
+        next_sequence=5,
+        schemas=(SchemaVersion(2, schema_of(ORDERS)),),
+        events=events,
+        created=(ORDERS,),
+        dropped=(ORDERS,),
+    )
+    row = captured.row(ORDERS)
+    assert (row.state, row.live_from, row.tracked) == ("streaming", 4, True)
+    assert not row.runs.exclude(state=RunState.CANCELLED).exists()
+
+
+def test_a_dropped_table_waits_for_the_apply_loop(captured: Captured) -> None:
+    captured.commit(next_sequence=4, events=(TableEvent(ORDERS, 3, EventKind.DROP_TABLE),), dropped=(ORDERS,))
+    row = captured.row(ORDERS)
+    assert (row.state, row.last_sequence) == ("dropped", 3)
+
+
+def test_a_table_swap_in_one_statement_keeps_every_row_with_its_own_table(make: Any) -> None:
+    """RENAME TABLE orders TO old, ghost TO orders, with changes before and after it in the same entry."""
+    ghost, old = TableId("shop", "ghost"), TableId("shop", "old")
+    capture = Captured(make(tables=(ORDERS, ghost), initial_snapshot=False))
+    capture.begin()
+    was_orders, was_ghost = capture.row(ORDERS).pk, capture.row(ghost).pk
+    renames = (
+        TableEvent(ORDERS, 10, EventKind.RENAME_TABLE, detail={"new": ["shop", "old"]}),
+        TableEvent(ghost, 11, EventKind.RENAME_TABLE, detail={"new": ["shop", "orders"]}),
+    )
+    capture.commit(
+        next_sequence=20,
+        schemas=(V1, SchemaVersion(1, schema_of(ghost, extra=("note",)))),
+        segments=(
+            segment(ORDERS, 0, 4), segment(ghost, 5, 9),
+            segment(ORDERS, 12, 15, version=1), segment(old, 16, 19),
+        ),
+        events=renames,
+        renamed=((ORDERS, old), (ghost, ORDERS)),
+    )  # fmt: skip
+    assert (capture.row(old).pk, capture.row(ORDERS).pk) == (was_orders, was_ghost)
+    firsts = dict.fromkeys((was_orders, was_ghost), [])
+    firsts = {
+        pk: sorted(SegmentRow.objects.filter(table_id=pk).values_list("first_sequence", flat=True)) for pk in firsts
+    }
+    assert firsts == {was_orders: [0, 16], was_ghost: [5, 12]}
+    assert TableEventRow.objects.get(sequence=10).name == "orders"
+    assert SchemaVersionRow.objects.get(table_id=was_ghost).parsed.names == ("id", "name", "note")
+    assert old in capture.journal.plan().tables
+
+
+def test_a_reload_of_a_loading_table_starts_its_load_over(captured: Captured) -> None:
+    before = captured.row(ORDERS)
+    captured.commit(next_sequence=9, schemas=(V1,), reloads=(ReloadRequest(ORDERS, 8, fresh=True, reason="ALTER"),))
+    row = captured.row(ORDERS)
+    assert (row.state, row.live_from) == ("loading", 8)
+    assert row.load != before.load
+    assert [run.state for run in row.runs.order_by("id")] == [RunState.CANCELLED, RunState.PLANNING]
+
+
+def test_a_reload_of_a_streaming_table_keeps_it_readable(make: Any) -> None:
+    capture = Captured(make(initial_snapshot=False))
+    capture.begin()
+    before = capture.row(ORDERS)
+    capture.commit(next_sequence=9, schemas=(V1,), reloads=(ReloadRequest(ORDERS, 8, fresh=False, reason="ALTER"),))
+    row = capture.row(ORDERS)
+    assert (row.state, row.load, row.runs.get().start_sequence) == ("reloading", before.load, 8)
+
+
+def test_a_keyless_table_is_always_loaded_afresh(make: Any) -> None:
+    capture = Captured(make(initial_snapshot=False))
+    capture.begin()
+    keyless = SchemaVersion(1, schema_of(ORDERS, key=()))
+    capture.commit(next_sequence=1, schemas=(keyless,))
+    capture.commit(next_sequence=9, reloads=(ReloadRequest(ORDERS, 8, fresh=False, reason="ALTER"),))
+    assert capture.row(ORDERS).table_state is TableState.LOADING
+
+
+def test_a_reload_of_an_unknown_table_makes_its_row(captured: Captured) -> None:
+    captured.commit(
+        next_sequence=12,
+        schemas=(SchemaVersion(1, schema_of(ITEMS)),),
+        segments=(segment(ITEMS, 9, 11),),
+        reloads=(ReloadRequest(ITEMS, 8, fresh=True, reason="came by a race"),),
+    )
+    row = captured.row(ITEMS)
+    assert (row.state, row.tracked, row.schema_version, row.last_sequence) == ("loading", True, 1, 11)
+
+
+def test_changes_of_a_table_removed_meanwhile_are_left_out(captured: Captured) -> None:
+    ReplicatorTable.objects.all().delete()
+    captured.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9),))
+    assert not SegmentRow.objects.exists()
+    assert Replicator.objects.get().next_sequence == 10
+
+
+def _chunk(captured: Captured, **values: Any) -> ChunkRow:
+    run = captured.row(ORDERS).runs.get()
+    SnapshotRun.objects.filter(pk=run.pk).update(state=RunState.READING, planned_all=True)
+    return ChunkRow.objects.create(
+        run=run, number=1, state=ChunkState.READ, attempt="a1", rows=3, path="r/raw", **values
+    )
+
+
+def test_an_admitted_chunk_enters_the_journal_and_ends_its_run(captured: Captured) -> None:
+    chunk = _chunk(captured)
+    rows = segment(ORDERS, 0, 2, kind=SegmentKind.CHUNK)
+    captured.commit(next_sequence=3, schemas=(V1,), closed=(ClosedChunk(chunk.pk, chunk.run_id, "a1", rows),))
+    run = SnapshotRun.objects.get()
+    assert (run.state, run.rows_read) == (RunState.DONE, 3)
+    assert SegmentRow.objects.get().kind == "chunk"
+    assert captured.row(ORDERS).last_chunk_sequence == 2
+    assert captured.journal.remaining_chunks(run.pk) == 0
+
+
+def test_rows_of_a_reading_that_is_no_longer_wanted_do_not_enter_the_journal(captured: Captured) -> None:
+    chunk = _chunk(captured)
+    rows = segment(ORDERS, 0, 2, kind=SegmentKind.CHUNK)
+    captured.commit(next_sequence=3, schemas=(V1,), closed=(ClosedChunk(chunk.pk, chunk.run_id, "older", rows),))
+    chunk.refresh_from_db()
+    assert chunk.state == ChunkState.READ
+    assert not SegmentRow.objects.exists()
+
+
+def test_a_reopened_chunk_is_planned_again(captured: Captured) -> None:
+    chunk = _chunk(captured)
+    captured.commit(next_sequence=0, reopened=((chunk.pk, "a1"),))
+    chunk.refresh_from_db()
+    assert (chunk.state, chunk.attempt) == (ChunkState.PLANNED, "")
+
+
+def test_a_keyless_chunk_gets_the_place_its_rows_stand_for(captured: Captured) -> None:
+    chunk = _chunk(captured, keyless=True)
+    captured.commit(next_sequence=6, bases={chunk.run_id: ("a1", 5)})
+    chunk.refresh_from_db()
+    assert chunk.base_sequence == 5
+    assert captured.row(ORDERS).live_from == 5

@@ -1,0 +1,163 @@
+"""Desired becomes actual; queues are not flooded; failures of a whole stage are counted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from replicator.errors import SourceAuthenticationFailed, SourceUnreachable, SparkUnavailable
+from replicator.state.journal import SchemaVersion
+from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
+from webapp.monitoring.models import Failure, Stage, TimelineEvent
+from webapp.replicators import services
+from webapp.replicators.models import Replicator, Status
+from webapp.replicators.options import ReplicatorOptions
+from webapp.worker import deletion
+from webapp.worker.failures import stage_failed, stage_works
+from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.models import Dispatch
+from webapp.worker.policy import backoff, judge
+from webapp.worker.supervisor import dispatch_taken, supervise
+
+pytestmark = pytest.mark.django_db
+
+
+class Sent(list[tuple[str, int]]):
+    """What would be in the queues."""
+
+    def __call__(self, task: str, replicator_id: int) -> None:
+        self.append((task.removeprefix("tidemark."), replicator_id))
+
+    def round(self) -> list[str]:
+        """One supervisor round; the tasks it sent."""
+        self.clear()
+        supervise(self)
+        return [task for task, _ in self]
+
+
+@pytest.fixture
+def sent() -> Sent:
+    return Sent()
+
+
+def test_a_started_replicator_is_handed_to_capture_once(make: Any, sent: Sent) -> None:
+    make()
+    assert sent.round() == ["capture_slice"]
+    assert sent.round() == []
+
+
+def test_a_message_that_was_never_taken_is_sent_again(make: Any, sent: Sent) -> None:
+    make()
+    sent.round()
+    Dispatch.objects.update(until=timezone.now() - timedelta(seconds=1))
+    assert sent.round() == ["capture_slice"]
+
+
+def test_nothing_is_sent_while_somebody_holds_the_lease_and_again_when_it_ends(make: Any, sent: Sent) -> None:
+    replicator = make()
+    sent.round()
+    lease = OrmLeaseStore().acquire(f"capture:{replicator.pk}", "worker")
+    assert lease is not None
+    dispatch_taken(f"capture:{replicator.pk}")
+    assert sent.round() == []
+    OrmLeaseStore().release(lease)
+    assert sent.round() == ["capture_slice"]
+
+
+def test_snapshot_and_merge_are_woken_when_there_is_something_to_do(captured: Captured, sent: Sent) -> None:
+    assert sent.round() == ["snapshot_slice"]
+    services.set_snapshot_paused(replicator=captured.replicator, paused=True)
+    Dispatch.objects.all().delete()
+    assert sent.round() == []
+    captured.commit(next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),))
+    captured.row(ORDERS).runs.update(state="done")
+    assert sent.round() == ["merge_slice"]
+
+
+def test_a_replicator_that_does_not_run_gets_nothing(make: Any, sent: Sent) -> None:
+    replicator = make()
+    services.stop_replicator(replicator=replicator)
+    assert sent.round() == []
+
+
+def test_paused_is_said_when_nothing_of_it_runs_any_more(make: Any, sent: Sent) -> None:
+    replicator = make()
+    lease = OrmLeaseStore().acquire(f"capture:{replicator.pk}", "worker")
+    assert lease is not None
+    services.pause_replicator(replicator=replicator)
+    sent.round()
+    assert Replicator.objects.get().status == Status.STOPPING
+    OrmLeaseStore().release(lease)
+    sent.round()
+    assert Replicator.objects.get().status == Status.PAUSED
+    assert TimelineEvent.objects.filter(kind="settled").count() == 1
+
+
+def test_a_retryable_failure_waits_and_is_counted_and_recovers(captured: Captured, sent: Sent) -> None:
+    pk = captured.replicator.pk
+    OrmLeaseStore().release(captured.lease)
+    stage_failed(pk, Stage.CAPTURE, SourceUnreachable("no route"))
+    stage_failed(pk, Stage.CAPTURE, SourceUnreachable("no route"))
+    replicator = Replicator.objects.get()
+    assert (replicator.status, replicator.attempt, replicator.error_code) == (Status.RETRYING, 2, "source_unreachable")
+    assert replicator.next_retry_at > timezone.now()
+    assert "capture_slice" not in sent.round()
+    Failure.objects.update(next_retry_at=timezone.now() - timedelta(seconds=1))
+    assert "capture_slice" in sent.round()
+    stage_works(pk, Stage.CAPTURE)
+    replicator = Replicator.objects.get()
+    assert (replicator.status, replicator.attempt, replicator.error_message) == (Status.RUNNING, 0, "")
+
+
+def test_a_stage_that_works_does_not_hide_one_that_does_not(make: Any) -> None:
+    replicator = make()
+    stage_failed(replicator.pk, Stage.APPLY, SparkUnavailable("no java"))
+    stage_works(replicator.pk, Stage.CAPTURE)
+    assert Replicator.objects.get().status == Status.RETRYING
+
+
+def test_after_the_retry_time_the_replicator_stops_and_says_why(make: Any, sent: Sent) -> None:
+    replicator = make()
+    stage_failed(replicator.pk, Stage.CAPTURE, SourceUnreachable("no route"))
+    Failure.objects.update(at=timezone.now() - timedelta(minutes=31))
+    stage_failed(replicator.pk, Stage.CAPTURE, SourceUnreachable("no route"))
+    replicator.refresh_from_db()
+    assert (replicator.status, replicator.error_message, replicator.attempt) == (Status.FAILED, "no route", 2)
+    assert replicator.error_remedy
+    assert sent.round() == []
+
+
+def test_a_wrong_password_stops_at_once(make: Any) -> None:
+    replicator = make()
+    stage_failed(replicator.pk, Stage.CAPTURE, SourceAuthenticationFailed("Access denied"))
+    replicator.refresh_from_db()
+    assert (replicator.status, replicator.error_code) == (Status.FAILED, "source_authentication")
+
+
+def test_backoff_doubles_up_to_a_minute() -> None:
+    assert [backoff(n, jitter=0) for n in (1, 2, 3, 6, 7, 50)] == [1, 2, 4, 32, 60, 60]
+    assert backoff(3, jitter=1) == 2
+
+
+def test_no_retry_time_means_stop_at_the_second_failure() -> None:
+    now = timezone.now()
+    options = ReplicatorOptions(retry_minutes=0)
+    verdict = judge(SourceUnreachable("x"), options, attempt=0, first_failure_at=None, now=now)
+    assert verdict.retry_at is None
+
+
+def test_deletion_waits_for_the_workers_and_leaves_nothing(
+    captured: Captured, sent: Sent, settings: Any, tmp_path: Any
+) -> None:
+    replicator = captured.replicator
+    services.delete_replicator(replicator=replicator)
+    assert sent.round() == []
+    assert not deletion.delete(replicator.pk)
+    OrmLeaseStore().release(captured.lease)
+    assert sent.round() == ["delete_replicator"]
+    assert deletion.delete(replicator.pk)
+    assert not Replicator.objects.exists()
+    assert sent.round() == []

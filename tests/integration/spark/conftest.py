@@ -1,0 +1,35 @@
+"""One Spark for all of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from replicator.merge import engine
+from replicator.merge.session import SparkConfig
+from replicator.staging.storage import Storage
+from replicator.targets.iceberg import IcebergTarget
+from tests.integration.spark.lake import Lake
+from webapp.embedded.java_artifacts import spark_jars
+
+PASSWORD = "s3cr3t-and-unique"
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("lake")
+    config = SparkConfig(
+        jars=spark_jars(),
+        catalog_uri=f"jdbc:sqlite:{folder}/catalog.db",
+        catalog_user="nobody",
+        catalog_password=PASSWORD,
+        warehouse=f"file://{folder}/warehouse",
+        master="local[2]",
+        driver_memory="1g",
+    )
+    storage = Storage(f"file://{folder}/staging")
+    target = IcebergTarget(config, storage, "r1")
+    yield Lake(config, storage, target, folder / "catalog.db")
+    target.close()
+    engine.stop()

@@ -1,0 +1,113 @@
+"""The process's Spark: secrets, failures, threads, and a JVM that dies."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from replicator.errors import SparkUnavailable, TargetError
+from replicator.merge import engine
+from replicator.targets.base import Append, Create, Merge, TargetTable
+from replicator.targets.iceberg import IcebergTarget
+from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+
+KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
+
+
+def test_several_tables_are_applied_in_parallel(lake: Lake) -> None:
+    tables = [lake.table(KEYED) for _ in range(4)]
+
+    def life(place: int) -> list[object]:
+        table = tables[place]
+        lake.merge(table, KEYED, insert(0, 1, f"{place}"), insert(1, 2, "x"))
+        lake.merge(table, KEYED, update(2, (1, f"{place}"), (1, f"{place}!")), delete(3, 2, "x"))
+        return list(lake.rows(table))
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(life, range(4))) == [[(1, f"{place}!")] for place in range(4)]
+    assert len(lake.target._pool._free) <= 4
+
+
+def test_the_catalogs_password_is_in_no_command_line_no_setting_of_the_context_and_no_repr(lake: Lake) -> None:
+    lake.target.position(lake.table(KEYED))
+    running = engine.running(lake.config)
+    shown = running.root.sparkContext._conf.toDebugString() + repr(lake.config)
+    for child in psutil.Process().children(recursive=True):
+        shown += " ".join(child.cmdline())
+    assert "tidemark" in shown
+    assert lake.config.catalog_password not in shown
+
+
+def test_a_failure_is_one_line_without_stack_and_secret(lake: Lake) -> None:
+    table = lake.table(KEYED)
+    segment = dataclasses.replace(lake.segment(KEYED, [read(0, 1, "a")]), path="r1/gone.parquet")
+    with pytest.raises(TargetError) as raised:
+        lake.target.apply(table, Append([segment], KEYED, 0))
+    text = raised.value.message
+    assert "gone.parquet" in text
+    assert "\n" not in text
+    assert "at org." not in text
+
+
+def test_a_spark_that_cannot_start_says_why(lake: Lake) -> None:
+    broken = dataclasses.replace(lake.config, jars=[Path("/nowhere/iceberg.jar")])
+    with pytest.raises(SparkUnavailable, match=r"iceberg\.jar"):
+        engine._start_or_say(broken, 0)
+
+
+def test_a_jvm_that_dies_is_told_and_replaced_on_the_next_use(lake: Lake) -> None:
+    table = lake.table(KEYED)
+    lake.merge(table, KEYED, insert(0, 1, "a"))
+    running = engine.running(lake.config)
+    jvm = next(
+        c
+        for c in psutil.Process(running.gateway.proc.pid).children(recursive=True)
+        or [psutil.Process(running.gateway.proc.pid)]
+    )
+    jvm.kill()
+    jvm.wait(20)
+    segment = lake.segment(KEYED, [update(1, (1, "a"), (1, "b"))])
+    with pytest.raises(SparkUnavailable):
+        lake.target.apply(table, Merge([segment], KEYED, 1))
+    lake.target.apply(table, Merge([segment], KEYED, 1))
+    assert lake.rows(table) == [(1, "b")]
+
+
+def test_a_lake_with_its_catalog_in_postgres_works_and_keeps_its_connections(lake: Lake, postgres_url: str) -> None:
+    from urllib.parse import unquote, urlsplit
+
+    import psycopg2
+
+    at = urlsplit(postgres_url)
+    with psycopg2.connect(postgres_url) as admin:
+        admin.autocommit = True
+        config = dataclasses.replace(
+            lake.config,
+            catalog_uri=f"jdbc:postgresql://{at.hostname}:{at.port}{at.path}",
+            catalog_user=unquote(at.username or ""),
+            catalog_password=unquote(at.password or ""),
+        )
+        target = IcebergTarget(config, lake.storage, "r1")
+        table = TargetTable("Ünder.score", "T")
+        target.apply(table, Create(KEYED, 1, -1, "L1"))
+        for n in range(6):
+            segment = lake.segment(KEYED, [insert(n, n % 3, f"{n}")])
+            target.apply(table, Merge([segment], KEYED, n))
+        with admin.cursor() as cursor:
+            cursor.execute("select count(*) from pg_stat_activity where application_name like 'PostgreSQL JDBC%'")
+            assert cursor.fetchone()[0] <= 6
+        uri = postgres_url.replace("postgres://", "postgresql://").replace("postgresql://", "postgresql+psycopg2://")
+        reader = SqlCatalog("lake", uri=uri, warehouse=config.warehouse)
+        found = reader.load_table((table.namespace, table.name)).scan().to_arrow()
+        assert sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == [(0, "3"), (1, "4"), (2, "5")]
+        wrong = dataclasses.replace(config, catalog_user="nobody", catalog_password="wr0ng-p4ss")
+        with pytest.raises(TargetError) as raised:
+            IcebergTarget(wrong, lake.storage, "r1").position(table)
+        assert "wr0ng-p4ss" not in raised.value.message
+        print(raised.value.message)
+        target.close()

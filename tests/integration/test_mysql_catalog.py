@@ -1,0 +1,165 @@
+"""Discovery and description of tables on a live server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pymysql
+import pytest
+
+from replicator.errors import TableError, UnsupportedType
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import connect
+from webapp.embedded.mariadb import EmbeddedMariaDB
+
+pytestmark = pytest.mark.integration
+DATABASE = "catalog_tests"
+
+
+@pytest.fixture(scope="module")
+def connection(mariadb: EmbeddedMariaDB) -> Iterator[pymysql.Connection[Any]]:
+    connection = connect(MySqlConfig.parse(mariadb.address))
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE OR REPLACE DATABASE {DATABASE}")
+        cursor.execute("CREATE OR REPLACE DATABASE catalog_marks")
+        cursor.execute("CREATE TABLE catalog_marks.watermark (i int)")
+    connection.select_db(DATABASE)
+    yield connection
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP DATABASE {DATABASE}")
+        cursor.execute("DROP DATABASE catalog_marks")
+    connection.close()
+
+
+@pytest.fixture
+def catalog(connection: pymysql.Connection[Any]) -> MySqlCatalog:
+    return MySqlCatalog(connection, hidden=frozenset({"catalog_marks"}))
+
+
+def make(connection: pymysql.Connection[Any], name: str, definition: str) -> TableId:
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE OR REPLACE TABLE `{name}` {definition}")
+    return TableId(DATABASE, name)
+
+
+def described(catalog: MySqlCatalog, table: TableId) -> TableSchema:
+    found = catalog.describe([table])[table]
+    assert isinstance(found, TableSchema)
+    return found
+
+
+def test_base_tables_are_listed_and_nothing_else(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
+    table = make(connection, "listed", "(id int primary key)")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE VIEW seen AS SELECT * FROM listed")
+        cursor.execute("CREATE OR REPLACE SEQUENCE numbers")
+    names = catalog.names()
+    assert table in names
+    assert not {name.name for name in names} & {"seen", "numbers"}
+    hidden = {"mysql", "sys", "performance_schema", "information_schema", "catalog_marks"}
+    assert not {name.database for name in names} & hidden
+    assert not {database.name for database in catalog.databases()} & hidden
+    assert catalog.describe([TableId(DATABASE, "seen"), TableId(DATABASE, "numbers"), TableId(DATABASE, "no")]) == {}
+
+
+def test_pages_and_searches_agree_on_the_total(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
+    for number in range(5):
+        make(connection, f"Page_{number}", "(id int primary key)")
+    make(connection, "page_unique", "(id int not null unique, v int)")
+    make(connection, "page_keyless", "(id int unique) engine=MyISAM")
+    pages = [catalog.tables(database=DATABASE, search="PAGE_", limit=3, offset=at) for at in (0, 3, 6)]
+    assert [total for _, total in pages] == [7, 7, 7]
+    infos = [info for page, _ in pages for info in page]
+    assert [info.table.name for info in infos] == [*(f"Page_{n}" for n in range(5)), "page_keyless", "page_unique"]
+    assert [info.key for info in infos] == ["primary"] * 5 + ["", "unique"]
+    assert infos[5].engine == "MyISAM"
+    assert catalog.tables(search="no such table") == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("definition", "key"),
+    [
+        ("(a int, b int, primary key (b, a))", ("b", "a")),
+        ("(a int not null, b int not null, unique (a, b), unique (b))", ("b",)),
+        ("(a int, b int not null, unique (a), unique (b))", ("b",)),
+        ("(a int, b int, unique (a, b))", ()),
+        ("(a varchar(99) not null, b int not null, unique (a(3)), unique z (b))", ("b",)),
+        ("(a varchar(99) not null, unique (a(3)))", ("a",)),
+        ("(a text not null, unique (a))", ("a",)),
+        ("(a int, index (a))", ()),
+    ],
+)
+def test_the_key_is_the_primary_key_or_a_unique_index_without_nulls(
+    connection: pymysql.Connection[Any], catalog: MySqlCatalog, definition: str, key: tuple[str, ...]
+) -> None:
+    assert described(catalog, make(connection, "keyed", definition)).key == key
+
+
+def test_only_whole_key_columns_give_bounds(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
+    def bounded(definition: str) -> bool:
+        table = make(connection, "keyed", definition)
+        found = catalog.details([table])[table]
+        assert isinstance(found, TableDescription)
+        return found.bounded
+
+    assert bounded("(a varchar(99) primary key)")
+    assert not bounded("(a varchar(99), primary key (a(3)))")
+    assert not bounded("(a text not null, unique (a))")
+    assert not bounded("(a int)")
+
+
+def test_all_columns_are_described_in_order(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
+    definition = (
+        "(id int primary key, `_x y` enum('a''b','c,d') character set latin1 not null, hidden datetime(3) invisible, "
+        "v int as (id + 1) virtual, s int as (id + 2) stored, z date not null default '0000-00-00', big bigint unsigned)"
+    )
+    table = make(connection, "columns", definition)
+    schema = described(catalog, table)
+    assert [(c.name, str(c.type), c.nullable) for c in schema.columns] == [
+        ("id", "int", False),
+        ("_x y", "string", False),
+        ("hidden", "timestamp_ntz", True),
+        ("v", "int", True),
+        ("s", "int", True),
+        ("z", "date", True),
+        ("big", "decimal(20,0)", True),
+    ]
+    found = catalog.details([table])[table]
+    assert isinstance(found, TableDescription)
+    assert found.definition("_x y").labels == ("a'b", "c,d")
+    assert [d.name for d in found.definitions if d.virtual or d.invisible] == ["hidden", "v"]
+    assert found.definition("hidden").fsp == 3
+    assert schema.column("big").source_type == "bigint(20) unsigned"
+
+
+@pytest.mark.parametrize("name", ["_sequence_num", "_OPERATION", "_before_id"])
+def test_a_reserved_column_name_stops_the_table(
+    connection: pymysql.Connection[Any], catalog: MySqlCatalog, name: str
+) -> None:
+    table = make(connection, "reserved", f"(id int primary key, `{name}` int)")
+    error = catalog.describe([table])[table]
+    assert isinstance(error, UnsupportedType)
+    assert name in error.message
+    without = TableSet(excluded_columns={table: frozenset({name})})
+    assert described(MySqlCatalog(connection, left_out=without), table).names == ("id",)
+
+
+def test_one_bad_table_does_not_hide_the_others(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
+    good = [make(connection, f"good_{n}", "(id int primary key)") for n in range(120)]
+    bad = make(connection, "bad", "(id int primary key) with system versioning")
+    found = catalog.describe([*good, bad])
+    assert len(found) == 121
+    assert isinstance(found[bad], TableError)
+    assert all(isinstance(found[table], TableSchema) for table in good)
+
+
+def test_names_are_told_apart_by_case_where_the_server_does(
+    connection: pymysql.Connection[Any], catalog: MySqlCatalog
+) -> None:
+    upper, lower = make(connection, "Case", "(a int)"), make(connection, "case", "(b int)")
+    assert described(catalog, upper).names == ("a",)
+    assert described(catalog, lower).names == ("b",)

@@ -1,0 +1,28 @@
+"""A signed-in client on a busy installation, and a source without a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from django.test import Client
+
+from replicator.sources import registry
+from tests.browser.factories import Installation, make_installation
+from tests.browser.fake_source import FORM, FakeSource
+
+# Whitenoise warns of a folder that only `collectstatic` makes.
+pytestmark = pytest.mark.filterwarnings("ignore:No directory at")
+
+
+@pytest.fixture
+def made(db: None, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    monkeypatch.setitem(registry.KINDS, "mysql", replace(registry.KINDS["mysql"], open=FakeSource, form=FORM))
+    return make_installation()
+
+
+@pytest.fixture
+def browser(made: Installation) -> Client:
+    client = Client()
+    client.force_login(made.user)
+    return client

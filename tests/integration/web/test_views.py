@@ -1,0 +1,223 @@
+"""Pages without a browser: who may see them, what they cost, what they do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.messages import get_messages
+from django.test import Client
+from django.urls import reverse
+
+from tests.browser.factories import Installation, make_replicator, make_table, make_user
+from webapp.accounts import services as accounts
+from webapp.connections.models import Connection
+from webapp.replicators.models import Draft, Replicator
+
+pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
+HTMX = {"HTTP_HX_REQUEST": "true"}
+TABS = ("overview", "tables", "activity", "schema", "settings")
+
+
+def busy(made: Installation) -> Replicator:
+    return made.replicators["shop to lakehouse"]
+
+
+def said(response: Any) -> str:
+    return " ".join(str(message) for message in get_messages(response.wsgi_request))
+
+
+def test_without_signing_in_every_page_leads_to_the_sign_in(made: Installation) -> None:
+    pk, draft = busy(made).pk, made.draft.pk
+    pages = [reverse(f"replicators:{tab}", args=[pk]) for tab in (*TABS, "head")]
+    pages += [reverse("replicators:fleet"), reverse("replicators:fleet_rows"), reverse("replicators:new")]
+    pages += [reverse("replicators:step", args=[draft, "tables"]), reverse("replicators:listing", args=[draft])]
+    pages += [reverse("connections:list"), reverse("connections:edit", args=[made.connection.pk])]
+    pages += [
+        reverse("accounts:tokens"),
+        reverse("monitoring:logs", args=[pk]),
+        reverse("monitoring:download", args=[pk]),
+    ]
+    for page in pages:
+        response = Client().get(page)
+        assert (response.status_code, response["Location"].split("?")[0]) == (302, "/login/"), page
+    for page in (
+        reverse("replicators:act", args=[pk, "pause"]),
+        reverse("connections:test", args=[made.connection.pk]),
+    ):
+        assert Client().post(page).status_code == 302
+
+
+@pytest.mark.parametrize("name", TABS)
+def test_unknown_replicators_are_not_found(browser: Client, name: str) -> None:
+    assert browser.get(reverse(f"replicators:{name}", args=[0])).status_code == 404
+
+
+@pytest.mark.parametrize("tables", [3, 120])
+def test_live_fragments_cost_the_same_whatever_the_number_of_tables(
+    browser: Client, made: Installation, django_assert_max_num_queries: Any, tables: int
+) -> None:
+    one = make_replicator(made.connection, f"with {tables} tables")
+    for number in range(tables):
+        make_table(one, f"t{number:03}")
+    bounds = {"replicators:fleet_rows": (8, []), "replicators:head": (12, [one.pk])}
+    bounds |= {"replicators:overview": (9, [one.pk]), "replicators:tables": (8, [one.pk])}
+    bounds |= {"replicators:activity": (6, [one.pk]), "monitoring:logs": (6, [one.pk])}
+    for name, (bound, arguments) in bounds.items():
+        with django_assert_max_num_queries(bound):
+            assert browser.get(reverse(name, args=arguments), **HTMX).status_code == 200
+
+
+def test_an_action_by_htmx_answers_with_a_message_and_by_form_goes_back(browser: Client, made: Installation) -> None:
+    act = reverse("replicators:act", args=[busy(made).pk, "pause"])
+    response = browser.post(act, **HTMX)
+    assert response.status_code == 204
+    assert "is pausing" in json.loads(response["HX-Trigger"])["tidemark:message"]["text"]
+    assert browser.get(act).status_code == 405
+    resume = reverse("replicators:act", args=[busy(made).pk, "resume"])
+    assert browser.post(resume, {"next": "/"})["Location"] == "/"
+    assert browser.post(resume, {"next": "https://elsewhere.example/"})["Location"].startswith("/replicators/")
+    assert browser.post(reverse("replicators:act", args=[busy(made).pk, "explode"])).status_code == 404
+
+
+def test_retry_clears_the_waiting_time(browser: Client, made: Installation) -> None:
+    one = made.replicators["erp"]
+    browser.post(reverse("replicators:act", args=[one.pk, "retry"]), **HTMX)
+    one.refresh_from_db()
+    assert (one.desired, one.next_retry_at, one.error_message) == ("running", None, "")
+
+
+def test_deletion_without_the_name_does_nothing(browser: Client, made: Installation) -> None:
+    act = reverse("replicators:act", args=[busy(made).pk, "delete"])
+    assert "Nothing was deleted" in said(browser.post(act, {"confirm": "shop"}))
+    assert busy(made).desired == Replicator.objects.get(pk=busy(made).pk).desired
+
+
+def test_a_table_of_another_replicator_is_not_reached(browser: Client, made: Installation) -> None:
+    table = busy(made).tables.first()
+    other = made.replicators["erp"]
+    assert browser.post(reverse("replicators:act_on_table", args=[other.pk, table.pk, "remove"])).status_code == 404
+
+
+def test_a_connection_in_use_is_not_deleted(browser: Client, made: Installation) -> None:
+    response = browser.post(reverse("connections:delete", args=[made.connection.pk]))
+    assert "is used by" in said(response)
+    assert Connection.objects.filter(pk=made.connection.pk).exists()
+
+
+def test_secrets_never_come_back(browser: Client, made: Installation) -> None:
+    new = {"name": "n", "setting-host": "h", "setting-port": 1, "setting-user": "u", "setting-tls": "disabled"}
+    new["setting-password"] = "s3cret!"
+    assert browser.post(reverse("connections:new"), new).status_code == 302
+    one = Connection.objects.get(name="n")
+    page = reverse("connections:edit", args=[one.pk])
+    assert "s3cret!" not in browser.get(page).content.decode()
+    invalid = browser.post(page, new | {"name": ""})
+    assert "Give the connection a name." in invalid.content.decode()
+    assert "s3cret!" not in invalid.content.decode()
+
+
+def test_a_wrong_field_is_said_at_the_field(browser: Client, made: Installation) -> None:
+    page = browser.post(
+        reverse("connections:new"), {"name": "shop production", "setting-port": "many"}
+    ).content.decode()
+    for sentence in ("There is already a connection named", "Host is missing.", "Port must be a whole number."):
+        assert sentence in page
+
+
+def test_the_test_of_a_connection_names_checks_with_their_remedies(browser: Client, made: Installation) -> None:
+    page = browser.post(reverse("connections:test", args=[made.connection.pk]), **HTMX).content.decode()
+    assert "Log retention" in page
+    assert "SET GLOBAL binlog_expire_logs_seconds = 604800;" in page
+
+
+def test_drafts_belong_to_their_user(browser: Client, made: Installation) -> None:
+    stranger = Client()
+    stranger.force_login(make_user("eve"))
+    step = reverse("replicators:step", args=[made.draft.pk, "tables"])
+    assert browser.get(step).status_code == 200
+    assert stranger.get(step).status_code == 404
+    stranger.post(reverse("replicators:discard", args=[made.draft.pk]))
+    assert Draft.objects.filter(pk=made.draft.pk).exists()
+
+
+def test_what_is_typed_is_kept_right_or_wrong(browser: Client, made: Installation) -> None:
+    draft = made.draft.pk
+    browser.post(reverse("replicators:step", args=[draft, "target"]), {"namespace_prefix": "x_"})
+    browser.post(reverse("replicators:keep", args=[draft, "options"]), {"name": "crm two", "slo_minutes": "nine"})
+    page = browser.get(reverse("replicators:step", args=[draft, "options"])).content.decode()
+    assert 'value="crm two"' in page
+    assert 'value="nine"' in page
+    refused = browser.post(
+        reverse("replicators:step", args=[draft, "options"]), {"name": "crm two", "slo_minutes": "nine"}
+    )
+    assert "Enter a number." in refused.content.decode()
+
+
+def test_a_step_too_far_leads_to_the_first_incomplete_one(browser: Client, made: Installation) -> None:
+    response = browser.get(reverse("replicators:step", args=[made.draft.pk, "review"]))
+    assert response["Location"] == reverse("replicators:step", args=[made.draft.pk, "target"])
+
+
+def test_an_unreachable_source_is_said_in_the_picker(browser: Client, made: Installation) -> None:
+    from webapp.connections.services import update_connection
+
+    config = made.connection.config | {"password": "wrong"}
+    update_connection(connection=made.connection, config=config)
+    page = browser.get(reverse("replicators:listing", args=[made.draft.pk]), **HTMX).content.decode()
+    assert "Access denied for user tidemark." in page
+    assert "Correct user and password of the connection." in page
+
+
+def test_logs_are_downloaded_whole_and_filtered(browser: Client, made: Installation) -> None:
+    address = reverse("monitoring:download", args=[busy(made).pk])
+    everything = b"".join(browser.get(address, {"format": "jsonl"}).streaming_content).decode().splitlines()
+    assert len(everything) == 320
+    assert json.loads(everything[0])["level"] == "info"
+    errors = b"".join(browser.get(address, {"level": "error"}).streaming_content).decode().splitlines()
+    assert errors
+    assert all(" ERROR " in line for line in errors)
+
+
+def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Installation) -> None:
+    page = reverse("replicators:settings", args=[busy(made).pk])
+    good = {"slo_percent": "95", "slo_minutes": "2", "retry_minutes": "10", "on_table_failure": "stop"}
+    good |= {"zero_dates": "text", "snapshot_parallel": "4", "merge_parallel": "2", "ddl_preset": "strict"}
+    refused = browser.post(page, good | {"slo_percent": "101"})
+    assert "less than or equal to 100" in refused.content.decode()
+    assert browser.post(page, good).status_code == 302
+    options = Replicator.objects.get(pk=busy(made).pk).parsed_options
+    assert (options.slo_percent, options.initial_snapshot, options.ddl_preset) == (95, False, "strict")
+
+
+def test_a_one_time_link_signs_in_once(made: Installation) -> None:
+    link = reverse("accounts:sign_in_once", args=[accounts.create_one_time_login(user=made.user)])
+    assert Client().get(link)["Location"] == "/"
+    again = Client().get(link)
+    assert again["Location"] == "/login/"
+    assert "was used already" in said(again)
+
+
+def test_a_new_token_is_shown_once(browser: Client, made: Installation) -> None:
+    page = browser.post(reverse("accounts:tokens"), {"name": "ci"}).content.decode()
+    plain = page.split('aria-label="New API token">')[1].split("<")[0]
+    assert accounts.user_for_token(plain=plain) == made.user
+    assert plain not in browser.get(reverse("accounts:tokens")).content.decode()
+
+
+def test_names_from_the_source_are_escaped(browser: Client, made: Installation) -> None:
+    make_table(busy(made), "<script>alert('x')</script>")
+    page = browser.get(reverse("replicators:tables", args=[busy(made).pk])).content.decode()
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+
+
+def test_tables_are_added_to_a_running_replicator_or_refused(browser: Client, made: Installation) -> None:
+    add = reverse("replicators:add_tables", args=[busy(made).pk])
+    assert "2 tables of crm will be copied" in said(
+        browser.post(add, {"database": "crm", "tables": "lead_1\nnote_2\n"})
+    )
+    assert busy(made).selection.filter(database="crm").count() == 2
+    assert "has no table crm.nothing" in said(browser.post(add, {"database": "crm", "tables": "nothing"}))
+    assert "has no database void" in said(browser.post(add, {"database": "void"}))
