@@ -6,7 +6,7 @@ RUN apt-get update \
 
 RUN useradd --create-home tidemark && mkdir /data && chown tidemark /data
 WORKDIR /app
-ENV PYTHONUNBUFFERED=1 TIDEMARK_CACHE=/opt/tidemark TIDEMARK_HOME=/data
+ENV PYTHONUNBUFFERED=1 TIDEMARK_CACHE=/srv/tidemark TIDEMARK_HOME=/data
 
 COPY requirements.txt .
 RUN pip install --no-cache-dir --requirement requirements.txt

@@ -15,7 +15,9 @@ help:
 env: $(ENV_STAMP)
 
 $(ENV_STAMP): requirements.txt
-	@java -version >/dev/null 2>&1 || { [ -n "$$JAVA_HOME" ] && "$$JAVA_HOME/bin/java" -version >/dev/null 2>&1; } || \
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
+	[ "$${version:-0}" -ge 17 ] || \
 	  { echo "Java 17+ is missing: install it (Debian/Ubuntu: apt-get install openjdk-17-jre-headless, Fedora: dnf install java-17-openjdk-headless, macOS: brew install openjdk@17)"; exit 1; }
 	@set -e; found=""; \
 	for candidate in $(PYTHON) python3 python3.13 python3.12 python3.11; do \

@@ -57,18 +57,20 @@ def run_apply(
     keep: Callable[[], bool],
     options: ApplyOptions,
     report: Reporter,
+    released: Callable[[], None] = lambda: None,
 ) -> int:
     """One pass over the tables that have something to do; returns the number of target commits.
 
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
+    `released` is called by a thread that is done with the store (connections are often a thread's own).
     """
     tables = store.tables()
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
-        passes = [pool.submit(_attempt, _Pass(target, store, lease, keep, options, report, table)) for table in tables]
-        return sum(one.result() for one in passes)
+        passes = [_Pass(target, store, lease, keep, options, report, table) for table in tables]
+        return sum(pool.map(lambda one: _attempt(one, released), passes))
 
 
-def _attempt(one: _Pass) -> int:
+def _attempt(one: _Pass, released: Callable[[], None]) -> int:
     try:
         return one.run()
     except (FenceLost, SparkUnavailable):
@@ -77,6 +79,8 @@ def _attempt(one: _Pass) -> int:
         one.failed(error)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
+    finally:
+        released()
     return one.commits
 
 

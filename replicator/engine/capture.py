@@ -77,6 +77,7 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
 
 def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) -> CapturePlan:
     """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here."""
+    source.tables = plan.tables
     state = source.state()
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
     if checkpoint.identity and checkpoint.identity != state.identity:

@@ -5,6 +5,7 @@ Capture admits them (engine/admission.py).  DESIGN.md "Snapshots".
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -49,17 +50,30 @@ def run_snapshot(
     keep: Callable[[], bool],
     options: SnapshotOptions,
     report: Reporter,
+    released: Callable[[], None] = lambda: None,
 ) -> int:
     """Plan and read until there is nothing to do or `keep()` is False; returns the number of chunks read.
 
-    A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
+    `released` is called by each thread at its end (see run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
     """
+    planning = threading.Lock()
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool:
         workers = [
-            pool.submit(_Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, options, report).run)
+            pool.submit(
+                _run,
+                _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, options, report, planning),
+                released,
+            )
             for n in range(options.parallel)
         ]
         return sum(worker.result() for worker in workers)
+
+
+def _run(worker: _Worker, released: Callable[[], None]) -> int:
+    try:
+        return worker.run()
+    finally:
+        released()
 
 
 class _Worker:
@@ -75,7 +89,9 @@ class _Worker:
         keep: Callable[[], bool],
         options: SnapshotOptions,
         report: Reporter,
+        planning: threading.Lock,
     ) -> None:
+        self._planning = planning
         self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
         self._owner, self._keep, self._options, self._report = owner, keep, options, report
 
@@ -99,7 +115,14 @@ class _Worker:
             reader.close()
 
     def _plan(self, reader: SnapshotReader) -> bool:
-        """One step of planning; False where no run can be planned further now."""
+        """One step of planning; False where no run can be planned further now.
+
+        One thread at a time: they would plan the same run, and the source's catalog is one connection.
+        """
+        with self._planning:
+            return self._plan_next(reader)
+
+    def _plan_next(self, reader: SnapshotReader) -> bool:
         limit = self._options.parallel * self._options.ahead
         for run in self._chunks.to_plan():
             if run.ahead >= limit:

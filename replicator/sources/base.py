@@ -178,7 +178,12 @@ class SourceState:
 
 
 class Source(Protocol):
-    """What a plugin gives to the engine and the control plane; `registry.open_source` makes it."""
+    """What a plugin gives to the engine and the control plane; `registry.SourceKind.open` makes it.
+
+    `tables`, where set, names the columns that schemas and snapshots leave out.
+    """
+
+    tables: TableSet | None
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""

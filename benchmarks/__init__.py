@@ -1,0 +1,1 @@
+"""Benchmarks on embedded servers, each against a reference in the same run: `python -m benchmarks --help`."""

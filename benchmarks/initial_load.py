@@ -1,0 +1,173 @@
+"""The initial load of a database under write load, and the proof that nothing was lost or doubled."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.datasets import Dataset
+from benchmarks.memory import PeakMemory
+from benchmarks.report import Row
+from benchmarks.world import World
+from benchmarks.writer import Writer
+
+if TYPE_CHECKING:  # Django is set up when a world is entered
+    from webapp.replicators.models import Replicator
+
+TIMEOUT = 3600
+# Debezium Engine 3.5 reads 66k rows/s where a client that discards reads 394k (DESIGN.md, "Peers").
+GOAL_RATIO = 66 / 394
+GOAL_MEMORY = 4 * 2**30
+BIG = 1_000_000
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one load took: seconds until every table streamed, seconds of the whole run, peak bytes."""
+
+    streaming: float
+    seconds: float
+    memory: int
+    transactions: int
+
+
+def run(world: World, dataset: Dataset) -> list[Row]:
+    """Load the dataset into the source, measure the floor, copy it under write load, compare."""
+    say(f"{dataset.name}: loading the source")
+    dataset.load(world)
+    rows = count(world, dataset)
+    say(f"{dataset.name}: {rows} rows; reading them with a client that discards")
+    floor = discard(world, dataset)
+    replicator = create(world, dataset)
+    say(f"{dataset.name}: copying under write load")
+    load = copy(world, dataset, replicator)
+    say(f"{dataset.name}: {load.transactions} transactions written meanwhile; verifying")
+    wrong, verified = verify(replicator)
+    say(f"{dataset.name}: {verified:.1f} s to verify")
+    return figures(dataset.name, rows, floor, load, wrong)
+
+
+def figures(name: str, rows: int, floor: float, load: Load, wrong: int) -> list[Row]:
+    """Small databases have no goal for speed: starting Spark is most of their time."""
+    ours, reference = rows / load.streaming, rows / floor
+    fast = ours / reference >= GOAL_RATIO
+    speed = f"ratio ≥ {GOAL_RATIO:.3f}" if rows >= BIG else "none"
+    memory = f"≤ {GOAL_MEMORY / 2**20:,.0f} MiB"
+    return [
+        Row(f"{name}: initial load, {rows:,} rows", ours, reference, speed, fast or rows < BIG, "rows/s"),
+        Row(f"{name}: seconds until every table streams", load.streaming, floor, "none", met=True, unit="s"),
+        Row(f"{name}: seconds until current and ended", load.seconds, floor, "none", met=True, unit="s"),
+        Row(
+            f"{name}: peak memory, engine and JVM",
+            load.memory / 2**20,
+            None,
+            memory,
+            load.memory <= GOAL_MEMORY,
+            "MiB",
+        ),
+        Row(f"{name}: transactions written meanwhile", load.transactions, None, "> 0", load.transactions > 0),
+        Row(f"{name}: rows lost, doubled or different", wrong, None, "0", wrong == 0),
+    ]
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr, figures to stdout."""
+    print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
+
+
+def tables(world: World, dataset: Dataset) -> list[str]:
+    """Base tables of the database."""
+    with world.mariadb.connect() as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'",
+            (dataset.database,),
+        )
+        return [str(row[0]) for row in cursor.fetchall()]
+
+
+def count(world: World, dataset: Dataset) -> int:
+    """Exact number of rows."""
+    total = 0
+    with world.mariadb.connect(database=dataset.database) as connection, connection.cursor() as cursor:
+        for table in tables(world, dataset):
+            cursor.execute(f"SELECT COUNT(*) FROM `{table}`")
+            total += sum(int(row[0]) for row in cursor.fetchall())
+    return total
+
+
+def discard(world: World, dataset: Dataset) -> float:
+    """The floor: seconds in which the plain client reads all rows and throws them away; warm."""
+    select = ";".join(f"SELECT * FROM `{table}`" for table in tables(world, dataset))
+    seconds = []
+    for _ in range(2):
+        started = time.monotonic()
+        world.client("--quick", "--batch", "--execute", select, dataset.database, stdout=subprocess.DEVNULL)
+        seconds.append(time.monotonic() - started)
+    return min(seconds)
+
+
+def create(world: World, dataset: Dataset) -> Replicator:
+    """Connection and replicator, through the services that the pages use."""
+    from webapp.connections.services import create_connection
+    from webapp.replicators.selection import SelectionEntry
+    from webapp.replicators.services import create_replicator
+
+    address = {name: str(value) for name, value in world.mariadb.address.items()}
+    connection = create_connection(name=f"bench {dataset.name}", kind="mysql", config=address)
+    selection = [SelectionEntry(dataset.database, table) for table in tables(world, dataset)]
+    made: Replicator = create_replicator(name=dataset.name, connection=connection, selection=selection)
+    return made
+
+
+def copy(world: World, dataset: Dataset, replicator: Replicator) -> Load:
+    """`manage.py run --until-current` while the writer writes; the writer stops when every table streams.
+
+    A run ends when what the source held at its start is in the target, so a second one fetches the last writes.
+    """
+    log = world.folder / f"{dataset.name}.log"
+    command = ("run", replicator.name, "--until-current", "--timeout", str(TIMEOUT))
+    with Writer(world, dataset) as writer, world.start(*command, log=log) as process:
+        started = time.monotonic()
+        with PeakMemory(process.pid) as peak:
+            while process.poll() is None and not streams(replicator):
+                time.sleep(0.2)
+            streaming = time.monotonic() - started
+            writer.stop()
+            check(process.wait(), log)
+        seconds = time.monotonic() - started
+    with world.start(*command, log=log) as process:
+        check(process.wait(), log)
+    return Load(streaming, seconds, peak.bytes, writer.transactions)
+
+
+def check(code: int, log: Path) -> None:
+    """SystemExit with the end of the log where the run failed."""
+    if code:
+        end = "\n".join(log.read_text(errors="replace").splitlines()[-30:])
+        sys.exit(f"manage.py run ended with {code}:\n{end}")
+
+
+def streams(replicator: Replicator) -> bool:
+    """True when every table has its initial load behind it (or has failed: the comparison will say so)."""
+    states = set(replicator.tables.values_list("state", flat=True))
+    return bool(states) and states <= {"streaming", "failed"}
+
+
+def verify(replicator: Replicator) -> tuple[int, float]:
+    """Rows that are wrong in any way, and the seconds it took to know."""
+    from webapp.management.commands.verify import chosen
+    from webapp.management.commands.verify import verify as compare
+
+    started = time.monotonic()
+    reports = compare(replicator, chosen(replicator, []), wait=0, shown=5)
+    wrong = 0
+    for report in reports:
+        found = report.missing + report.extra + report.different + report.null_sequences + report.duplicate_sequences
+        wrong += found or int(not report.equal)
+        if not report.equal:
+            say("\n".join(report.lines()))
+    return wrong, time.monotonic() - started
