@@ -34,7 +34,7 @@ class Row:
             reference,
             ratio,
             self.goal,
-            "met" if self.met else "missed",
+            outcome,
         ]
 
     def line(self) -> str:

@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replicator.engine.admission import Admission
+from replicator.engine.cascades import Cascades
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.tracking import Tracking
-from replicator.errors import SourceReplaced
+from replicator.errors import SourceReplaced, TableError
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, SchemaChange, TableFailed, Watermark
 from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
 from replicator.sources.base import LogReader, ReadOptions, Source
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import RawChunkStore
-from replicator.state.journal import CapturePlan, Checkpoint, Journal, JournalEntry
+from replicator.state.journal import CapturePlan, Checkpoint, Journal, JournalEntry, SchemaVersion
 from replicator.state.lease import Lease
 
 IDLE_COMMIT_SECONDS = 5.0
@@ -65,7 +67,9 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         if not plan.wanted:
             return
         plan = _begin(source, journal, lease, plan)
-        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan)
+        followed = {tracked.table.database for tracked in plan.tracked}
+        cascades = Cascades(source.catalog().cascades(followed))
+        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades)
         reader = source.log_reader(replicator, options.read)
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
@@ -76,15 +80,26 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
 
 
 def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) -> CapturePlan:
-    """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here."""
+    """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
+
+    Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that the
+    reader does not know would mean nothing to it.
+    """
     source.tables = plan.tables
     state = source.state()
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
     if checkpoint.identity and checkpoint.identity != state.identity:
         message = "Another server answers at the source's address: its log is not the one that was followed so far."
         raise SourceReplaced(message)
-    tracking = frozenset(tracked.table for tracked in plan.tracked)
-    journal.commit(lease, JournalEntry(checkpoint=checkpoint, tracking=tracking))
+    unknown = [tracked.table for tracked in plan.tracked if tracked.schema is None]
+    described = source.catalog().describe(unknown) if unknown else {}
+    entry = JournalEntry(
+        checkpoint=checkpoint,
+        schemas=tuple(SchemaVersion(1, found) for found in described.values() if isinstance(found, TableSchema)),
+        tracking=frozenset(tracked.table for tracked in plan.tracked),
+        failures=tuple((table, found) for table, found in described.items() if isinstance(found, TableError)),
+    )
+    journal.commit(lease, entry)
     return journal.plan()
 
 
@@ -101,10 +116,12 @@ class _Capture:
         options: CaptureOptions,
         report: Reporter,
         plan: CapturePlan,
+        cascades: Cascades,
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
         self._version = plan.version
+        self._cascades = cascades
         self.writer = SegmentWriter(storage, replicator)
         self.entry = EntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
@@ -162,6 +179,8 @@ class _Capture:
         assert version is not None
         self._windows.observe(batch)
         self.writer.add(batch.table, version, self.entry.number(batch))
+        for child in self._cascades.reached(batch):
+            self._ddl.reread(child, batch.table)
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
 

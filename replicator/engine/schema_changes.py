@@ -137,6 +137,16 @@ class SchemaChanges:
             table, sequence, fresh=loading or not batch.schema.key, reason="its schema changed without a statement"
         )
 
+    def reread(self, child: TableId, parent: TableId) -> None:
+        """Rows of `child` may have changed with rows of `parent`, which the log does not show."""
+        if not self._tracking.follows(child) or any(reload.table == child for reload in self._entry.reloads):
+            return
+        schema = self._tracking.schema(child)
+        reason = f"rows of {parent} were deleted or changed, and a foreign key carries that on without the log showing it"
+        fresh = schema is not None and not schema.key
+        self._entry.reloads.append(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True))
+        self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)
+
     def _loading(self, table: TableId) -> bool:
         """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""
         tracked = find(self._journal.plan(), table)

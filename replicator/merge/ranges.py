@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
@@ -16,17 +16,22 @@ from replicator.staging.storage import Storage
 
 Bound = int | str | date | Decimal
 LONGEST = 64
+FEW = 1_000
 _KINDS = frozenset({Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE, Kind.DECIMAL})
 
 
 @dataclass(frozen=True)
 class KeyRange:
-    """Keys of the batch have low <= `column` <= high; high None: no upper bound is known."""
+    """Keys of the batch have low <= `column` <= high; high None: no upper bound is known.
+
+    `values`: all of them where there are few, else empty.
+    """
 
     column: str
     type: DataType
     low: Bound
     high: Bound | None
+    values: tuple[Bound, ...] = ()
 
 
 def key_ranges(storage: Storage, paths: Iterable[str], schema: TableSchema) -> list[KeyRange]:
@@ -46,6 +51,21 @@ def key_ranges(storage: Storage, paths: Iterable[str], schema: TableSchema) -> l
                     found[name] += bounds
     ranges = (_range(name, wanted[name], values) for name, values in found.items() if values)
     return [one for one in ranges if one is not None]
+
+
+def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRange]) -> list[KeyRange]:
+    """The key's values themselves, for a small batch with a key of one column: rows of other keys are then not even shuffled."""
+    if len(ranges) != 1 or ranges[0].high is None:
+        return list(ranges)
+    one = ranges[0]
+    found: set[Bound] = set()
+    for path in paths:
+        with storage.open(path) as file:
+            for column in file.read(columns=[one.column, BEFORE + one.column]).columns:
+                found |= set(column.unique().drop_null().to_pylist())
+        if len(found) > FEW or sum(len(str(value)) for value in found) > FEW * LONGEST:
+            return list(ranges)
+    return [replace(one, values=tuple(found))]
 
 
 def _bounds(metadata: pq.FileMetaData, names: Sequence[str]) -> list[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -83,6 +83,20 @@ class ReadOptions:
     batch_bytes: int = 32 * 1024 * 1024
 
 
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """A foreign key whose action changes rows of `child` without the log showing it.
+
+    `columns` are those of `parent` that it refers to; the action follows a DELETE, or an UPDATE of these columns.
+    """
+
+    parent: TableId
+    child: TableId
+    columns: tuple[str, ...]
+    on_delete: bool
+    on_update: bool
+
+
 class Catalog(Protocol):
     """Discovery."""
 
@@ -96,6 +110,10 @@ class Catalog(Protocol):
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a column's type is unknown."""
+        ...
+
+    def cascades(self, databases: Collection[str]) -> list[Cascade]:
+        """Foreign keys of tables in these databases whose actions the log does not show (none where it shows them)."""
         ...
 
 
@@ -180,10 +198,12 @@ class SourceState:
 class Source(Protocol):
     """What a plugin gives to the engine and the control plane; `registry.SourceKind.open` makes it.
 
-    `tables`, where set, names the columns that schemas and snapshots leave out.
+    `tables`, where set, names the columns that schemas and snapshots leave out; `options` say how values are read, on
+    which the types in schemas depend.
     """
 
     tables: TableSet | None
+    options: ReadOptions
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""

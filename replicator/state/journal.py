@@ -126,12 +126,14 @@ class ReloadRequest:
 
     fresh: its load so far is worthless (a DDL fell into the initial load): throw the target's rows away;
     otherwise old rows stay readable until the sweep.  Changes up to `sequence` are covered by the new snapshot when fresh.
+    again: a run that is under way is not cancelled; another follows it.
     """
 
     table: TableId
     sequence: int
     fresh: bool
     reason: str
+    again: bool = False
 
 
 @dataclass(frozen=True)

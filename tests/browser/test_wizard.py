@@ -133,3 +133,15 @@ def test_tables_are_chosen_by_keyboard_alone(visit: Callable[..., Visitor], inst
     page.locator("#tables-next").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/target/")
+
+
+def test_quick_clicks_all_count(visit: Callable[..., Visitor], installation: Installation) -> None:
+    visitor = visit()
+    page = visitor.page
+    visitor.go(f"/replicators/new/{installation.draft.pk}/tables/")
+    page.locator("#picker-search").wait_for()
+    for number in range(6):
+        page.locator(".table-list .tick").nth(number).click(no_wait_after=True)
+    page.locator(".wizard-foot", has_text="23 tables selected").wait_for()
+    installation.draft.refresh_from_db()
+    assert len(installation.draft.data["selection"]["tables"]) == 7

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pymysql
@@ -45,18 +44,6 @@ def run(connection: pymysql.Connection[Any], *statements: str) -> None:
 
 def checked(config: MySqlConfig, tables: TableSet | None = TABLES) -> dict[str, CheckResult]:
     return {result.name: result for result in MySqlSource(config).check(tables)}
-
-
-@contextmanager
-def setting(root: pymysql.Connection[Any], name: str, value: str) -> Iterator[None]:
-    with root.cursor() as cursor:
-        cursor.execute(f"SELECT @@GLOBAL.{name}")
-        (before,) = cursor.fetchone() or ("",)
-    run(root, f"SET GLOBAL {name} = {value}")
-    try:
-        yield
-    finally:
-        run(root, f"SET GLOBAL {name} = {before!r}")
 
 
 def test_a_server_set_up_right_passes_every_check(config: MySqlConfig) -> None:
@@ -116,7 +103,12 @@ def test_the_sources_own_server_id_is_refused(root: pymysql.Connection[Any], con
 def test_every_missing_grant_is_named_and_the_remedies_suffice(
     root: pymysql.Connection[Any], config: MySqlConfig
 ) -> None:
-    run(root, "DROP USER IF EXISTS limited", "CREATE USER limited IDENTIFIED BY 'pw'", "DROP DATABASE IF EXISTS check_marks")
+    run(
+        root,
+        "DROP USER IF EXISTS limited",
+        "CREATE USER limited IDENTIFIED BY 'pw'",
+        "DROP DATABASE IF EXISTS check_marks",
+    )
     limited = dataclasses.replace(config, user="limited", password="pw")
     wanting = {name: result for name, result in checked(limited).items() if result.status is not Status.OK}
     named = {"grant_replication_slave", "grant_replication_client", "grant_select", "watermark"}

@@ -124,14 +124,16 @@ VALUES: list[tuple[str, list[tuple[str, Any]]]] = [
     ("geometry", [("ST_GeomFromText('LINESTRING(0 0,1 1)', 4326)", "4326")]),
 ]  # fmt: skip
 MARIADB_VALUES: list[tuple[str, list[tuple[str, Any]]]] = [
-    ("json", [('\'{"a": [1, null]}\'', '{"a": [1, null]}')]),
+    ("json", [("'{\"a\": [1, null]}'", '{"a": [1, null]}')]),
     ("uuid", [("'123E4567-E89B-12D3-A456-426655440000'", "123e4567-e89b-12d3-a456-426655440000")]),
     ("inet6", [("'::1'", "::1"), ("'2001:DB8::FF00'", "2001:db8::ff00")]),
     ("inet4", [("'10.0.0.1'", "10.0.0.1")]),
     ("varchar(300) compressed", [("repeat('ab', 150)", "ab" * 150)]),
     ("blob compressed", [("repeat(x'00ff', 150)", b"\0\xff" * 150)]),
 ]
-MYSQL_VALUES: list[tuple[str, list[tuple[str, Any]]]] = [("json", [('\'{"b":1, "a":[1,null]}\'', '{"a": [1, null], "b": 1}')])]
+MYSQL_VALUES: list[tuple[str, list[tuple[str, Any]]]] = [
+    ("json", [('\'{"b":1, "a":[1,null]}\'', '{"a": [1, null], "b": 1}')])
+]
 
 
 def check_values(
@@ -168,9 +170,17 @@ def test_negative_zero_stays_negative(server: pymysql.Connection[Any], reader: M
 
 def test_zero_dates_follow_the_policy(server: pymysql.Connection[Any], config: MySqlConfig) -> None:
     columns = "id int primary key, a date not null, b datetime(3) not null"
-    table = make(server, "zero dates", columns, ["(1, '0000-00-00', '0000-00-00')", "(2, '2020-02-02', '2020-00-01 01:02:03.004')"])
+    table = make(
+        server,
+        "zero dates",
+        columns,
+        ["(1, '0000-00-00', '0000-00-00')", "(2, '2020-02-02', '2020-00-01 01:02:03.004')"],
+    )
     reader = MySqlSnapshotReader(config, ReadOptions(), "test")
-    assert whole(reader, table).drop_columns("id").to_pylist() == [{"a": None, "b": None}, {"a": date(2020, 2, 2), "b": None}]
+    assert whole(reader, table).drop_columns("id").to_pylist() == [
+        {"a": None, "b": None},
+        {"a": date(2020, 2, 2), "b": None},
+    ]
     assert reader.zero_dates_nulled == 3
     texts = MySqlSnapshotReader(config, ReadOptions(zero_dates="text"), "test")
     assert whole(texts, table).column("b").to_pylist() == ["0000-00-00 00:00:00.000", "2020-00-01 01:02:03.004"]
@@ -178,7 +188,24 @@ def test_zero_dates_follow_the_policy(server: pymysql.Connection[Any], config: M
         whole(MySqlSnapshotReader(config, ReadOptions(zero_dates="fail"), "test"), table)
 
 
-TEXTS = ["'a'", "'A '", "'ß'", "'ss'", "'á'", "'b'", "'B'", "'ba'", "''", "'ab'", "'zz'", "'_'", "'Z%'", r"'q\\'", r"'\''", "'é'"]
+TEXTS = [
+    "'a'",
+    "'A '",
+    "'ß'",
+    "'ss'",
+    "'á'",
+    "'b'",
+    "'B'",
+    "'ba'",
+    "''",
+    "'ab'",
+    "'zz'",
+    "'_'",
+    "'Z%'",
+    r"'q\\'",
+    r"'\''",
+    "'é'",
+]
 KEYS: dict[str, tuple[str, list[str]]] = {
     "int": ("k int", [str(n) for n in (-5, 0, 3, -2147483648, 2147483647, 7, 8, 9, 10)]),
     "bigint unsigned": ("k bigint unsigned", ["0", "9223372036854775807", "9223372036854775808", "18446744073709551615", "1", "2"]),
@@ -246,7 +273,9 @@ def check_key(server: pymysql.Connection[Any], reader: MySqlSnapshotReader, colu
 
 
 @pytest.mark.parametrize("name", KEYS)
-def test_chunks_over_a_key_are_the_table(server: pymysql.Connection[Any], reader: MySqlSnapshotReader, name: str) -> None:
+def test_chunks_over_a_key_are_the_table(
+    server: pymysql.Connection[Any], reader: MySqlSnapshotReader, name: str
+) -> None:
     check_key(server, reader, *KEYS[name])
 
 
@@ -324,15 +353,21 @@ def test_any_name_is_quoted(server: pymysql.Connection[Any], reader: MySqlSnapsh
 def test_generated_invisible_partitioned_and_wide_tables_are_read(
     server: pymysql.Connection[Any], reader: MySqlSnapshotReader
 ) -> None:
-    generated = "id int primary key, v int as (id * 2) virtual, s varchar(9) as (concat('x', id)) stored, d int default (1 + 1)"
+    generated = (
+        "id int primary key, v int as (id * 2) virtual, s varchar(9) as (concat('x', id)) stored, d int default (1 + 1)"
+    )
     if not server_is_mariadb(server) and server.get_server_info() < "8.0.13":
         generated = generated.replace("(1 + 1)", "2")
     table = make(server, "generated", generated, [])
     execute(server, "INSERT INTO `generated` (id) VALUES (1), (2)")
     assert whole(reader, table).to_pylist()[1] == {"id": 2, "v": 4, "s": "x2", "d": 2}
-    split = make(server, "split", "id int primary key", [f"({n})" for n in range(9)], "partition by hash (id) partitions 3")
+    split = make(
+        server, "split", "id int primary key", [f"({n})" for n in range(9)], "partition by hash (id) partitions 3"
+    )
     assert_chunks_are_the_table(reader, split, list(range(9)))
-    wide = make(server, "wide", ", ".join(["id int primary key", *(f"c{n} int" for n in range(999))]), [], "engine=MyISAM")
+    wide = make(
+        server, "wide", ", ".join(["id int primary key", *(f"c{n} int" for n in range(999))]), [], "engine=MyISAM"
+    )
     execute(server, "INSERT INTO wide (id, c998) VALUES (1, 7)")
     assert whole(reader, wide).to_pylist()[0]["c998"] == 7
     if server_is_mariadb(server):
@@ -369,7 +404,9 @@ def test_a_large_row_comes_whole_and_batches_stay_small(server: pymysql.Connecti
 def test_batches_have_the_wanted_size_and_a_read_can_be_left(
     server: pymysql.Connection[Any], config: MySqlConfig
 ) -> None:
-    table = make(server, "many", "id int primary key, v varchar(100)", [f"({n}, REPEAT('v', 100))" for n in range(5000)])
+    table = make(
+        server, "many", "id int primary key, v varchar(100)", [f"({n}, REPEAT('v', 100))" for n in range(5000)]
+    )
     reader = MySqlSnapshotReader(config, ReadOptions(batch_rows=700), "test")
     assert [batch.num_rows for batch in reader.read_chunk(table, KeyRange()).batches] == [700] * 7 + [100]
     next(reader.read_chunk(table, KeyRange()).batches)

@@ -24,7 +24,9 @@ def definition(data_type: str, **more: object) -> ColumnDefinition:
     return dataclasses.replace(made, **more)  # type: ignore[arg-type]
 
 
-def convert(made: ColumnDefinition, values: list[bytes | None], zero_dates: str = "null", *, key: bool = False) -> pa.Array:
+def convert(
+    made: ColumnDefinition, values: list[bytes | None], zero_dates: str = "null", *, key: bool = False
+) -> pa.Array:
     column = column_of(made, TABLE, zero_dates=zero_dates, key=key)
     schema = TableSchema(TABLE, (column,), ("c",) if key else ())
     description = TableDescription(schema, (made,), None, "InnoDB")

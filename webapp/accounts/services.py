@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from webapp.accounts.models import ApiToken, OneTimeLogin
 
-TOKEN_MARK = "tdm_"
+TOKEN_MARK = "tdm_"  # noqa: S105 - the beginning that all tokens share
 SEEN_EVERY = timedelta(minutes=1)
 
 

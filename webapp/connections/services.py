@@ -65,8 +65,8 @@ def test_connection(
     *,
     kind: str,
     config: Mapping[str, Any],
-    connection: Connection | None = None,
-    tables: TableSet | None = None,
+    connection: Connection | None = None,  # noqa: PT028 - not a test
+    tables: TableSet | None = None,  # noqa: PT028
 ) -> list[CheckResult]:
     """Run the source's checks; with `connection`, empty secrets are its stored ones and the result is stored on it."""
     values = dict(config)

@@ -171,9 +171,8 @@ def _selection(item: Mapping[str, Any], name: str) -> list[SelectionEntry]:
         database, table = _split(str(values.get("table", "")), name)
         columns = tuple(sorted(values.get("exclude_columns") or ()))
         entries.append(SelectionEntry(database, "" if table == "*" else table, excluded_columns=columns))
-    for line in item.get("exclude") or []:
-        entries.append(SelectionEntry(*_split(str(line), name), excluded=True))
-    return entries
+    left_out = item.get("exclude") or []
+    return entries + [SelectionEntry(*_split(str(line), name), excluded=True) for line in left_out]
 
 
 def _split(text: str, name: str) -> tuple[str, str]:

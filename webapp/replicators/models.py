@@ -148,6 +148,7 @@ class ReplicatorTable(models.Model):
     error_message = models.TextField(blank=True)
     error_remedy = models.TextField(blank=True)
     needs_reload = models.BooleanField(default=False)
+    reload_again = models.CharField(max_length=200, blank=True)
     attempt = models.PositiveIntegerField(default=0)
     first_failure_at = models.DateTimeField(null=True, blank=True)
     retry_at = models.DateTimeField(null=True, blank=True)

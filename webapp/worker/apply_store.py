@@ -17,7 +17,7 @@ from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.models import ReplicatorTable, RunState
-from webapp.replicators.table_services import clear_error
+from webapp.replicators.table_services import begin_run, clear_error
 from webapp.worker.database import clock, fenced, stored
 from webapp.worker.failures import table_attempt_failed
 from webapp.worker.minutes import count_applied, lags_ms
@@ -130,6 +130,8 @@ class OrmApplyStore:
                     summary = f"{row} is whole in the target and follows the log now"
                     note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
             row.save()
+            if row.table_state is TableState.STREAMING and row.reload_again:
+                _read_again(row)
 
     @stored
     def failed(self, lease: Lease, table: TableId, error: TidemarkError) -> None:
@@ -164,6 +166,14 @@ def with_work(replicator_id: int) -> QuerySet[ReplicatorTable]:
             | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
         )
     )
+
+
+def _read_again(row: ReplicatorTable) -> None:
+    """What was asked for while another run was under way (`ReloadRequest.again`)."""
+    reason, row.reload_again = row.reload_again, ""
+    replicator = models.Replicator.objects.get(pk=row.replicator_id)
+    state = TableState.LOADING if row.keyless else TableState.RELOADING
+    begin_run(row, state, sequence=replicator.next_sequence, reason=reason)
 
 
 def _overtaken(row: ReplicatorTable, state: TableState, load: str) -> bool:

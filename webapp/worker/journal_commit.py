@@ -12,7 +12,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from replicator.model.identifiers import TableId
-from replicator.state.journal import EventKind, JournalEntry, Segment, TableEvent
+from replicator.state.journal import EventKind, JournalEntry, ReloadRequest, Segment, TableEvent
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators import models
@@ -31,6 +31,7 @@ Row = ReplicatorTable
 def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
     """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed."""
     replicator = Replicator.objects.get(pk=replicator_id)
+    set_bases(entry.bases)  # first: the same entry may admit the chunk, and the rows below must have it
     write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
     write.run()
     _advance(replicator, entry)
@@ -76,10 +77,9 @@ class EntryWriter:
         self._schemas(before)
         for row in self._changed:
             row.save(update_fields=["last_sequence", "last_chunk_sequence", "schema_version", "keyless"])
-        set_bases(entry.bases)
         reopen(entry.reopened)
         for request in entry.reloads:
-            self._reload(request.table, request.sequence, fresh=request.fresh, reason=request.reason)
+            self._reload(request)
         for table, error in entry.failures:
             if (row := self.rows.get(table)) is not None:
                 fail_table(row, Stage.CAPTURE, error, tell_capture=False)
@@ -174,17 +174,20 @@ class EntryWriter:
                 row.schema_version, row.keyless = version.version, not version.schema.key
             self._changed.add(row)
 
-    def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
-        row = self.rows.get(table)
+    def _reload(self, request: ReloadRequest) -> None:
+        row = self.rows.get(request.table)
         if row is None:
-            row = self.rows[table] = make_row(self.replicator, table)
+            row = self.rows[request.table] = make_row(self.replicator, request.table)
         if row.table_state is TableState.FAILED:
             return
+        if request.again and row.table_state in {TableState.LOADING, TableState.RELOADING}:
+            ReplicatorTable.objects.filter(pk=row.pk).update(reload_again=request.reason[:200])
+            return
         row.tracked = True
-        if fresh or row.keyless or not row.load_complete:
-            begin_run(row, TableState.LOADING, sequence=sequence + 1, reason=reason)
+        if request.fresh or row.keyless or not row.load_complete:
+            begin_run(row, TableState.LOADING, sequence=request.sequence + 1, reason=request.reason)
         else:
-            begin_run(row, TableState.RELOADING, sequence=sequence, reason=reason)
+            begin_run(row, TableState.RELOADING, sequence=request.sequence, reason=request.reason)
 
 
 def _segment_row(row: Row, segment: Segment) -> models.SegmentRow:

@@ -16,6 +16,7 @@ from webapp import environment
 from webapp.connections.selectors import full_config, secret_values
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
+from webapp.replicators.selectors import table_set
 from webapp.worker.reporting import OrmReporter
 
 
@@ -32,8 +33,9 @@ def storage(url: str | None = None) -> Storage:
 
 @contextmanager
 def opened_source(replicator: Replicator) -> Iterator[Source]:
-    """Closed at the end of the block."""
+    """Closed at the end of the block.  It knows the columns left out, and how values are read."""
     source = source_kind(replicator.connection.kind).open(full_config(replicator.connection))
+    source.tables, source.options = table_set(replicator), read_options(replicator)
     try:
         yield source
     finally:

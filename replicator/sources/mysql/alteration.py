@@ -27,7 +27,7 @@ _ARGUMENTS = re.compile(r"\(([\d,\s]+)\)")
 
 def definition_of_text(name: str, source_type: str) -> ColumnDefinition:
     """A definition from COLUMN_TYPE alone (`int(10) unsigned`, `enum('a','b')`)."""
-    text = source_type.split("/*")[0].strip()
+    text = source_type.split("/*", maxsplit=1)[0].strip()
     data_type = re.split(r"[ (]", text.lower(), maxsplit=1)[0]
     if data_type in LABELS:
         return ColumnDefinition(name, data_type, text, labels=read_labels(text))
@@ -46,7 +46,7 @@ def definition_of_text(name: str, source_type: str) -> ColumnDefinition:
     )
 
 
-def signature(definition: ColumnDefinition) -> Signature:
+def signature(definition: ColumnDefinition) -> Signature:  # noqa: PLR0911 - one for each family of types
     """What the log's type and metadata say of such a column; equal signatures are decoded alike."""
     name, parsed = definition.data_type, definition_of_text(definition.name, definition.column_type)
     if name in _INT_BITS:
@@ -87,7 +87,7 @@ def preserving(old: Column, new: Column) -> bool:
     return _widened(before, after, text=new.type.kind is Kind.STRING)
 
 
-def _widened(before: Signature, after: Signature, *, text: bool) -> bool:
+def _widened(before: Signature, after: Signature, *, text: bool) -> bool:  # noqa: PLR0911 - one for each pair of types
     match (before, after):
         case ((str(a), bool(was)), (str(b), bool(now))) if a in _INT_BITS and b in _INT_BITS:
             return _INT_BITS[b] >= _INT_BITS[a] if was == now else was and _INT_BITS[b] > _INT_BITS[a]
@@ -160,7 +160,7 @@ def alter(
         kept = preserving(replace(was, name=name), column) and (not converted or _text_kept(was, column, present, charsets))
         reload = reload or not kept
         result.append(column)
-    if present and {c.name for c in result} == set(found[n].name for n in found):
+    if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
     return Alteration(TableSchema(old.table, tuple(result), _key(old, result, renamed, present)), renamed, reload)
 

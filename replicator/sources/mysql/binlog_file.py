@@ -18,7 +18,6 @@ from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
 
-
 _READ = 1 << 20
 
 

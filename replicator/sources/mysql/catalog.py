@@ -7,14 +7,14 @@ Generated columns are columns like any other, VIRTUAL ones included: with binlog
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from replicator.errors import TableError, UnsupportedDdl, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
-from replicator.sources.base import DatabaseInfo, TableInfo
+from replicator.sources.base import Cascade, DatabaseInfo, TableInfo
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb, translated
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
 
@@ -22,6 +22,7 @@ SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
 TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
 LOOKUPS = 100  # tables in one query
+_ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _SET_BITS_EXACT = 52  # a SET is compared as a double
 _COLUMNS = (
     "TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, LOWER(DATA_TYPE), COLUMN_TYPE, CHARACTER_SET_NAME, "
@@ -129,6 +130,31 @@ class MySqlCatalog:
         rows = self._rows(f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}")
         return sorted(TableId(*row) for row in rows if database is None or row[0] == database)
 
+    def cascades(self, databases: Collection[str]) -> list[Cascade]:
+        """Foreign keys with an action other than RESTRICT: InnoDB does not write what they do into the log."""
+        if not databases:
+            return []
+        names = ", ".join(literal(name) for name in sorted(databases))
+        sql = f"""SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.DELETE_RULE, r.UPDATE_RULE,
+            k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME
+            FROM information_schema.REFERENTIAL_CONSTRAINTS r
+            JOIN information_schema.KEY_COLUMN_USAGE k ON k.CONSTRAINT_SCHEMA = r.CONSTRAINT_SCHEMA
+            AND k.TABLE_NAME = r.TABLE_NAME AND k.CONSTRAINT_NAME = r.CONSTRAINT_NAME
+            WHERE r.CONSTRAINT_SCHEMA IN ({names}) AND k.CONSTRAINT_SCHEMA IN ({names})
+            AND k.REFERENCED_TABLE_NAME IS NOT NULL ORDER BY 1, 2, 3, k.ORDINAL_POSITION"""
+        found: dict[tuple[str, str, str], Cascade] = {}
+        for database, table, name, on_delete, on_update, schema, parent, column in self._rows(sql):
+            key = (str(database), str(table), str(name))
+            before = found[key].columns if key in found else ()
+            found[key] = Cascade(
+                TableId(str(schema), str(parent)),
+                TableId(str(database), str(table)),
+                (*before, str(column)),
+                on_delete=str(on_delete) in _ACTIONS,
+                on_update=str(on_update) in _ACTIONS,
+            )
+        return [rule for rule in found.values() if rule.on_delete or rule.on_update]
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
         return {
@@ -179,7 +205,9 @@ class MySqlCatalog:
         return result
 
     def _nullable(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
-        rows = self._lookup("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, IS_NULLABLE FROM information_schema.COLUMNS", tables)
+        rows = self._lookup(
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, IS_NULLABLE FROM information_schema.COLUMNS", tables
+        )
         result: dict[TableId, set[str]] = {}
         for row in rows:
             if row[3] == "YES":

@@ -5,6 +5,8 @@ pair of the others (and three-byte sequences of ujis).  Where a set differs from
 difference stands here; sets that could not be compared (gb18030, eucjpms) are refused (invariant 7).
 """
 
+# ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
+
 from __future__ import annotations
 
 import codecs
@@ -39,13 +41,13 @@ _PYTHON_SINGLE = {
     "armscii8": "ascii", "dec8": "latin-1", "geostd8": "ascii", "keybcs2": "ascii", "swe7": "ascii",
 }  # fmt: skip
 _C1 = "".join(map(chr, range(0x80, 0xA1)))
+_BOXES = "░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
 # The upper half (from the byte given) where Python has no such codec; "?" is what the server gives for no character.
 _UPPER = {
     "armscii8": (0x80, _C1 + "❁§։)(»«—.՝,-՟…՜՛՞" + "".join(chr(c) + chr(c + 0x30) for c in range(0x531, 0x557)) + "’'"),
     "geostd8": (0x80, "€?‚?„…†‡?‰?‹?????‘’“”•–—???›????" + "".join(map(chr, range(0xA0, 0xC0)))
                 + "აბგდევზჱთიკლმნჲოპჟრსტჳუფქღყშჩცძწჭხჴჯჰჵ" + "?" * 23 + "№??"),
-    "keybcs2": (0x80, "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀"
-                + "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"),
+    "keybcs2": (0x80, "ČüéďäĎŤčěĚĹÍľĺÄÁÉžŽôöÓůÚýÖÜŠĽÝŘťáíóúňŇŮÔšřŕŔ¼¡«»" + _BOXES + "αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\xa0"),
 }  # fmt: skip
 _SINGLE_PATCHES: dict[str, dict[int, str]] = {
     "latin1": {code: chr(code) for code in (0x81, 0x8D, 0x8F, 0x90, 0x9D)},
@@ -65,7 +67,7 @@ _MULTI = {"sjis": "shift_jis", "cp932": "cp932", "gbk": "gbk", "gb2312": "gb2312
 _OTHER: dict[str, dict[bytes, str]] = {
     "sjis": {b"\x81\x5f": "\\"},
     "ujis": {b"\xa1\xc0": "\\"},
-    "big5": dict.fromkeys(map(bytes.fromhex, "a15a a1c3 a1c5 a1fe a240 a2cc a2ce".split()), "\ufffd"),
+    "big5": dict.fromkeys(map(bytes.fromhex, ["a15a", "a1c3", "a1c5", "a1fe", "a240", "a2cc", "a2ce"]), "\ufffd"),
 }
 _MORE: dict[str, dict[bytes, str]] = {
     "big5": {bytes((0xF9, 0xD6 + place)): char for place, char in enumerate("碁銹裏墻恒粧嫺")},

@@ -26,7 +26,9 @@ def tls(server: Server) -> Finding:
     if server.config.host in _LOOPBACK:
         return ok("Not encrypted, on this machine.")
     remedy = "Set TLS to 'Always' in the connection" + (
-        "." if server.config.tls is TlsMode.DISABLED else ", and give the server a certificate (ssl_cert, ssl_key in my.cnf)."
+        "."
+        if server.config.tls is TlsMode.DISABLED
+        else ", and give the server a certificate (ssl_cert, ssl_key in my.cnf)."
     )
     return warning("The connection is not encrypted.", remedy)
 

@@ -52,7 +52,9 @@ def select(server: Server, tables: TableSet | None) -> Finding:
     denied = [table for table in selected[:_MOST_TABLES] if not _readable(server, table)]
     if denied or missing:
         wanted = [*denied, *(t for t in sorted(tables.tables) if str(t) in missing)]
-        grants = [f"GRANT SELECT ON {quoted(t.database)}.{quoted(t.name)} TO {server.account};" for t in wanted[:_SHOWN]]
+        grants = [
+            f"GRANT SELECT ON {quoted(t.database)}.{quoted(t.name)} TO {server.account};" for t in wanted[:_SHOWN]
+        ]
         names = ", ".join(str(table) for table in wanted[:_SHOWN])
         more = f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else ""
         return failed(f"Not there, or not readable for the user: {names}{more}.", "\n".join(grants))
@@ -71,7 +73,10 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
         return warning(" ".join(error.message for error in errors[:_SHOWN]), errors[0].remedy)
     if keyless:
         names = ", ".join(keyless[:_SHOWN])
-        return warning(f"Without a key, so read in one piece and matched by whole rows: {names}.", "Add a primary key where you can.")
+        return warning(
+            f"Without a key, so read in one piece and matched by whole rows: {names}.",
+            "Add a primary key where you can.",
+        )
     return ok("All column types are known, all tables have a key.")
 
 

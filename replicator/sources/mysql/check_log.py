@@ -18,7 +18,9 @@ def log_bin(server: Server) -> Finding:
     """Without the log there is nothing to follow."""
     if server.value("log_bin") in ("on", "1"):
         return ok("The server writes a binary log.")
-    return failed("The server writes no binary log.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}")
+    return failed(
+        "The server writes no binary log.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}"
+    )
 
 
 class Setting:
@@ -88,7 +90,10 @@ def retention(server: Server) -> Finding:
     """How long Tidemark may stand still before the log it needs is gone."""
     hours = _rds_hours(server)
     if hours is not None and hours * 3600 < _DAY:
-        return warning(f"Amazon RDS keeps the log for {hours} hours.", "CALL mysql.rds_set_configuration('binlog retention hours', 72);")
+        return warning(
+            f"Amazon RDS keeps the log for {hours} hours.",
+            "CALL mysql.rds_set_configuration('binlog retention hours', 72);",
+        )
     seconds = float(server.value("binlog_expire_logs_seconds") or 0)
     seconds = seconds or float(server.value("expire_logs_days") or 0) * _DAY
     total = int(server.value("max_binlog_total_size") or 0)
@@ -143,7 +148,9 @@ def log_filters(server: Server) -> Finding:
         return ok("The log has all databases.")
     detail = f"The log has only the databases {only}." if only else f"The log leaves out the databases {never}."
     database = server.config.watermark_database
-    remedy = f"Remove binlog_do_db and binlog_ignore_db from my.cnf, or see to it that {database} and the tables are logged."
+    remedy = (
+        f"Remove binlog_do_db and binlog_ignore_db from my.cnf, or see to it that {database} and the tables are logged."
+    )
     return warning(detail, remedy)
 
 
@@ -155,7 +162,9 @@ def replica_updates(server: Server) -> Finding:
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         try:
             if server.rows(statement):
-                remedy = "In my.cnf: log_slave_updates = ON (log_replica_updates on MySQL 8.0.26 and later); then restart."
+                remedy = (
+                    "In my.cnf: log_slave_updates = ON (log_replica_updates on MySQL 8.0.26 and later); then restart."
+                )
                 return failed("The server is a replica and does not log what it replicates.", remedy)
             break
         except TidemarkError:
@@ -174,4 +183,6 @@ def clock(server: Server) -> Finding:
     if abs(skew) <= _MAX_SKEW:
         return ok(f"The source's clock differs from ours by {abs(skew):.1f} s.")
     side = "ahead of" if skew > 0 else "behind"
-    return warning(f"The source's clock is {abs(skew):.1f} s {side} ours: lag is shown wrong by that.", "Synchronise both by NTP.")
+    return warning(
+        f"The source's clock is {abs(skew):.1f} s {side} ours: lag is shown wrong by that.", "Synchronise both by NTP."
+    )

@@ -95,7 +95,11 @@ def _tls(value: str) -> TlsMode:
 
 
 FORM = (
-    FormField("host", "Host", help="Name or address of the server whose log is read (a replica with log_replica_updates serves too)."),
+    FormField(
+        "host",
+        "Host",
+        help="Name or address of the server whose log is read (a replica with log_replica_updates serves too).",
+    ),
     FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
     FormField("user", "User", default="tidemark"),
     FormField("password", "Password", kind="password", required=False, secret=True),

@@ -11,11 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from replicator.model.identifiers import TableId
-
-ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 0x4, 0x100000  # bits of sql_mode
+from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReader, tokenize
 
 
 class ClauseKind(StrEnum):
@@ -117,96 +115,6 @@ Statement = (
 )  # fmt: skip
 
 
-class Token(NamedTuple):
-    """kind: w(ord), q(uoted name), s(tring), o(perator)."""
-
-    kind: str
-    text: str
-
-    @property
-    def word(self) -> str:
-        return self.text.upper() if self.kind == "w" else ""
-
-
-_TOKEN = re.compile(
-    r"(?P<space>\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|$)|--(?=\s|$)[^\n]*|#[^\n]*)|(?P<q>`(?:[^`]|``)*`)|(?P<w>[\w$@]+)"
-    r"|(?P<s>'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")|(?P<o>.)",
-    re.DOTALL,
-)
-_TOKEN_PLAIN_BACKSLASH = re.compile(
-    _TOKEN.pattern.replace(r"'(?:[^'\\]|''|\\.)*'", "'(?:[^']|'')*'").replace(r"\"(?:[^\"\\]|\"\"|\\.)*\"", r"\"(?:[^\"]|\"\")*\""),
-    re.DOTALL,
-)
-
-
-def tokenize(sql: str, sql_mode: int = 0) -> list[Token]:
-    """Words, names, strings and operators; comments are left out, but what executable ones hold is kept."""
-    pattern = _TOKEN_PLAIN_BACKSLASH if sql_mode & NO_BACKSLASH_ESCAPES else _TOKEN
-    tokens = []
-    for match in pattern.finditer(sql):
-        kind, text = match.lastgroup or "o", match.group()
-        if kind == "q":
-            text = text[1:-1].replace("``", "`")
-        elif kind == "s" and text[0] == '"' and sql_mode & ANSI_QUOTES:
-            kind, text = "q", text[1:-1].replace('""', '"')
-        if kind != "space":
-            tokens.append(Token(kind, text))
-    return tokens
-
-
-class _NotUnderstood(Exception):  # noqa: N818 - control flow inside this module
-    pass
-
-
-class _Reader:
-    """Tokens with a place."""
-
-    def __init__(self, tokens: Sequence[Token], database: str) -> None:
-        self.tokens = tokens
-        self.database = database
-        self.at = 0
-
-    def peek(self, ahead: int = 0) -> Token:
-        at = self.at + ahead
-        return self.tokens[at] if at < len(self.tokens) else Token("", "")
-
-    def accept(self, *words: str) -> bool:
-        """Step over the words if they all come next."""
-        if all(self.peek(i).word == word or (self.peek(i).kind == "o" and self.peek(i).text == word) for i, word in enumerate(words)):
-            self.at += len(words)
-            return True
-        return False
-
-    def any_of(self, *words: str) -> str:
-        word = self.peek().word
-        if word in words:
-            self.at += 1
-            return word
-        return ""
-
-    def name(self) -> str:
-        token = self.peek()
-        if token.kind not in ("w", "q"):
-            raise _NotUnderstood
-        self.at += 1
-        return token.text
-
-    def table(self) -> TableId:
-        first = self.name()
-        if self.accept("."):
-            return TableId(first, self.name())
-        return TableId(self.database, first)
-
-    def wait(self) -> None:
-        """WAIT n and NOWAIT of MariaDB."""
-        if self.accept("WAIT"):
-            self.at += 1
-        self.accept("NOWAIT")
-
-    def rest(self) -> list[Token]:
-        return list(self.tokens[self.at :])
-
-
 def parse(sql: str, database: str, sql_mode: int = 0) -> Statement:
     """Classify one statement; `database` is the default for names without one."""
     tokens = tokenize(sql, sql_mode)
@@ -214,7 +122,7 @@ def parse(sql: str, database: str, sql_mode: int = 0) -> Statement:
         tokens.pop()
     if not tokens:
         return Irrelevant()
-    reader = _Reader(tokens, database)
+    reader = TokenReader(tokens, database)
     verb = reader.peek().word
     rule = _RULES.get(verb)
     if rule is None:
@@ -222,7 +130,7 @@ def parse(sql: str, database: str, sql_mode: int = 0) -> Statement:
     reader.at = 1
     try:
         return rule(reader, verb)
-    except _NotUnderstood:
+    except NotUnderstood:
         return Unparsable(sql, mentioned(tokens, database))
 
 
@@ -238,12 +146,11 @@ def mentioned(tokens: Sequence[Token], database: str) -> frozenset[TableId]:
 
 
 _IRRELEVANT = frozenset(
-    "GRANT REVOKE SET ANALYZE OPTIMIZE REPAIR CHECK FLUSH INSTALL UNINSTALL USE DO LOCK UNLOCK RESET CHANGE PURGE BINLOG "
-    "SHUTDOWN KILL SHOW SELECT HANDLER PREPARE EXECUTE DEALLOCATE STOP CACHE SIGNAL CALL".split()
+    ["GRANT", "REVOKE", "SET", "ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "FLUSH", "INSTALL", "UNINSTALL", "USE", "DO", "LOCK", "UNLOCK", "RESET", "CHANGE", "PURGE", "BINLOG", "SHUTDOWN", "KILL", "SHOW", "SELECT", "HANDLER", "PREPARE", "EXECUTE", "DEALLOCATE", "STOP", "CACHE", "SIGNAL", "CALL"]
 )
 
 
-def _create(reader: _Reader, _verb: str) -> Statement:
+def _create(reader: TokenReader, _verb: str) -> Statement:
     replace = reader.accept("OR", "REPLACE")
     if reader.any_of("DATABASE", "SCHEMA"):
         reader.accept("IF", "NOT", "EXISTS")
@@ -256,7 +163,7 @@ def _create(reader: _Reader, _verb: str) -> Statement:
     return _index(reader)
 
 
-def _index(reader: _Reader) -> Statement:
+def _index(reader: TokenReader) -> Statement:
     """CREATE INDEX and DROP INDEX can change which columns tell rows apart; views, users and the like change nothing."""
     while reader.any_of("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
         pass
@@ -267,7 +174,7 @@ def _index(reader: _Reader) -> Statement:
     return AlterTable(reader.table(), (Clause(ClauseKind.HARMLESS),))
 
 
-def _drop(reader: _Reader, _verb: str) -> Statement:
+def _drop(reader: TokenReader, _verb: str) -> Statement:
     if reader.any_of("DATABASE", "SCHEMA"):
         reader.accept("IF", "EXISTS")
         return DropDatabase(reader.name())
@@ -282,7 +189,7 @@ def _drop(reader: _Reader, _verb: str) -> Statement:
     return DropTables(tuple(tables))
 
 
-def _rename(reader: _Reader, _verb: str) -> Statement:
+def _rename(reader: TokenReader, _verb: str) -> Statement:
     if not reader.any_of("TABLE", "TABLES"):
         return Irrelevant()
     reader.accept("IF", "EXISTS")
@@ -291,18 +198,18 @@ def _rename(reader: _Reader, _verb: str) -> Statement:
         old = reader.table()
         reader.wait()
         if not reader.accept("TO"):
-            raise _NotUnderstood
+            raise NotUnderstood
         pairs.append((old, reader.table()))
         if not reader.accept(","):
             return RenameTables(tuple(pairs))
 
 
-def _truncate(reader: _Reader, _verb: str) -> Statement:
+def _truncate(reader: TokenReader, _verb: str) -> Statement:
     reader.accept("TABLE")
     return TruncateTable(reader.table())
 
 
-def _dml(reader: _Reader, verb: str) -> Statement:
+def _dml(reader: TokenReader, verb: str) -> Statement:
     words = [token.word for token in reader.tokens]
     if verb == "DELETE" and words[1:2] == ["FROM"]:
         reader.at = 2
@@ -316,7 +223,7 @@ def _dml(reader: _Reader, verb: str) -> Statement:
     return Dml(verb, mentioned(reader.tokens[1:end], reader.database))
 
 
-def _transaction(reader: _Reader, verb: str) -> Statement:
+def _transaction(reader: TokenReader, verb: str) -> Statement:
     if verb == "ROLLBACK":
         reader.accept("WORK")
         if reader.accept("TO"):
@@ -331,17 +238,17 @@ def _transaction(reader: _Reader, verb: str) -> Statement:
     return Transaction({"START": "BEGIN"}.get(verb, verb))
 
 
-def _xa(reader: _Reader) -> Statement:
+def _xa(reader: TokenReader) -> Statement:
     """The id in the form of `events.parse_xa_prepare`."""
     verb = reader.name().upper()
     parts = re.findall(r"[Xx]'([0-9A-Fa-f]*)'|'([^']*)'|(\d+)", "".join(f"{t.text}" for t in reader.rest()))
     texts = [(hexed or plain.encode().hex()).lower() for hexed, plain, number in parts if not number]
     number = next((number for _, _, number in parts if number), "1")
-    gtrid, bqual = (texts + ["", ""])[:2]
+    gtrid, bqual = [*texts, "", ""][:2]
     return Transaction(f"XA {'START' if verb == 'BEGIN' else verb}", f"X'{gtrid}',X'{bqual}',{number}")
 
 
-def _alter(reader: _Reader, _verb: str) -> Statement:
+def _alter(reader: TokenReader, _verb: str) -> Statement:
     ignore = False
     while word := reader.any_of("ONLINE", "OFFLINE", "IGNORE"):
         ignore = ignore or word == "IGNORE"
@@ -352,7 +259,7 @@ def _alter(reader: _Reader, _verb: str) -> Statement:
     reader.wait()
     clauses: list[Clause] = [Clause(ClauseKind.ROWS)] if ignore else []  # IGNORE drops rows with a double key
     for tokens in _split(reader.rest()):
-        clauses += _clause(_Reader(tokens, reader.database))
+        clauses += _clause(TokenReader(tokens, reader.database))
     return AlterTable(table, tuple(clauses))
 
 
@@ -372,29 +279,24 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 _HARMLESS = frozenset(
-    "ENGINE TYPE COMMENT ROW_FORMAT AUTO_INCREMENT KEY_BLOCK_SIZE STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_PAGES "
-    "ALGORITHM LOCK FORCE ENABLE DISABLE ORDER MAX_ROWS MIN_ROWS PACK_KEYS CHECKSUM TABLE_CHECKSUM DELAY_KEY_WRITE "
-    "AVG_ROW_LENGTH COMPRESSION ENCRYPTION ENCRYPTED ENCRYPTION_KEY_ID PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL PAGE_CHECKSUM "
-    "TABLESPACE DATA INDEX CONNECTION TRANSACTIONAL SECONDARY_LOAD SECONDARY_UNLOAD SECONDARY_ENGINE AUTOEXTEND_SIZE WITH "
-    "WITHOUT NOWAIT WAIT DEFAULT CHARACTER CHARSET COLLATE ANALYZE CHECK OPTIMIZE REBUILD REPAIR REORGANIZE COALESCE REMOVE "
-    "PARTITION ENGINE_ATTRIBUTE SECONDARY_ENGINE_ATTRIBUTE PASSWORD START CONSTRAINT".split()
+    ["ENGINE", "TYPE", "COMMENT", "ROW_FORMAT", "AUTO_INCREMENT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "FORCE", "ENABLE", "DISABLE", "ORDER", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE", "AVG_ROW_LENGTH", "COMPRESSION", "ENCRYPTION", "ENCRYPTED", "ENCRYPTION_KEY_ID", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "PAGE_CHECKSUM", "TABLESPACE", "DATA", "INDEX", "CONNECTION", "TRANSACTIONAL", "SECONDARY_LOAD", "SECONDARY_UNLOAD", "SECONDARY_ENGINE", "AUTOEXTEND_SIZE", "WITH", "WITHOUT", "NOWAIT", "WAIT", "DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE", "REMOVE", "PARTITION", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "PASSWORD", "START", "CONSTRAINT"]
 )
 _KEY_WORDS = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK")
 
 
-def _clause(reader: _Reader) -> list[Clause]:
+def _clause(reader: TokenReader) -> list[Clause]:
     word = reader.peek().word
     rule = _CLAUSES.get(word)
     if rule:
         reader.at = 1
         try:
             return rule(reader)
-        except _NotUnderstood:
+        except NotUnderstood:
             return [Clause(ClauseKind.UNKNOWN)]
     return [Clause(ClauseKind.HARMLESS if word in _HARMLESS else ClauseKind.UNKNOWN)]
 
 
-def _add_clause(reader: _Reader) -> list[Clause]:
+def _add_clause(reader: TokenReader) -> list[Clause]:
     if reader.any_of(*_KEY_WORDS) or reader.peek().word == "PARTITION":
         return [Clause(ClauseKind.HARMLESS)]
     if reader.peek().word in ("SYSTEM", "PERIOD") and reader.peek(1).word in ("VERSIONING", "FOR"):
@@ -404,7 +306,7 @@ def _add_clause(reader: _Reader) -> list[Clause]:
     if reader.peek() != Token("o", "("):
         return [Clause(ClauseKind.ADD, column := reader.name(), column, fills=_fills(reader.rest()))]
     inner = reader.rest()[1:-1]
-    parts = [_Reader(part, reader.database) for part in _split(inner)]
+    parts = [TokenReader(part, reader.database) for part in _split(inner)]
     return [clause for part in parts for clause in _add_clause(part)]
 
 
@@ -421,7 +323,7 @@ def _fills(definition: Sequence[Token]) -> bool:
     return words[:1] == ["TIMESTAMP"] and "NULL" not in words  # the old default of TIMESTAMP columns
 
 
-def _drop_clause(reader: _Reader) -> list[Clause]:
+def _drop_clause(reader: TokenReader) -> list[Clause]:
     if reader.peek().word == "PARTITION" and reader.peek(1).kind:
         return [Clause(ClauseKind.ROWS)]
     if reader.any_of(*_KEY_WORDS):
@@ -433,13 +335,13 @@ def _drop_clause(reader: _Reader) -> list[Clause]:
     return [Clause(ClauseKind.DROP, reader.name())]
 
 
-def _rename_clause(reader: _Reader) -> list[Clause]:
+def _rename_clause(reader: TokenReader) -> list[Clause]:
     if reader.peek().word == "COLUMN" and reader.peek(1).kind:
         reader.at += 1
         reader.accept("IF", "EXISTS")
         old = reader.name()
         if not reader.accept("TO"):
-            raise _NotUnderstood
+            raise NotUnderstood
         return [Clause(ClauseKind.RENAME, old, reader.name())]
     if reader.peek().word in ("INDEX", "KEY") and reader.peek(1).kind:
         return [Clause(ClauseKind.HARMLESS)]
@@ -448,7 +350,7 @@ def _rename_clause(reader: _Reader) -> list[Clause]:
     return [Clause(ClauseKind.RENAME_TABLE, table=reader.table())]
 
 
-def _modify_clause(reader: _Reader, *, change: bool = False) -> list[Clause]:
+def _modify_clause(reader: TokenReader, *, change: bool = False) -> list[Clause]:
     reader.accept("COLUMN")
     reader.accept("IF", "EXISTS")
     old = reader.name()
@@ -457,13 +359,13 @@ def _modify_clause(reader: _Reader, *, change: bool = False) -> list[Clause]:
     return [Clause(ClauseKind.MODIFY, old, new, fills=fills)]
 
 
-def _convert_clause(reader: _Reader) -> list[Clause]:
+def _convert_clause(reader: TokenReader) -> list[Clause]:
     if reader.peek().word in ("PARTITION", "TABLE"):
         return [Clause(ClauseKind.ROWS)]
     return [Clause(ClauseKind.CONVERT)]
 
 
-def _rows_clause(reader: _Reader) -> list[Clause]:
+def _rows_clause(reader: TokenReader) -> list[Clause]:
     """TRUNCATE and EXCHANGE PARTITION, DISCARD and IMPORT TABLESPACE, UNION of a MERGE table."""
     while reader.peek().kind and not reader.accept("WITH", "TABLE"):
         reader.at += 1
@@ -471,7 +373,7 @@ def _rows_clause(reader: _Reader) -> list[Clause]:
     return [Clause(ClauseKind.ROWS, table=other)]
 
 
-_CLAUSES: dict[str, Callable[[_Reader], list[Clause]]] = {
+_CLAUSES: dict[str, Callable[[TokenReader], list[Clause]]] = {
     "ADD": _add_clause,
     "DROP": _drop_clause,
     "RENAME": _rename_clause,
@@ -485,7 +387,7 @@ _CLAUSES: dict[str, Callable[[_Reader], list[Clause]]] = {
     "IMPORT": _rows_clause,
     "UNION": _rows_clause,
 }
-_RULES: dict[str, Callable[[_Reader, str], Statement]] = {
+_RULES: dict[str, Callable[[TokenReader, str], Statement]] = {
     "CREATE": _create,
     "DROP": _drop,
     "ALTER": _alter,

@@ -199,17 +199,17 @@ class DdlEffects:
             holds[new] = holds.get(old, old)
             holds[old] = None
         before = dict(self._known)
-        sources = {name: source for name, source in holds.items() if name in self._tables and source not in (None, name)}
+        sources = {n: source for n, source in holds.items() if n in self._tables and source is not None and source != n}
         for name, source in sources.items():
             simple = source in before and name not in before and holds.get(source) is None and self._plain(source, name)
             if simple:
                 self._move(source, name)
-        for name, source in holds.items():
-            if source is None and name in self._known:
+        for name, left in holds.items():
+            if left is None and name in self._known:
                 self._drop(name)
         for name, source in sources.items():
             if not (source in before and name not in before and name in self._known):
-                self._arrive(name, before.get(source) if source else None)
+                self._arrive(name, before.get(source))
 
     def _arrive(self, table: TableId, moved: TableSchema | None = None) -> None:
         """Rows that the log did not show are under this name now."""

@@ -5,6 +5,8 @@ sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base.
 Functions raise IndexError or struct.error for bytes that end too early; `EventParser.guard` makes LogCorrupt of these.
 """
 
+# ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
+
 from __future__ import annotations
 
 import io
@@ -12,7 +14,6 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 from zlib import crc32
 
@@ -151,7 +152,7 @@ class EventParser:
 
 
 def _knows_checksums(version: str) -> bool:
-    numbers = version.split("-")[0].split(".")[:3]
+    numbers = version.split("-", maxsplit=1)[0].split(".")[:3]
     try:
         parsed = tuple(int(number) for number in numbers)
     except ValueError:
@@ -235,12 +236,13 @@ def inflate(data: bytes) -> bytes:
 class Gtid(NamedTuple):
     """Beginning of a transaction.  `text` is empty for an anonymous one; `commit_us` is microseconds since 1970.
 
-    `standalone`: one statement without BEGIN and COMMIT (MariaDB only says so).
+    MariaDB only says these: `standalone`: one statement without BEGIN and COMMIT; `prepares`: it ends with an XA PREPARE.
     """
 
     text: str
     commit_us: int
     standalone: bool = False
+    prepares: bool = False
 
 
 def _uuid(data: bytes) -> str:
@@ -253,7 +255,7 @@ def parse_gtid(event: Event) -> Gtid:
     body, seconds = event.body, event.timestamp * 1_000_000
     if event.type == MARIADB_GTID:
         number, domain, flags = struct.unpack_from("<QIB", body)
-        return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1))
+        return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1), bool(flags & 64))
     if event.type == TAGGED_GTID:
         return _tagged_gtid(body, seconds)
     number = int.from_bytes(body[17:25], "little")

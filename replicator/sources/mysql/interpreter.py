@@ -11,7 +11,8 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import STRING
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import ddl, events as e
+from replicator.sources.mysql import ddl
+from replicator.sources.mysql import events as e
 from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
@@ -164,6 +165,8 @@ class Interpreter:
         self._commit_us, self._stamped = gtid.commit_us, True
         if event.type == e.MARIADB_GTID:
             self.in_transaction = not gtid.standalone
+            if gtid.prepares:
+                self._xa.start()
 
     def _begin(self, event: Event) -> None:
         self.in_transaction = True
@@ -334,7 +337,7 @@ class Interpreter:
                 self._effects.reload(table, event, "ROLLBACK TO SAVEPOINT")
         elif verb == "XA START":
             self._begin(event)
-            self._xa.start(statement.name)
+            self._xa.start()
         elif verb == "XA COMMIT":
             for recorded in self._xa.commit(statement.name):
                 self.feed(recorded)

@@ -40,12 +40,12 @@ def to_text(data: bytes) -> str:
     return render(parse(data))
 
 
-def parse(data: bytes) -> Any:  # noqa: ANN401 - a JSON document
+def parse(data: bytes) -> Any:
     """A document; IndexError or struct.error where the bytes are none.  No bytes at all mean `null`, as in the server."""
     return _value(data[0], data, 1) if data else None
 
 
-def _value(kind: int, data: bytes, at: int) -> Any:  # noqa: ANN401 - a JSON document
+def _value(kind: int, data: bytes, at: int) -> Any:
     if kind <= _LARGE_ARRAY:
         return _container(kind, data, at)
     if kind == _LITERAL:
@@ -72,7 +72,7 @@ def _variable_length(data: bytes, at: int) -> tuple[int, int]:
             return size, at
 
 
-def _container(kind: int, data: bytes, start: int) -> Any:  # noqa: ANN401 - a JSON document
+def _container(kind: int, data: bytes, start: int) -> Any:
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     width = 4 if large else 2
     count = int.from_bytes(data[start : start + width], "little")
@@ -93,7 +93,7 @@ def _container(kind: int, data: bytes, start: int) -> Any:  # noqa: ANN401 - a J
     return dict(zip(keys, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
 
 
-def _opaque(kind: int, data: bytes) -> Any:  # noqa: ANN401 - a JSON document
+def _opaque(kind: int, data: bytes) -> Any:
     if kind == _MYSQL_DECIMAL:
         return decimal_from(data[2:], data[0], data[1])
     if kind in (_MYSQL_DATE, _MYSQL_DATETIME, _MYSQL_TIMESTAMP, _MYSQL_TIME):
@@ -163,7 +163,7 @@ def _quote(text: str) -> str:
     return f'"{text.translate(_ESCAPES)}"'
 
 
-def render(value: Any) -> str:  # noqa: ANN401 - a JSON document
+def render(value: Any) -> str:  # noqa: PLR0911 - one for each kind of value
     """A parsed document as text."""
     if isinstance(value, Scalar):
         return str(value)
@@ -235,7 +235,7 @@ def _legs(path: str) -> list[str | int]:
     return legs
 
 
-def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> Any:  # noqa: ANN401 - JSON
+def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> Any:
     if not legs:
         return value
     try:
@@ -249,7 +249,7 @@ def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> 
             del parent[last]
         else:
             if operation == _REPLACE:
-                parent[last]  # noqa: B018 - must exist
+                parent[last]
             parent[last] = value
             ordered = sorted(parent.items(), key=lambda item: (len(item[0].encode()), item[0].encode()))
             parent.clear()
@@ -260,7 +260,7 @@ def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> 
     return document
 
 
-def _change_list(items: list[Any], operation: int, index: int, value: Any) -> None:  # noqa: ANN401 - JSON
+def _change_list(items: list[Any], operation: int, index: int, value: Any) -> None:
     if operation == _REMOVE:
         del items[index]
     elif operation == _INSERT:

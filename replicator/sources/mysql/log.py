@@ -29,6 +29,7 @@ from replicator.sources.mysql.events import EventParser
 from replicator.sources.mysql.interpreter import Interpreter, Marks
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.log_start import LogStart, find_start
+from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
 
@@ -213,8 +214,6 @@ def _stream_error(packet: bytes) -> SourceError:
 
 def current_offset(connection: Connection) -> BinlogOffset:
     """The log's end now.  SourceMisconfigured where there is no log."""
-    from replicator.sources.mysql.source import log_end  # noqa: PLC0415 - the source imports this module
-
     file, position, executed = log_end(connection, "The source")
     if server_is_mariadb(connection):
         with translated("The source"), connection.cursor() as cursor:

@@ -71,10 +71,10 @@ def definition_of(log: LogColumn) -> ColumnDefinition:
     else:
         return _string(log)
     data_type = text.split("(")[0].split(" ")[0]
-    numbers = {"precision": log.metadata >> 8, "scale": log.metadata & 0xFF} if data_type == "decimal" else {}
-    numbers |= {"precision": log.metadata} if data_type == "bit" else {}
+    precision = {"decimal": log.metadata >> 8, "bit": log.metadata}.get(data_type)
+    scale = log.metadata & 0xFF if data_type == "decimal" else None
     return ColumnDefinition(
-        name, data_type, text, fsp=fsp, unsigned=text.endswith("unsigned"), nullable=log.nullable, **numbers
+        name, data_type, text, precision=precision, scale=scale, fsp=fsp, unsigned="unsigned" in text, nullable=log.nullable
     )
 
 

@@ -167,7 +167,7 @@ class GtidPosition:
             self._mysql = self._mysql or GtidSet()
             self._mysql.add(source, int(number))
         else:
-            self._domains[gtid.split("-")[0]] = gtid
+            self._domains[gtid.split("-", maxsplit=1)[0]] = gtid
 
     def __str__(self) -> str:
         if not self._text and self.known:

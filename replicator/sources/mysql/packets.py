@@ -3,6 +3,8 @@
 pymysql's own reader closes the connection at a timeout; here a timeout is the normal way to notice that nothing happens.
 """
 
+# ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
+
 from __future__ import annotations
 
 import socket

@@ -16,10 +16,12 @@ from replicator.errors import RowImageIncomplete
 from replicator.model.change import Operation
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e, jsonb
-from replicator.sources.mysql.column_values import Append, ColumnReader, Read, column_reader
+from replicator.sources.mysql import events as e
+from replicator.sources.mysql import jsonb
+from replicator.sources.mysql.column_values import ColumnReader, column_reader
 from replicator.sources.mysql.events import Event, length_encoded
 from replicator.sources.mysql.table_map import JSON, LogColumn
+from replicator.sources.mysql.temporal_values import Append, Read
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _PARTIAL_JSON = 1
@@ -57,7 +59,7 @@ class _Run(NamedTuple):
 
     operation: str
     first: int
-    count: int
+    rows: int
     commit_us: int
     txn: str
     offset: str
@@ -252,7 +254,7 @@ class TableRows:
         """All rows as a batch with the schema's `change_arrow`; the gathering starts anew."""
         self._pad_before(self.rows)
         runs, schema = self._runs, self.schema.change_arrow
-        counts = np.array([run.count for run in runs], dtype=np.int64)
+        counts = np.array([run.rows for run in runs], dtype=np.int64)
         expand = _expander(counts)
         firsts = np.array([run.first for run in runs], dtype=np.int64)
         begins = np.cumsum(counts) - counts

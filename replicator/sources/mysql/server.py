@@ -42,9 +42,7 @@ class Server:
         self.connection = connection
         self.where = f"{config.host}:{config.port}"
         self.mariadb = server_is_mariadb(connection)
-        self.variables = {
-            str(name).lower(): str(value) for name, value in self.rows("SHOW GLOBAL VARIABLES")
-        }
+        self.variables = {str(name).lower(): str(value) for name, value in self.rows("SHOW GLOBAL VARIABLES")}
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:
         """Raises the errors of `connection.translated`."""

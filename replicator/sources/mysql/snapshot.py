@@ -87,13 +87,15 @@ class MySqlSnapshotReader:
         connection = self._connection()
         description = self._describe(table)
         if description.engine.lower() not in TRANSACTIONAL:
-            return Chunk(
-                description.schema, self._stream_rows(description, _name(table), lambda: self.mark(opened))
-            )
-        self._execute(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", table)
-        self.mark(opened)
-        finish: Callable[[], None] = lambda: self._execute(connection, "COMMIT", table)  # noqa: E731
-        return Chunk(description.schema, self._stream_rows(description, _name(table), finish))
+            return Chunk(description.schema, self._stream_rows(description, _name(table), lambda: self.mark(opened)))
+        try:
+            read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", str(table))
+            self.mark(opened)
+            rows = self._stream_rows(description, _name(table), lambda: _commit(connection, table))
+        except TidemarkError:
+            _cut(connection)  # the next call must not see this transaction's moment
+            raise
+        return Chunk(description.schema, rows)
 
     def close(self) -> None:
         """Ends a read that is under way, too."""
@@ -133,9 +135,6 @@ class MySqlSnapshotReader:
             connection.close()
             raise
 
-    def _execute(self, connection: Connection, sql: str, table: TableId) -> None:
-        read_rows(connection, sql, str(table))
-
     def _stream_rows(
         self, description: TableDescription, source: str, finish: Callable[[], None] | None = None
     ) -> Iterator[pa.RecordBatch]:
@@ -165,6 +164,10 @@ class MySqlSnapshotReader:
                 finish()
         finally:
             self.zero_dates_nulled += converter.nulled
+
+
+def _commit(connection: Connection, table: TableId) -> None:
+    read_rows(connection, "COMMIT", str(table))
 
 
 def _name(table: TableId) -> str:

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 class MySqlSource:
     """One server.  Catalog and state share one connection, opened when first used; readers have their own.
 
-    `tables`, where set, tells the columns that snapshots and schemas leave out.
+    `tables`, where set, tells the columns that snapshots and schemas leave out; `options` how values are read, on which
+    their types depend.
     """
 
     def __init__(self, config: MySqlConfig, tables: TableSet | None = None) -> None:
         self.config = config
         self.tables = tables
+        self.options = ReadOptions()
         self._connection: Connection | None = None
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
@@ -40,7 +42,7 @@ class MySqlSource:
     def catalog(self) -> MySqlCatalog:
         """Discovery on the shared connection."""
         hidden = frozenset({self.config.watermark_database})
-        return MySqlCatalog(self._open(), left_out=self.tables, hidden=hidden)
+        return MySqlCatalog(self._open(), left_out=self.tables, hidden=hidden, zero_dates=self.options.zero_dates)
 
     def state(self) -> SourceState:
         """Where the log ends now.  SourceMisconfigured where the server writes none."""

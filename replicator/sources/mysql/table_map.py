@@ -3,6 +3,8 @@
 Layout: MySQL's libs/mysql/binlog/event/rows_event.h (class Table_map_event); the same in MariaDB since 10.5.
 """
 
+# ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator

@@ -161,7 +161,9 @@ def _decodable(charset: str) -> bool:
 
 
 def _unsupported(definition: ColumnDefinition, table: TableId) -> UnsupportedType:
-    message = f"Column {definition.name} of {table} has the type {definition.column_type}, which Tidemark does not know."
+    message = (
+        f"Column {definition.name} of {table} has the type {definition.column_type}, which Tidemark does not know."
+    )
     return UnsupportedType(message, table=str(table))
 
 
@@ -188,7 +190,11 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("BIT(1)", ColumnDefinition("", "bit", "", precision=1), ""),
     ("BIT(2) to BIT(63)", ColumnDefinition("", "bit", "", precision=63), ""),
     ("BIT(64)", ColumnDefinition("", "bit", "", precision=64), ""),
-    ("CHAR, VARCHAR, TINYTEXT to LONGTEXT", ColumnDefinition("", "varchar", "", "utf8mb4"), "from the column's charset"),
+    (
+        "CHAR, VARCHAR, TINYTEXT to LONGTEXT",
+        ColumnDefinition("", "varchar", "", "utf8mb4"),
+        "from the column's charset",
+    ),
     ("BINARY(n)", ColumnDefinition("", "binary", ""), "always n bytes, trailing zeros kept"),
     ("VARBINARY, TINYBLOB to LONGBLOB", ColumnDefinition("", "varbinary", ""), ""),
     ("ENUM", ColumnDefinition("", "enum", "", "utf8mb4"), "the label; the invalid value is the empty text"),
@@ -197,7 +203,11 @@ _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("DATE", ColumnDefinition("", "date", ""), _ZERO),
     ("DATETIME(n)", ColumnDefinition("", "datetime", ""), f"without zone; {_ZERO}"),
     ("TIMESTAMP(n)", ColumnDefinition("", "timestamp", ""), f"an instant, in UTC; {_ZERO}"),
-    ("TIME(n)", ColumnDefinition("", "time", ""), "the server's text, -838:59:59 to 838:59:59, n digits after the point"),
+    (
+        "TIME(n)",
+        ColumnDefinition("", "time", ""),
+        "the server's text, -838:59:59 to 838:59:59, n digits after the point",
+    ),
     ("JSON (MySQL)", ColumnDefinition("", "json", ""), "the server's text"),
     ("JSON (MariaDB)", ColumnDefinition("", "longtext", "", "utf8mb4"), "LONGTEXT: the text as it was written"),
     ("GEOMETRY and its kinds", ColumnDefinition("", "geometry", ""), "SRID (4 bytes, little endian) and WKB"),

@@ -22,10 +22,12 @@ def create_statements(database: str) -> tuple[str, str]:
     """SQL that makes database and table where they are missing; also the remedy that the user can paste."""
     return (
         f"CREATE DATABASE IF NOT EXISTS {quoted(database)}",
-        (f"CREATE TABLE IF NOT EXISTS {quoted(database)}.{quoted(TABLE)} ("
-        f"replicator VARCHAR({MAX_REPLICATOR}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
-        f"token VARCHAR({MAX_TOKEN}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
-        "at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)) ENGINE=InnoDB"),
+        (
+            f"CREATE TABLE IF NOT EXISTS {quoted(database)}.{quoted(TABLE)} ("
+            f"replicator VARCHAR({MAX_REPLICATOR}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
+            f"token VARCHAR({MAX_TOKEN}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
+            "at TIMESTAMP(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6)) ENGINE=InnoDB"
+        ),
     )
 
 

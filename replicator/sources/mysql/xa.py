@@ -32,8 +32,8 @@ class PreparedTransactions:
             raise SourceError(message, remedy=_REMEDY)
         return bool(self._waiting)
 
-    def start(self, _name: str) -> None:
-        """XA START: what follows is kept back."""
+    def start(self) -> None:
+        """What follows is kept back until XA PREPARE."""
         self.recording = []
 
     def record(self, event: Event) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.merge import fold
 from replicator.merge.changes import quoted, read
-from replicator.merge.ranges import key_ranges
+from replicator.merge.ranges import FEW, key_ranges, with_values
 from replicator.model.schema import SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
@@ -62,8 +62,11 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     require_columns(table, change.schema)
     if not change.schema.key:
         return Outcome(*keyless.merge(catalog, table, change.schema, _uris(storage, segments), at, after))
-    ranges = key_ranges(storage, [s.path for s in segments], change.schema)
+    paths = [s.path for s in segments]
+    ranges = key_ranges(storage, paths, change.schema)
     new_keys = table.total("records") == 0 or nothing_in(table, ranges)
+    if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in segments) <= FEW:
+        ranges = with_values(storage, paths, ranges)
     arrivals = all(s.rows == s.inserts + s.reads for s in segments)
 
     def write(spark: SparkSession) -> None:

@@ -55,6 +55,8 @@ def _insert(schema: TableSchema) -> str:
 
 def _bounds(one: KeyRange) -> Iterator[str]:
     column = f"t.{quoted(one.column)}"
+    if one.values:
+        yield f"{column} IN ({', '.join(sql_literal(value, one.type) for value in one.values)})"
     yield f"{column} >= {sql_literal(one.low, one.type)}"
     if one.high is not None:
         yield f"{column} <= {sql_literal(one.high, one.type)}"

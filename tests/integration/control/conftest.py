@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -155,11 +155,11 @@ class Captured:
 
 
 @pytest.fixture
-def captured(make: Any) -> Iterator[Captured]:
+def captured(make: Any) -> Captured:
     """A replicator of `shop.orders` whose capture has begun."""
     capture = Captured(make())
     capture.begin()
-    yield capture
+    return capture
 
 
 def segment(table: TableId, first: int, last: int, *, version: int = 1, kind: SegmentKind = SegmentKind.LOG) -> Segment:

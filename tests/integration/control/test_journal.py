@@ -177,9 +177,9 @@ def test_a_table_swap_in_one_statement_keeps_every_row_with_its_own_table(make: 
         renamed=((ORDERS, old), (ghost, ORDERS)),
     )  # fmt: skip
     assert (capture.row(old).pk, capture.row(ORDERS).pk) == (was_orders, was_ghost)
-    firsts = dict.fromkeys((was_orders, was_ghost), [])
     firsts = {
-        pk: sorted(SegmentRow.objects.filter(table_id=pk).values_list("first_sequence", flat=True)) for pk in firsts
+        pk: sorted(SegmentRow.objects.filter(table_id=pk).values_list("first_sequence", flat=True))
+        for pk in (was_orders, was_ghost)
     }
     assert firsts == {was_orders: [0, 16], was_ghost: [5, 12]}
     assert TableEventRow.objects.get(sequence=10).name == "orders"
@@ -273,3 +273,19 @@ def test_a_keyless_chunk_gets_the_place_its_rows_stand_for(captured: Captured) -
     chunk.refresh_from_db()
     assert chunk.base_sequence == 5
     assert captured.row(ORDERS).live_from == 5
+
+
+def test_a_keyless_chunk_may_get_its_place_and_be_admitted_in_one_entry(captured: Captured) -> None:
+    """Else the log's changes before that place would be applied on top of rows that hold them already."""
+    chunk = _chunk(captured, keyless=True)
+    rows = segment(ORDERS, 6, 8, kind=SegmentKind.CHUNK)
+    captured.commit(
+        next_sequence=9,
+        schemas=(SchemaVersion(1, schema_of(ORDERS, key=())),),
+        segments=(segment(ORDERS, 0, 5),),
+        bases={chunk.run_id: ("a1", 5)},
+        closed=(ClosedChunk(chunk.pk, chunk.run_id, "a1", rows),),
+    )
+    row = captured.row(ORDERS)
+    assert (row.live_from, row.keyless) == (5, True)
+    assert SnapshotRun.objects.get().state == RunState.DONE

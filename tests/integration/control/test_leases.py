@@ -24,7 +24,8 @@ def test_the_fence_grows_with_every_owner() -> None:
     leases = OrmLeaseStore()
     first = leases.acquire("capture:1", "a", seconds=-1)
     second = leases.acquire("capture:1", "b")
-    assert first is not None and second is not None
+    assert first is not None
+    assert second is not None
     assert second.fence > first.fence
 
 
@@ -35,7 +36,8 @@ def test_a_released_lease_keeps_its_fence() -> None:
     leases.release(first)
     assert live_leases() == set()
     second = leases.acquire("capture:1", "b")
-    assert second is not None and second.fence == first.fence + 1
+    assert second is not None
+    assert second.fence == first.fence + 1
 
 
 def test_a_lease_that_ran_out_cannot_be_renewed() -> None:

@@ -64,11 +64,8 @@ def test_a_jvm_that_dies_is_told_and_replaced_on_the_next_use(lake: Lake) -> Non
     table = lake.table(KEYED)
     lake.merge(table, KEYED, insert(0, 1, "a"))
     running = engine.running(lake.config)
-    jvm = next(
-        c
-        for c in psutil.Process(running.gateway.proc.pid).children(recursive=True)
-        or [psutil.Process(running.gateway.proc.pid)]
-    )
+    launched = psutil.Process(running.gateway.proc.pid)
+    jvm = next(process for process in [launched, *launched.children(recursive=True)] if process.name() == "java")
     jvm.kill()
     jvm.wait(20)
     segment = lake.segment(KEYED, [update(1, (1, "a"), (1, "b"))])
@@ -104,7 +101,11 @@ def test_a_lake_with_its_catalog_in_postgres_works_and_keeps_its_connections(lak
         uri = postgres_url.replace("postgres://", "postgresql://").replace("postgresql://", "postgresql+psycopg2://")
         reader = SqlCatalog("lake", uri=uri, warehouse=config.warehouse)
         found = reader.load_table((table.namespace, table.name)).scan().to_arrow()
-        assert sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == [(0, "3"), (1, "4"), (2, "5")]
+        assert sorted(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == [
+            (0, "3"),
+            (1, "4"),
+            (2, "5"),
+        ]
         wrong = dataclasses.replace(config, catalog_user="nobody", catalog_password="wr0ng-p4ss")
         with pytest.raises(TargetError) as raised:
             IcebergTarget(wrong, lake.storage, "r1").position(table)

@@ -1,0 +1,62 @@
+"""Foreign key actions that the log does not show.
+
+InnoDB carries ON DELETE and ON UPDATE actions out below the log: a parent's DELETE is there, the children's are not.  Where
+one may have happened, the child table is read again (docs/adr/0005-cascades.md); otherwise its copy would silently
+keep rows that are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow.compute as pc
+
+from replicator.model.change import ChangeBatch, Operation
+from replicator.model.identifiers import TableId
+from replicator.model.schema import BEFORE, OPERATION
+from replicator.sources.base import Cascade
+
+
+class Cascades:
+    """The foreign keys of one plan."""
+
+    def __init__(self, rules: Iterable[Cascade]) -> None:
+        """As the catalog showed them."""
+        self._by_parent: dict[TableId, list[Cascade]] = {}
+        for rule in rules:
+            self._by_parent.setdefault(rule.parent, []).append(rule)
+
+    def reached(self, batch: ChangeBatch) -> set[TableId]:
+        """Children, and children of children, whose rows may have changed with these changes of their parent."""
+        rules = self._by_parent.get(batch.table)
+        if not rules:
+            return set()
+        operations = batch.data.column(OPERATION)
+        deleted = pc.any(pc.equal(operations, Operation.DELETE.value)).as_py()
+        first = {
+            rule.child
+            for rule in rules
+            if (deleted and rule.on_delete) or (rule.on_update and _moved(batch, rule.columns))
+        }
+        return self._closure(first)
+
+    def _closure(self, tables: set[TableId]) -> set[TableId]:
+        found, todo = set(tables), list(tables)
+        while todo:
+            for rule in self._by_parent.get(todo.pop(), ()):
+                if rule.child not in found:
+                    found.add(rule.child)
+                    todo.append(rule.child)
+        return found
+
+
+def _moved(batch: ChangeBatch, columns: Iterable[str]) -> bool:
+    """Did an UPDATE change one of these columns?"""
+    updates = pc.equal(batch.data.column(OPERATION), Operation.UPDATE.value)
+    for name in columns:
+        if name not in batch.schema.names:
+            return bool(pc.any(updates).as_py())  # left out: not known, so assumed
+        changed = pc.not_equal(batch.data.column(name), batch.data.column(BEFORE + name))
+        if pc.any(pc.and_(updates, pc.fill_null(changed, True))).as_py():  # noqa: FBT003 - pyarrow's signature
+            return True
+    return False

@@ -1,0 +1,25 @@
+"""Foreign key actions that the log does not show are made good by reading the child again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.pipeline.lab import Lab
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+
+
+def test_children_that_a_foreign_key_deletes_or_changes_are_right_in_the_target(lab: Lab) -> None:
+    lab.execute(
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id)"
+        " ON DELETE CASCADE ON UPDATE CASCADE)",
+        "CREATE TABLE grandchild (id INT PRIMARY KEY, child INT, FOREIGN KEY (child) REFERENCES child (id) ON DELETE SET NULL)",
+        "INSERT INTO parent VALUES (1), (2), (3)",
+        "INSERT INTO child VALUES (10, 1), (11, 1), (20, 2), (30, 3)",
+        "INSERT INTO grandchild VALUES (100, 10), (200, 20)",
+    )
+    lab.replicate()
+    assert lab.run_and_compare(3) == 9
+    lab.execute("DELETE FROM parent WHERE id = 1", "UPDATE parent SET id = 7 WHERE id = 2")
+    assert lab.run_and_compare(3) == 6
