@@ -133,8 +133,8 @@ class _Pass:
         position = self._target.position(self._name)
         if position is not None and position.load == table.load:
             return position
-        if position is None and (renamed := self._already_renamed()) is not None:
-            return renamed
+        if (renamed := self._already_renamed()) is not None:
+            return renamed  # before anything is made: another table may have the old name by now
         if table.keyless and table.state is TableState.LOADING and position is not None:
             return position  # the old rows stay readable until `Replace`
         version = self._first_version()
@@ -277,10 +277,18 @@ class _Pass:
                 return result
             case EventKind.RENAME_TABLE:
                 new = self._renamed(event)
+                self._make_room(event, new)
                 result = self._apply(Rename(new))
                 self._move_target(new)
                 return result
         return nothing
+
+    def _make_room(self, event: TableEvent, new: TargetTable) -> None:
+        """The name belonged to a table that was dropped before, and whose own pass has not removed it."""
+        if event.detail.get("replaces_dropped"):
+            position = self._target.position(new)
+            if position is not None and position.load != self._table.load:
+                self._target.apply(new, Drop())
 
     # Small steps
 

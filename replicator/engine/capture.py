@@ -106,7 +106,7 @@ def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) ->
 class _Capture:
     """One reading of the log under one plan."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - see run_capture
         self,
         replicator: str,
         journal: Journal,

@@ -142,7 +142,9 @@ class SchemaChanges:
         if not self._tracking.follows(child) or any(reload.table == child for reload in self._entry.reloads):
             return
         schema = self._tracking.schema(child)
-        reason = f"rows of {parent} were deleted or changed, and a foreign key carries that on without the log showing it"
+        reason = (
+            f"rows of {parent} were deleted or changed, and a foreign key carries that on without the log showing it"
+        )
         fresh = schema is not None and not schema.key
         self._entry.reloads.append(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True))
         self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)

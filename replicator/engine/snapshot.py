@@ -40,7 +40,7 @@ class SnapshotOptions:
     read: ReadOptions = field(default_factory=ReadOptions)
 
 
-def run_snapshot(
+def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
     *,
     replicator: str,
     source: Source,
@@ -79,7 +79,7 @@ def _run(worker: _Worker, released: Callable[[], None]) -> int:
 class _Worker:
     """One thread with one reader: takes a chunk, or plans further, until both are done."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - see run_snapshot
         self,
         replicator: str,
         source: Source,

@@ -11,7 +11,7 @@ from replicator.model.types import widens
 
 @dataclass(frozen=True)
 class EvolutionPlan:
-    """Steps in the order in which they are to be done: renames, drops, adds, widenings, then order and nullability.
+    """Steps in the order in which they are to be done: drops, renames, adds, widenings, then order and nullability.
 
     replaced: columns whose type cannot be promoted in place; they are dropped and added again.
     """
@@ -32,7 +32,9 @@ class EvolutionPlan:
 def plan_evolution(old: TableSchema, new: TableSchema, renamed: Mapping[str, str]) -> EvolutionPlan:
     """What turns `old` into `new`.  `renamed` (old name → new name) counts where it fits both schemas."""
     renames = {a: b for a, b in renamed.items() if a in old.names and b in new.names and a != b}
-    before = {renames.get(column.name, column.name): column for column in old.columns}
+    taken = set(renames.values())  # a column of that name makes room, unless it moves itself
+    gone = [c.name for c in old.columns if c.name in taken and c.name not in renames]
+    before = {renames.get(c.name, c.name): c for c in old.columns if c.name not in gone}
     added: list[Column] = []
     widened: list[Column] = []
     replaced: list[Column] = []
@@ -43,5 +45,5 @@ def plan_evolution(old: TableSchema, new: TableSchema, renamed: Mapping[str, str
         elif was.type != column.type:
             (widened if widens(was.type, column.type) else replaced).append(column)
     return EvolutionPlan(
-        tuple(renames.items()), tuple(before), tuple(added), tuple(widened), tuple(replaced), new.names
+        tuple(renames.items()), (*gone, *before), tuple(added), tuple(widened), tuple(replaced), new.names
     )

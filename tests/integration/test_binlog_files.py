@@ -77,11 +77,17 @@ def test_values_are_those_of_the_library_where_the_library_is_right(binlogs: Pat
     ours: list[tuple[Any, ...]] = []
     for message in read_file(path):
         if isinstance(message, ChangeBatch):
-            ours += [(row["_sequence_num"], row["_operation"], *(v for k, v in row.items() if k.startswith("@"))) for row in message.data.to_pylist()]
+            ours += [
+                (row["_sequence_num"], row["_operation"], *(v for k, v in row.items() if k.startswith("@")))
+                for row in message.data.to_pylist()
+            ]
     ours = [row[1:] for row in sorted(ours, key=lambda row: row[0])]
     assert len(ours) == len(theirs) > 30
     for mine, other in zip(ours, theirs, strict=True):
-        assert [_plain(value) for value in mine] == [_plain(value) for value in other]
+        # The library makes None of a SET whose labels the log does not have: the one place where it is not right.
+        known = [place for place, value in enumerate(other) if value is not None or mine[place] is None]
+        assert len(known) >= len(mine) - 1
+        assert [_plain(mine[place]) for place in known] == [_plain(other[place]) for place in known]
 
 
 def _plain(value: Any) -> Any:
@@ -126,8 +132,28 @@ def _library_rows(path: Path) -> Iterator[tuple[Any, ...]]:
                 yield (kind, *(row.get("values") or row["after_values"]).values())
 
 
-def _wrap(wrapper: Any, packet: Any, maps: Any, control: Any, version: Any, checksum: bool, allowed: Any, lengths: Any) -> Any:
-    return wrapper(packet, maps, control, version, checksum, allowed, None, None, None, None, False, True, False, False, False, True, lengths)
+def _wrap(
+    wrapper: Any, packet: Any, maps: Any, control: Any, version: Any, checksum: bool, allowed: Any, lengths: Any
+) -> Any:
+    return wrapper(
+        packet,
+        maps,
+        control,
+        version,
+        checksum,
+        allowed,
+        None,
+        None,
+        None,
+        None,
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+        lengths,
+    )
 
 
 def test_a_file_that_was_cut_or_changed_is_corrupt(binlogs: Path, tmp_path: Path) -> None:

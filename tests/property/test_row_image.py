@@ -27,7 +27,7 @@ from replicator.sources.mysql.table_map import LogColumn
 from replicator.sources.mysql.types import column_of
 
 TABLE = TableId("d", "t")
-EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone
 
 
 def pack_decimal(value: Decimal, precision: int, scale: int) -> bytes:
@@ -66,6 +66,7 @@ def prefixed(size: int) -> Callable[[bytes], bytes]:
 
 Spec = tuple[LogColumn, st.SearchStrategy[Any], Callable[[Any], bytes], Callable[[Any], Any]]
 SAME: Callable[[Any], Any] = lambda value: value
+FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31)  # noqa: DTZ001 - DATETIME has no zone
 SPECS: list[Spec] = [
     (LogColumn(t.TINY, 0, True, "tiny", unsigned=False), st.integers(-128, 127), lambda v: struct.pack("<b", v), SAME),
     (LogColumn(t.INT24, 0, True, "int24", unsigned=False), st.integers(-(2**23), 2**23 - 1), lambda v: v.to_bytes(3, "little", signed=True), SAME),
@@ -74,7 +75,7 @@ SPECS: list[Spec] = [
     (LogColumn(t.DOUBLE, 8, True, "double", unsigned=False), st.floats(allow_nan=False, allow_infinity=False), lambda v: struct.pack("<d", v), SAME),
     (LogColumn(t.NEWDECIMAL, 20 << 8 | 7, True, "dec", unsigned=False), st.decimals(-(10**12), 10**12, places=7), lambda v: pack_decimal(v, 20, 7), SAME),
     (LogColumn(t.NEWDECIMAL, 65 << 8 | 30, True, "wide", unsigned=False), st.decimals(-(10**30), 10**30, places=30), lambda v: pack_decimal(v, 65, 30), lambda v: f"{v:f}" if v else f"{abs(v):f}"),
-    (LogColumn(t.DATETIME2, 6, True, "dt"), st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31)), pack_datetime, SAME),
+    (LogColumn(t.DATETIME2, 6, True, "dt"), st.datetimes(FIRST, LAST), pack_datetime, SAME),
     (LogColumn(t.TIME2, 3, True, "time"), st.integers(-3020399000, 3020399000), pack_time, time_text),
     (LogColumn(t.VARCHAR, 400, True, "text", charset=45), st.text(st.characters(exclude_categories=["Cs"]), max_size=90), lambda v: prefixed(2)(v.encode()), SAME),
     (LogColumn(t.VARCHAR, 90, True, "latin", charset=8), st.text("aé€ÿ", max_size=20), lambda v: prefixed(1)(v.encode("cp1252")), SAME),
@@ -127,7 +128,11 @@ def test_every_row_is_read_back(changes: list[tuple[str, Row, Row]]) -> None:
     wanted = []
     for kind, old, new in changes:
         before = expected(old)
-        wanted += {"I": [(expected(new), nothing), (before, nothing)], "U": [(expected(new), before)], "D": [(before, before)]}[kind]
+        wanted += {
+            "I": [(expected(new), nothing), (before, nothing)],
+            "U": [(expected(new), before)],
+            "D": [(before, before)],
+        }[kind]
     found = [list(row.values())[5:] for row in batch.to_pylist()]
     assert found == [[*row, *before] for row, before in wanted]
     assert batch.column(0).to_pylist() == list(range(ordinal))
@@ -166,7 +171,11 @@ def pack_decimal_exact(number: int, precision: int, scale: int) -> bytes:
     split = precision - scale
     whole, part = digits[:split], digits[split:]
     sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-    groups = [whole[: split % 9], *(whole[i : i + 9] for i in range(split % 9, split, 9)), *(part[i : i + 9] for i in range(0, scale, 9))]
+    groups = [
+        whole[: split % 9],
+        *(whole[i : i + 9] for i in range(split % 9, split, 9)),
+        *(part[i : i + 9] for i in range(0, scale, 9)),
+    ]
     packed = b"".join(int(group).to_bytes(sizes[len(group)], "big") for group in groups if group)
     packed = bytes(octet ^ 0xFF for octet in packed) if number < 0 else packed
     return bytes([packed[0] ^ 0x80]) + packed[1:]
@@ -186,7 +195,11 @@ def test_the_text_of_an_address_is_that_address(data: bytes) -> None:
 
 @given(st.timedeltas(timedelta(0), timedelta(days=300 * 365)))
 def test_fractions_of_a_second_are_kept(past: timedelta) -> None:
-    gathered = TableRows(TableSchema(TABLE, (Column("dt", SCHEMA.column("dt").type, nullable=True, source_type=""),)), COLUMNS, ReadOptions())
+    gathered = TableRows(
+        TableSchema(TABLE, (Column("dt", SCHEMA.column("dt").type, nullable=True, source_type=""),)),
+        COLUMNS,
+        ReadOptions(),
+    )
     row = [None] * len(SPECS)
     row[7] = EPOCH - past
     gathered.add(rows_event(e.WRITE_V2, [image(row)]), 0, 1, "t")

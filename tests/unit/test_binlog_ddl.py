@@ -26,7 +26,10 @@ X = TableId("other", "x y`z")
         ("DROP TEMPORARY TABLE a", ddl.Irrelevant()),
         ("DROP VIEW a", ddl.Irrelevant()),
         ("drop schema if exists `db`", ddl.DropDatabase("db")),
-        ("CREATE DATABASE /*!32312 IF NOT EXISTS*/ `db` /*!40100 DEFAULT CHARACTER SET latin1 */", ddl.CreateDatabase("db")),
+        (
+            "CREATE DATABASE /*!32312 IF NOT EXISTS*/ `db` /*!40100 DEFAULT CHARACTER SET latin1 */",
+            ddl.CreateDatabase("db"),
+        ),
         ("TRUNCATE a", ddl.TruncateTable(A)),
         ("TRUNCATE TABLE `db`.`a`;", ddl.TruncateTable(A)),
         ("DELETE FROM `db`.`a`", ddl.TruncateTable(A)),
@@ -56,7 +59,10 @@ HARMLESS = Clause(ClauseKind.HARMLESS)
     ("clauses", "expected"),
     [
         ("ADD c int", [Clause(ClauseKind.ADD, "c", "c")]),
-        ("ADD COLUMN IF NOT EXISTS `add` text NULL DEFAULT NULL COMMENT 'NOT NULL, x' FIRST", [Clause(ClauseKind.ADD, "add", "add")]),
+        (
+            "ADD COLUMN IF NOT EXISTS `add` text NULL DEFAULT NULL COMMENT 'NOT NULL, x' FIRST",
+            [Clause(ClauseKind.ADD, "add", "add")],
+        ),
         ("ADD c int NOT NULL", [Clause(ClauseKind.ADD, "c", "c", fills=True)]),
         ("ADD c decimal(10,2) DEFAULT 1.5", [Clause(ClauseKind.ADD, "c", "c", fills=True)]),
         ("ADD c timestamp", [Clause(ClauseKind.ADD, "c", "c", fills=True)]),
@@ -86,7 +92,9 @@ def test_clauses_of_alter_table(clauses: str, expected: list[Clause]) -> None:
 
 
 def test_executable_comments_count_and_others_do_not() -> None:
-    assert ddl.parse("ALTER TABLE a /*!50100 DROP PARTITION p */", "db") == ddl.AlterTable(A, (Clause(ClauseKind.ROWS),))
+    assert ddl.parse("ALTER TABLE a /*!50100 DROP PARTITION p */", "db") == ddl.AlterTable(
+        A, (Clause(ClauseKind.ROWS),)
+    )
     assert ddl.parse("ALTER TABLE a /*M!100203 DROP c */", "db") == ddl.AlterTable(A, (Clause(ClauseKind.DROP, "c"),))
     assert ddl.parse("DROP TABLE a -- , b\n, c", "db") == ddl.DropTables((A, C))
 

@@ -25,7 +25,9 @@ UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
 UUID_TEXT = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 
-def raw(kind: int, body: bytes, end: int = 0, *, flags: int = 0, checksum: bool = False, when: int = 1_700_000_000) -> bytes:
+def raw(
+    kind: int, body: bytes, end: int = 0, *, flags: int = 0, checksum: bool = False, when: int = 1_700_000_000
+) -> bytes:
     size = 19 + len(body) + 4 * checksum
     data = e.HEADER.pack(when, kind, 1, size, end, flags) + body
     return data + zlib.crc32(data).to_bytes(4, "little") if checksum else data
@@ -88,7 +90,9 @@ def test_gtids_of_every_kind_name_their_transaction() -> None:
     mariadb = struct.pack("<QIB", 100, 7, 1)
     assert e.parse_gtid(event(e.MARIADB_GTID, mariadb)) == e.Gtid("7-1-100", 1_700_000_000_000_000, standalone=True)
     fields = varint(0) + varint(1) + varint(1) + b"".join(map(varint, UUID)) + varint(2) + varint(300 << 1)
-    fields += varint(3) + varint(4) + b"blue" + varint(4) + varint(0) + varint(5) + varint(2) + varint(6) + varint(stamp)
+    fields += (
+        varint(3) + varint(4) + b"blue" + varint(4) + varint(0) + varint(5) + varint(2) + varint(6) + varint(stamp)
+    )
     tagged = b"\x02" + varint(len(fields) + 4) + varint(8) + fields
     assert e.parse_gtid(event(e.TAGGED_GTID, tagged)) == e.Gtid(f"{UUID_TEXT}:blue:300", stamp)
 
@@ -123,7 +127,17 @@ def table_map(types: bytes, metadata: bytes, optional: bytes = b"", table: bytes
     count = len(types)
     names = b"\x01d\0" + bytes([len(table)]) + table + b"\0"
     nulls = bytes([0xFF] * ((count + 7) // 8))
-    return number.to_bytes(6, "little") + b"\1\0" + names + bytes([count]) + types + bytes([len(metadata)]) + metadata + nulls + optional
+    return (
+        number.to_bytes(6, "little")
+        + b"\1\0"
+        + names
+        + bytes([count])
+        + types
+        + bytes([len(metadata)])
+        + metadata
+        + nulls
+        + optional
+    )
 
 
 def field(kind: int, data: bytes) -> bytes:
@@ -135,7 +149,9 @@ def names(*texts: bytes) -> bytes:
 
 
 def test_unknown_optional_metadata_is_skipped() -> None:
-    found = parse_table_map(table_map(bytes([LONG]), b"", field(99, b"abc") + names(b"id") + field(13, b"\1\4") + field(1, b"\x80")))
+    found = parse_table_map(
+        table_map(bytes([LONG]), b"", field(99, b"abc") + names(b"id") + field(13, b"\1\4") + field(1, b"\x80"))
+    )
     assert found.columns[0].name == "id"
     assert found.columns[0].unsigned is True
     assert found.table == TableId("d", "t")
@@ -144,7 +160,9 @@ def test_unknown_optional_metadata_is_skipped() -> None:
 def test_labels_and_charsets_go_to_the_columns_they_belong_to() -> None:
     types = bytes([STRING, GEOMETRY, STRING, VARCHAR, BLOB])
     metadata = bytes([ENUM, 1, 4, SET, 1]) + (40).to_bytes(2, "little") + b"\2"
-    optional = names(b"e", b"g", b"s", b"v", b"b") + field(6, b"\2\1a\1b") + field(5, b"\1\1x") + field(11, bytes([8, 45]))
+    optional = (
+        names(b"e", b"g", b"s", b"v", b"b") + field(6, b"\2\1a\1b") + field(5, b"\1\1x") + field(11, bytes([8, 45]))
+    )
     mysql = parse_table_map(table_map(types, metadata, optional + field(2, bytes([45, 1, 63])) + field(8, b"\3\0")))
     assert [c.charset for c in mysql.columns] == [8, None, 45, 45, 63]
     assert [c.labels for c in mysql.columns][::2] == [(b"a", b"b"), (b"x",), ()]
@@ -274,7 +292,7 @@ def test_a_partial_json_update_that_does_not_fit_fails_the_table() -> None:
         (b"", "null"),
         (b"\x04\0", "null"),
         (b"\x04\1", "true"),
-        (b"\x0c\x05a\"\n\x01\\", '"a\\"\\n\\u0001\\\\"'),
+        (b'\x0c\x05a"\n\x01\\', '"a\\"\\n\\u0001\\\\"'),
         (b"\x0b" + struct.pack("<d", 1.0), "1.0"),
         (b"\x0b" + struct.pack("<d", 1e15), "1e15"),
         (b"\x0b" + struct.pack("<d", 1e-16), "1e-16"),
@@ -298,7 +316,14 @@ def test_character_sets_are_decoded_like_the_server_or_refused() -> None:
     assert decoder("sjis")(b"\x81\x5f") == "\\"
     assert decoder("ucs2")(b"\xd8\x3d\xde\x00") == "??"
     assert decoder("utf16")(b"\xd8\x3d\xde\x00") == "😀"
-    assert [charset_name(i) for i in (8, 45, 255, 2048, 2304, 3200)] == ["latin1", "utf8mb4", "utf8mb4", "utf8mb3", "utf8mb4", "utf32"]
+    assert [charset_name(i) for i in (8, 45, 255, 2048, 2304, 3200)] == [
+        "latin1",
+        "utf8mb4",
+        "utf8mb4",
+        "utf8mb3",
+        "utf8mb4",
+        "utf32",
+    ]
     for unknown in (9999, 0):
         with pytest.raises(UnsupportedCharset):
             charset_name(unknown)

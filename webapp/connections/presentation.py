@@ -87,5 +87,7 @@ def guide(kind: str) -> tuple[str, SafeString]:
     """Title and HTML of the source's setup guide.  Raw HTML in it is shown as text."""
     source = source_kind(kind)
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
-    html = renderer.render(source.guide).replace("<pre>", '<pre tabindex="0">')  # scrolls sideways: reachable by keyboard
+    html = renderer.render(source.guide).replace(
+        "<pre>", '<pre tabindex="0">'
+    )  # scrolls sideways: reachable by keyboard
     return source.title, mark_safe(html)  # noqa: S308 - escaped by the renderer

@@ -159,15 +159,16 @@ def fleet() -> list[FleetRow]:
     return rows
 
 
-def is_current(replicator: Replicator) -> bool:
-    """Every table that has not failed streams (or is gone), and everything journaled is applied."""
+def is_current(replicator: Replicator, upto: int | None = None) -> bool:
+    """Every table that has not failed streams (or is gone), and everything journaled, or all up to `upto`, is applied."""
     if replicator.selection.filter(discovered=False, excluded=False).exists():
         return False
-    return all(_settled(row) for row in tables_of(replicator).exclude(state=FAILED))
+    return all(_settled(row, upto) for row in tables_of(replicator).exclude(state=FAILED))
 
 
-def _settled(row: ReplicatorTable) -> bool:
-    if row.state not in QUIET or row.last_sequence > max(row.applied, row.live_from):
+def _settled(row: ReplicatorTable, upto: int | None) -> bool:
+    last = row.last_sequence if upto is None else min(row.last_sequence, upto)
+    if row.state not in QUIET or last > max(row.applied, row.live_from):
         return False
     made = row.made_load == row.load or row.schema_version is None
     return made or row.state == TableState.DROPPED.value

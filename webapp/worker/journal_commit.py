@@ -105,7 +105,7 @@ class EntryWriter:
             row = self._row(item)
             if isinstance(item, TableEvent):
                 new_events.append(_event_row(self.replicator, row, item))
-                self._structure(item)
+                self._structure(item, new_events[-1])
             elif row is not None:
                 new_segments.append(_segment_row(row, item))
         models.SegmentRow.objects.bulk_create(new_segments)
@@ -132,8 +132,8 @@ class EntryWriter:
     def _expected(self, table: TableId) -> bool:
         return table in self.entry.created or any(request.table == table for request in self.entry.reloads)
 
-    def _structure(self, event: TableEvent) -> None:
-        """What a CREATE, DROP or RENAME does to the rows."""
+    def _structure(self, event: TableEvent, written: models.TableEventRow) -> None:
+        """What a CREATE, DROP or RENAME does to the rows.  The apply loop is told of a dropped table that made room."""
         entry, row = self.entry, self.rows.get(event.table)
         if row is None:
             return
@@ -147,6 +147,7 @@ class EntryWriter:
                 if (other := self.rows.pop(new, None)) is not None:
                     self._changed.discard(other)
                     other.delete()
+                    written.detail["replaces_dropped"] = True
                 self.rows[new] = self.rows.pop(event.table)
                 renamed(row, new)
 

@@ -157,7 +157,9 @@ def alter(
         same = now is not None and column_signature(now) == column_signature(was)
         column = now if now is not None and (expected or same) else replace(was, name=name)
         converted = expected or ClauseKind.CONVERT in kinds
-        kept = preserving(replace(was, name=name), column) and (not converted or _text_kept(was, column, present, charsets))
+        kept = preserving(replace(was, name=name), column) and (
+            not converted or _text_kept(was, column, present, charsets)
+        )
         reload = reload or not kept
         result.append(column)
     if present and {c.name for c in result} == {column.name for column in found.values()}:

@@ -149,7 +149,9 @@ def _wide(codec: str, *, ucs2: bool) -> Decode:
     def decode(data: bytes) -> str:
         if ucs2:  # no surrogate pairs there: each half is a character that does not exist
             units = memoryview(data)
-            return "".join(bytes(units[i : i + 2]).decode(codec, "tidemark-question-mark") for i in range(0, len(data), 2))
+            return "".join(
+                bytes(units[i : i + 2]).decode(codec, "tidemark-question-mark") for i in range(0, len(data), 2)
+            )
         return data.decode(codec, "tidemark-question-mark")
 
     return decode if not ucs2 else _ucs2(codec, decode)

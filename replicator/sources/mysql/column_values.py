@@ -149,13 +149,15 @@ def fixed_size(log: LogColumn) -> int:
     raise UnsupportedType(message)
 
 
-
-
 def _converter(log: LogColumn, column: Column) -> Convert:
     if log.type == t.NEWDECIMAL:
         return _decimal(log, column)
     if log.type == t.BIT:
-        return (lambda data: data[0] != 0) if column.type.kind is Kind.BOOLEAN else (lambda data: int.from_bytes(data, "big"))
+        return (
+            (lambda data: data[0] != 0)
+            if column.type.kind is Kind.BOOLEAN
+            else (lambda data: int.from_bytes(data, "big"))
+        )
     if log.type in (t.ENUM, t.SET):
         return _labels(log)
     if log.type == t.JSON:

@@ -146,7 +146,38 @@ def mentioned(tokens: Sequence[Token], database: str) -> frozenset[TableId]:
 
 
 _IRRELEVANT = frozenset(
-    ["GRANT", "REVOKE", "SET", "ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "FLUSH", "INSTALL", "UNINSTALL", "USE", "DO", "LOCK", "UNLOCK", "RESET", "CHANGE", "PURGE", "BINLOG", "SHUTDOWN", "KILL", "SHOW", "SELECT", "HANDLER", "PREPARE", "EXECUTE", "DEALLOCATE", "STOP", "CACHE", "SIGNAL", "CALL"]
+    [
+        "GRANT",
+        "REVOKE",
+        "SET",
+        "ANALYZE",
+        "OPTIMIZE",
+        "REPAIR",
+        "CHECK",
+        "FLUSH",
+        "INSTALL",
+        "UNINSTALL",
+        "USE",
+        "DO",
+        "LOCK",
+        "UNLOCK",
+        "RESET",
+        "CHANGE",
+        "PURGE",
+        "BINLOG",
+        "SHUTDOWN",
+        "KILL",
+        "SHOW",
+        "SELECT",
+        "HANDLER",
+        "PREPARE",
+        "EXECUTE",
+        "DEALLOCATE",
+        "STOP",
+        "CACHE",
+        "SIGNAL",
+        "CALL",
+    ]
 )
 
 
@@ -214,7 +245,9 @@ def _dml(reader: TokenReader, verb: str) -> Statement:
     if verb == "DELETE" and words[1:2] == ["FROM"]:
         reader.at = 2
         table = reader.table()
-        return Dml(verb, frozenset({table})) if reader.rest() else TruncateTable(table)  # a MEMORY table after a restart
+        return (
+            Dml(verb, frozenset({table})) if reader.rest() else TruncateTable(table)
+        )  # a MEMORY table after a restart
     if verb in ("INSERT", "REPLACE"):
         while reader.any_of("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"):
             pass
@@ -279,7 +312,68 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
 
 _HARMLESS = frozenset(
-    ["ENGINE", "TYPE", "COMMENT", "ROW_FORMAT", "AUTO_INCREMENT", "KEY_BLOCK_SIZE", "STATS_PERSISTENT", "STATS_AUTO_RECALC", "STATS_SAMPLE_PAGES", "ALGORITHM", "LOCK", "FORCE", "ENABLE", "DISABLE", "ORDER", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS", "CHECKSUM", "TABLE_CHECKSUM", "DELAY_KEY_WRITE", "AVG_ROW_LENGTH", "COMPRESSION", "ENCRYPTION", "ENCRYPTED", "ENCRYPTION_KEY_ID", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "PAGE_CHECKSUM", "TABLESPACE", "DATA", "INDEX", "CONNECTION", "TRANSACTIONAL", "SECONDARY_LOAD", "SECONDARY_UNLOAD", "SECONDARY_ENGINE", "AUTOEXTEND_SIZE", "WITH", "WITHOUT", "NOWAIT", "WAIT", "DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ANALYZE", "CHECK", "OPTIMIZE", "REBUILD", "REPAIR", "REORGANIZE", "COALESCE", "REMOVE", "PARTITION", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "PASSWORD", "START", "CONSTRAINT"]
+    [
+        "ENGINE",
+        "TYPE",
+        "COMMENT",
+        "ROW_FORMAT",
+        "AUTO_INCREMENT",
+        "KEY_BLOCK_SIZE",
+        "STATS_PERSISTENT",
+        "STATS_AUTO_RECALC",
+        "STATS_SAMPLE_PAGES",
+        "ALGORITHM",
+        "LOCK",
+        "FORCE",
+        "ENABLE",
+        "DISABLE",
+        "ORDER",
+        "MAX_ROWS",
+        "MIN_ROWS",
+        "PACK_KEYS",
+        "CHECKSUM",
+        "TABLE_CHECKSUM",
+        "DELAY_KEY_WRITE",
+        "AVG_ROW_LENGTH",
+        "COMPRESSION",
+        "ENCRYPTION",
+        "ENCRYPTED",
+        "ENCRYPTION_KEY_ID",
+        "PAGE_COMPRESSED",
+        "PAGE_COMPRESSION_LEVEL",
+        "PAGE_CHECKSUM",
+        "TABLESPACE",
+        "DATA",
+        "INDEX",
+        "CONNECTION",
+        "TRANSACTIONAL",
+        "SECONDARY_LOAD",
+        "SECONDARY_UNLOAD",
+        "SECONDARY_ENGINE",
+        "AUTOEXTEND_SIZE",
+        "WITH",
+        "WITHOUT",
+        "NOWAIT",
+        "WAIT",
+        "DEFAULT",
+        "CHARACTER",
+        "CHARSET",
+        "COLLATE",
+        "ANALYZE",
+        "CHECK",
+        "OPTIMIZE",
+        "REBUILD",
+        "REPAIR",
+        "REORGANIZE",
+        "COALESCE",
+        "REMOVE",
+        "PARTITION",
+        "ENGINE_ATTRIBUTE",
+        "SECONDARY_ENGINE_ATTRIBUTE",
+        "PASSWORD",
+        "START",
+        "CONSTRAINT",
+    ]
 )
 _KEY_WORDS = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK")
 

@@ -97,7 +97,9 @@ class DdlEffects:
 
     def _fail(self, table: TableId) -> None:
         shown = self._text if len(self._text) <= _STATEMENT_SHOWN else f"{self._text[:_STATEMENT_SHOWN]}…"
-        self._interpreter.fail(table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}"))
+        self._interpreter.fail(
+            table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}")
+        )
 
     def _create(self, table: TableId, *, replacing: bool) -> None:
         if table not in self._tables:

@@ -28,7 +28,9 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _TOKEN_PLAIN_BACKSLASH = re.compile(
-    _TOKEN.pattern.replace(r"'(?:[^'\\]|''|\\.)*'", "'(?:[^']|'')*'").replace(r"\"(?:[^\"\\]|\"\"|\\.)*\"", r"\"(?:[^\"]|\"\")*\""),
+    _TOKEN.pattern.replace(r"'(?:[^'\\]|''|\\.)*'", "'(?:[^']|'')*'").replace(
+        r"\"(?:[^\"\\]|\"\"|\\.)*\"", r"\"(?:[^\"]|\"\")*\""
+    ),
     re.DOTALL,
 )
 
@@ -66,7 +68,10 @@ class TokenReader:
 
     def accept(self, *words: str) -> bool:
         """Step over the words if they all come next."""
-        if all(self.peek(i).word == word or (self.peek(i).kind == "o" and self.peek(i).text == word) for i, word in enumerate(words)):
+        if all(
+            self.peek(i).word == word or (self.peek(i).kind == "o" and self.peek(i).text == word)
+            for i, word in enumerate(words)
+        ):
             self.at += len(words)
             return True
         return False

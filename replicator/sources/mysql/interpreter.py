@@ -55,7 +55,12 @@ class Interpreter:
     """`feed` takes events; what they amount to is in `out`, which the caller empties."""
 
     def __init__(
-        self, tables: TableSet, schemas: LogSchemas, options: ReadOptions, start: BinlogOffset, marks: Marks | None = None
+        self,
+        tables: TableSet,
+        schemas: LogSchemas,
+        options: ReadOptions,
+        start: BinlogOffset,
+        marks: Marks | None = None,
     ) -> None:
         self.out: list[LogMessage] = []
         self.schemas = schemas
@@ -207,7 +212,9 @@ class Interpreter:
         found = parse_table_map(event.body, mariadb=self.mariadb)
         table = found.table
         if self._marks and table == self._marks.table:
-            return _Target(event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True)
+            return _Target(
+                event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True
+            )
         if not self.wants(table) or found.columns[0].name == _SEQUENCE_COLUMN:
             return _Target(event.body)
         try:

@@ -196,7 +196,9 @@ class _Loop:
 
 def _stream_error(packet: bytes) -> SourceError:
     if packet[0] == _EOF and len(packet) < _EOF_SIZE:
-        return SourceUnreachable("The source ended the stream of its log: it is going down, or another reader has our server id.")
+        return SourceUnreachable(
+            "The source ended the stream of its log: it is going down, or another reader has our server id."
+        )
     if packet[0] != _ERROR:
         return SourceUnreachable(f"The source sent something else than its log ({packet[0]:#x}).")
     number = int.from_bytes(packet[1:3], "little")

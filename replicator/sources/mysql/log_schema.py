@@ -23,7 +23,9 @@ from replicator.sources.mysql.types import ColumnDefinition, column_of
 
 Describe = Callable[[TableId], TableDescription | TableError | None]
 
-METADATA_REMEDY = "SET GLOBAL binlog_row_metadata = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+METADATA_REMEDY = (
+    "SET GLOBAL binlog_row_metadata = 'FULL'; then reconnect the writing sessions and resnapshot the table."
+)
 TEMPORAL_REMEDY = (
     "SET GLOBAL mysql56_temporal_format = ON; then ALTER TABLE … FORCE rewrites the table; resnapshot it afterwards."
 )
@@ -74,7 +76,14 @@ def definition_of(log: LogColumn) -> ColumnDefinition:
     precision = {"decimal": log.metadata >> 8, "bit": log.metadata}.get(data_type)
     scale = log.metadata & 0xFF if data_type == "decimal" else None
     return ColumnDefinition(
-        name, data_type, text, precision=precision, scale=scale, fsp=fsp, unsigned="unsigned" in text, nullable=log.nullable
+        name,
+        data_type,
+        text,
+        precision=precision,
+        scale=scale,
+        fsp=fsp,
+        unsigned="unsigned" in text,
+        nullable=log.nullable,
     )
 
 
@@ -174,10 +183,14 @@ class LogSchemas:
         self.current[table], self._maps[table] = schema, found
         return Resolved(schema, known, reload)
 
-    def _build(self, found: TableMap, known: TableSchema | None, present: TableDescription | None = None) -> TableSchema:
+    def _build(
+        self, found: TableMap, known: TableSchema | None, present: TableDescription | None = None
+    ) -> TableSchema:
         left_out = self._tables.columns_left_out(found.table)
         if found.mariadb:
-            _check_temporal(found, [schema for schema in (present.schema if present else None, known) if schema], left_out)
+            _check_temporal(
+                found, [schema for schema in (present.schema if present else None, known) if schema], left_out
+            )
         key = self._key(found, known, present, left_out)
         columns = tuple(
             self._column(column, found.table, known, present, in_key=column.name in key)
@@ -187,7 +200,13 @@ class LogSchemas:
         return TableSchema(found.table, columns, key)
 
     def _column(
-        self, log: LogColumn, table: TableId, known: TableSchema | None, present: TableDescription | None, *, in_key: bool
+        self,
+        log: LogColumn,
+        table: TableId,
+        known: TableSchema | None,
+        present: TableDescription | None,
+        *,
+        in_key: bool,
     ) -> Column:
         definition = definition_of(log)
         wanted = _log_signature(definition)

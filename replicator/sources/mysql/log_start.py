@@ -41,7 +41,9 @@ def _value(connection: Connection, expression: str) -> str:
 
 def _check_gtids(connection: Connection, gtid: str) -> None:
     if _value(connection, f"GTID_SUBSET({literal(gtid)}, @@gtid_executed)") != "1":
-        raise SourceReplaced("The source has not executed the transactions that were read before: it is another server.")
+        raise SourceReplaced(
+            "The source has not executed the transactions that were read before: it is another server."
+        )
     if _value(connection, f"GTID_SUBSET(@@gtid_purged, {literal(gtid)})") != "1":
         raise LogPurged("The source has purged transactions that were not read yet.")
 

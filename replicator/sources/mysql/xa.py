@@ -11,7 +11,9 @@ from replicator.errors import SourceError
 from replicator.sources.mysql.events import Event
 
 PATIENCE = 600.0  # seconds
-_REMEDY = "XA RECOVER on the source lists prepared transactions: commit or roll them back, then start the replicator again."
+_REMEDY = (
+    "XA RECOVER on the source lists prepared transactions: commit or roll them back, then start the replicator again."
+)
 
 
 class PreparedTransactions:
@@ -43,7 +45,9 @@ class PreparedTransactions:
         self._bytes += len(event.body)
         if self._bytes > self._limit:
             message = f"XA transactions of more than {self._limit} bytes wait for their end: that is not supported."
-            raise SourceError(message, remedy="Use smaller XA transactions, or leave their tables out of the replicator.")
+            raise SourceError(
+                message, remedy="Use smaller XA transactions, or leave their tables out of the replicator."
+            )
 
     def prepare(self, name: str, *, keep: bool) -> list[Event]:
         """XA PREPARE; `keep` False: it is the end already (one phase)."""
@@ -57,7 +61,9 @@ class PreparedTransactions:
     def commit(self, name: str) -> list[Event]:
         """XA COMMIT: the events; SourceError where the rows were before the place where reading began."""
         if name not in self._waiting:
-            message = "An XA transaction was committed that had been prepared before reading began: its rows are not known."
+            message = (
+                "An XA transaction was committed that had been prepared before reading began: its rows are not known."
+            )
             raise SourceError(message, remedy="Resnapshot the tables of the replicator.")
         _, events = self._waiting.pop(name)
         self._forget(events)

@@ -13,6 +13,7 @@ from replicator.targets.iceberg.position import depth
 TARGET_FILE = 128 * 1024 * 1024
 MAX_DELETE_FILES = 60
 MAX_DELETED_SHARE = 0.2
+MIN_DELETES = 50_000
 MAX_SMALL_FILES = 60
 KEEP_SNAPSHOTS = 20
 MAX_SNAPSHOTS = 60
@@ -42,7 +43,7 @@ def _compaction_due(table: LakeTable) -> bool:
         return False
     files, rows = table.total("data-files"), table.total("records")
     if table.total("delete-files") > MAX_DELETE_FILES or table.total("position-deletes") > max(
-        10_000, rows * MAX_DELETED_SHARE
+        MIN_DELETES, rows * MAX_DELETED_SHARE
     ):
         return True
     return files - table.total("files-size") // TARGET_FILE > MAX_SMALL_FILES
