@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 
 # user:password@ in URLs, and password=…, token=… in any spelling.
 _URL = re.compile(r"(?<=://)([^\s:/@]*):([^\s/@]+)@")
-_PAIR = re.compile(r"(?i)\b(password|passwd|pwd|secret|token|identified by)(\s*[=:]?\s*)(['\"]?)[^\s'\",;&}]+\3")
+_PAIR = re.compile(
+    r"(?i)\b(password\s*[=:]|passwd\s*[=:]|pwd\s*[=:]|secret\s*[=:]|token\s*[=:]|identified by\s)(\s*)(['\"]?)[^\s'\",;&}]+\3"
+)
 
 
 def scrub(text: str, secrets: tuple[str, ...] = ()) -> str:

@@ -42,7 +42,8 @@ class ChangeBatch:
 
     `data` has the Arrow schema `schema.change_arrow`.  Its `_sequence_num` is the change's ordinal since `read` began
     (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number.
-    INSERT fills the row columns; UPDATE both; DELETE both (the row columns repeat the before image, as in CDAP's example).
+    INSERT fills the row columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is
+    none), as in CDAP's example.
     """
 
     table: TableId

@@ -6,6 +6,7 @@ import itertools
 import random
 import signal
 import struct
+import time
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
@@ -704,6 +705,18 @@ def own_server(tmp_path: Path) -> Iterator[EmbeddedMariaDB]:
     server.stop()
 
 
+def _purge(log: Log, gone: str, upto: str) -> None:
+    """The server keeps a file that a reader has just left, or whose transactions are not flushed yet, a moment longer."""
+    for _ in range(100):
+        with log.control.cursor() as cursor:
+            cursor.execute(f"PURGE BINARY LOGS TO '{upto}'")
+            cursor.execute("SHOW BINARY LOGS")
+            if gone not in [row[0] for row in cursor.fetchall()]:
+                return
+        time.sleep(0.1)
+    pytest.fail("the server does not purge its log")
+
+
 def test_purged_replaced_and_restarted_servers_are_told_apart(own_server: EmbeddedMariaDB) -> None:
     log = Log(own_server, "shop")
     log.run("CREATE TABLE a (id int primary key)", "INSERT INTO a VALUES (1)")
@@ -714,7 +727,8 @@ def test_purged_replaced_and_restarted_servers_are_told_apart(own_server: Embedd
     assert isinstance(_fails(log, BinlogOffset(last.file, last.position + 1_000_000)), SourceReplaced)
     assert isinstance(_fails(log, BinlogOffset("binlog.000999", 4)), SourceReplaced)
     assert isinstance(_fails(log, BinlogOffset(last.file, last.position, "0-1-999999")), SourceReplaced)
-    log.run("SET GLOBAL slave_connections_needed_for_purge = 0", f"PURGE BINARY LOGS TO '{last.file}'")
+    log.run("SET GLOBAL slave_connections_needed_for_purge = 0")
+    _purge(log, first.file, last.file)
     assert isinstance(_fails(log, plain), LogPurged)
     assert isinstance(_fails(log, first), LogPurged)
     own_server.restart(signal.SIGKILL)
@@ -735,8 +749,6 @@ def test_a_server_that_goes_down_ends_reading_as_unreachable(own_server: Embedde
 
 
 def test_heartbeats_come_twice_a_second_and_say_when_the_source_was_quiet(log: Log) -> None:
-    import time
-
     reader = BinlogReader(log.config, log.options, "me", watermark_table("tidemark"))
     times, beats = [time.monotonic()], []
     for message in reader.read(current_offset(log.control), TableSet(), {}):

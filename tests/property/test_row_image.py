@@ -31,13 +31,20 @@ EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone
 
 
 def pack_decimal(value: Decimal, precision: int, scale: int) -> bytes:
-    digits = f"{abs(int(value.scaleb(scale))):0{precision}}"
-    whole, part = digits[: precision - scale], digits[precision - scale :]
+    sign, digits, exponent = value.as_tuple()
+    number = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
+    return pack_unscaled(-number if sign else number, precision, scale)
+
+
+def pack_unscaled(number: int, precision: int, scale: int) -> bytes:
+    digits = f"{abs(number):0{precision}}"
+    split = precision - scale
+    whole, part = digits[:split], digits[split:]
     sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-    groups = [whole[: len(whole) % 9], *(whole[i : i + 9] for i in range(len(whole) % 9, len(whole), 9))]
-    groups += [part[i : i + 9] for i in range(0, len(part), 9)]
+    groups = [whole[: split % 9], *(whole[i : i + 9] for i in range(split % 9, split, 9))]
+    groups += [part[i : i + 9] for i in range(0, scale, 9)]
     data = b"".join(int(group).to_bytes(sizes[len(group)], "big") for group in groups if group)
-    if value < 0:
+    if number < 0:
         data = bytes(octet ^ 0xFF for octet in data)
     return bytes([data[0] ^ 0x80]) + data[1:]
 
@@ -162,23 +169,7 @@ def test_decimals_of_every_size_are_exact(shape: tuple[int, int], data: st.DataO
     number = data.draw(st.integers(-(10**precision) + 1, 10**precision - 1))
     sign, digits, _ = Decimal(number).as_tuple()
     value = Decimal((sign, digits, -scale))
-    assert decimal_from(pack_decimal_exact(number, precision, scale), precision, scale) == value
-
-
-def pack_decimal_exact(number: int, precision: int, scale: int) -> bytes:
-    """`pack_decimal` for numbers beyond the decimal context's digits."""
-    digits = f"{abs(number):0{precision}}"
-    split = precision - scale
-    whole, part = digits[:split], digits[split:]
-    sizes = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-    groups = [
-        whole[: split % 9],
-        *(whole[i : i + 9] for i in range(split % 9, split, 9)),
-        *(part[i : i + 9] for i in range(0, scale, 9)),
-    ]
-    packed = b"".join(int(group).to_bytes(sizes[len(group)], "big") for group in groups if group)
-    packed = bytes(octet ^ 0xFF for octet in packed) if number < 0 else packed
-    return bytes([packed[0] ^ 0x80]) + packed[1:]
+    assert decimal_from(pack_unscaled(number, precision, scale), precision, scale) == value
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

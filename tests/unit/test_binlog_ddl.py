@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql import ddl
-from replicator.sources.mysql.ddl import Clause, ClauseKind
+from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
 from replicator.sources.mysql.ddl_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 
 A, B, C = (TableId("db", name) for name in "abc")

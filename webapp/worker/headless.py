@@ -119,8 +119,13 @@ def source_position(replicator: Replicator) -> Mapping[str, Any]:
 
 
 def captured(replicator: Replicator, reached: Mapping[str, Any]) -> bool:
-    """The checkpoint is not before `reached`."""
+    """The checkpoint is not before `reached`.
+
+    A server that restarted stands in a new file where nothing has happened yet: the same GTIDs are the same place.
+    """
     if replicator.checkpoint_offset is None:
         return False
+    if reached.get("gtid") and reached["gtid"] == replicator.checkpoint_offset.get("gtid"):
+        return True
     parse: Callable[[Mapping[str, Any]], Offset] = source_kind(replicator.connection.kind).parse_offset
     return not parse(replicator.checkpoint_offset) < parse(reached)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind, widens
 from replicator.sources.mysql.catalog import TableDescription, read_labels
-from replicator.sources.mysql.ddl import Clause, ClauseKind
+from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
 from replicator.sources.mysql.types import LABELS, TEXTS, ColumnDefinition
 
 Signature = tuple[object, ...]

@@ -12,6 +12,7 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql.alteration import alter
+from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import Resolved
 from replicator.sources.mysql.offset import BinlogOffset
@@ -132,17 +133,17 @@ class DdlEffects:
             self._emit(Ddl.TRUNCATE_TABLE, table)
             self._interpreter.schemas.empty.add(table)
 
-    def _alter(self, table: TableId, clauses: Sequence[ddl.Clause]) -> None:
-        target = next((clause.table for clause in clauses if clause.kind is ddl.ClauseKind.RENAME_TABLE), None)
+    def _alter(self, table: TableId, clauses: Sequence[Clause]) -> None:
+        target = next((clause.table for clause in clauses if clause.kind is ClauseKind.RENAME_TABLE), None)
         for clause in clauses:
-            if clause.kind is ddl.ClauseKind.ROWS and clause.table in self._known:
+            if clause.kind is ClauseKind.ROWS and clause.table in self._known:
                 self._emit(Ddl.ALTER_TABLE, clause.table, self._known[clause.table], reload=True)
         if self._interpreter.wants(table) and table in self._known:
             self._alter_known(table, clauses, described=target or table)
         if target:
             self._rename([(table, target)])
 
-    def _alter_known(self, table: TableId, clauses: Sequence[ddl.Clause], *, described: TableId) -> None:
+    def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
         schemas, old = self._interpreter.schemas, self._known[table]
         try:
             present = schemas.present(described)
@@ -152,7 +153,7 @@ class DdlEffects:
         result = alter(old, clauses, present, schemas.charsets(table))
         schema = replace(result.schema, table=table)
         reload = result.reload and table not in schemas.empty
-        added = {c.to for c in clauses if c.kind is ddl.ClauseKind.ADD and not c.fills} - set(schema.names)
+        added = {c.to for c in clauses if c.kind is ClauseKind.ADD and not c.fills} - set(schema.names)
         schemas.announced.setdefault(table, set()).update(added)
         self._interpreter.forget_targets()
         if schema != old or reload:

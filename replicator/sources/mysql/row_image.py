@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replicator.errors import RowImageIncomplete
 from replicator.model.change import Operation
-from replicator.model.schema import TableSchema
+from replicator.model.schema import CHANGE_FIELDS, TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import jsonb
@@ -269,7 +270,16 @@ class TableRows:
         for lists in (self._row, self._before):
             arrays += [reader.finish(values) for reader, values in zip(self._finish, lists, strict=True)]
         self._start_lists()
+        self._keep_key_of_deleted(arrays)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _keep_key_of_deleted(self, arrays: list[pa.Array]) -> None:
+        """A DELETE's row columns hold its key only (CDAP's staging contract); the whole row is in the before image."""
+        deleted = pc.equal(arrays[1], Operation.DELETE.value)
+        if self.schema.key and pc.any(deleted).as_py():
+            for place, column in enumerate(self.schema.columns, len(CHANGE_FIELDS)):
+                if column.name not in self.schema.key:
+                    arrays[place] = pc.if_else(deleted, pa.scalar(None, arrays[place].type), arrays[place])
 
 
 def _expander(counts: np.ndarray[Any, np.dtype[np.int64]]) -> Callable[[pa.Array], pa.Array]:

@@ -161,3 +161,11 @@ def test_deletion_waits_for_the_workers_and_leaves_nothing(
     assert deletion.delete(replicator.pk)
     assert not Replicator.objects.exists()
     assert sent.round() == []
+
+
+def test_every_queue_has_an_exchange_of_its_own() -> None:
+    """With one exchange and key for all, Redis hands every message to every queue."""
+    from webapp.celery import QUEUES, app
+
+    bound = {(queue.exchange.name, queue.routing_key) for queue in app.amqp.queues.values()}
+    assert bound == {(name, name) for name in QUEUES}
