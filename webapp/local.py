@@ -129,9 +129,10 @@ class LocalMachine:
             self._start(name)
 
     def _start(self, name: str) -> None:
-        self._group.start(name, self._command(name), {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"})
+        self._group.start(name, self.command(name), {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"})
 
-    def _command(self, name: str) -> list[str]:
+    def command(self, name: str) -> list[str]:
+        """What starts the web server, the worker of a queue, or beat."""
         bind = os.environ.get("TIDEMARK_BIND", "127.0.0.1")
         if name == "web":
             return [

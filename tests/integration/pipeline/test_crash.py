@@ -23,12 +23,12 @@ ROOT = Path(__file__).resolve().parents[3]
 def run_and_kill(lab: Lab, when: Callable[[], bool], environment: dict[str, str], timeout: float = 120) -> None:
     """`manage.py run` in a process of its own, killed when `when` says so."""
     command = [sys.executable, str(ROOT / "manage.py"), "run", lab.name, "--until-current"]
-    process = subprocess.Popen(command, env={**os.environ, **environment}, start_new_session=True)
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + timeout
     try:
         while not when():
             assert process.poll() is None, "it ended before it could be killed"
-            assert time.monotonic() < deadline, "the moment to kill it never came"
+            assert time.monotonic() < deadline, f"the moment to kill it never came: {lab.states()}"
             time.sleep(0.02)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
