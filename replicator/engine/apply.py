@@ -296,7 +296,9 @@ class _Pass:
         result = self._target.apply(self._name, change)
         self.commits += 1
         detail = {"how": result.how, "seconds": round(result.seconds, 3)}
-        text = f"{result.how}: {result.inserted} in, {result.updated} changed, {result.deleted} out"
+        counts = {"inserted": result.inserted, "updated": result.updated, "deleted": result.deleted}
+        rows = ", ".join(f"{number:,} {word}" for word, number in counts.items() if number)
+        text = f"{rows or 'no row changed'} in {result.seconds:.1f} s ({result.how})"
         self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
         return result
 

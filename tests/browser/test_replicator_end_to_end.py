@@ -116,7 +116,6 @@ def until(what: Callable[[], bool], message: Callable[[], object], seconds: floa
 def through_the_wizard(visitor: Visitor, address: Mapping[str, Any]) -> None:
     page = visitor.page
     visitor.go("/replicators/new/")
-    page.get_by_label("A new connection").check()
     page.fill("#id_name", "the shop's server")
     for name in ("host", "port", "user", "password"):
         page.fill(f"#id_setting-{name}", str(address[name]))
@@ -192,7 +191,7 @@ def test_made_watched_paused_resumed_and_deleted(
     # Resumed, they arrive.
     page.locator("#head").get_by_role("button", name="Resume").click()
     expect(state).to_contain_text("Running", timeout=20_000)
-    until(lambda: (target_rows("orders"), target_rows("clicks")) == (1521, 253), lambda: shop.states())
+    until(lambda: (target_rows("orders"), target_rows("clicks")) == (1521, 253), shop.states)
     shop.assert_equal(3)
 
     # What it says of itself.

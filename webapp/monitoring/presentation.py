@@ -13,7 +13,7 @@ from webapp.monitoring import selectors
 from webapp.replicators.models import Replicator
 
 WIDTH, HEIGHT = 1000, 100
-CHART_MINUTES = 60
+CHART_MINUTES, LEAST_MINUTES = 60, 10
 NICE = (1, 2, 2.5, 5, 10)
 NICE_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400)
 
@@ -22,11 +22,14 @@ EVENT_ICONS: Sequence[tuple[str, str, str]] = (
     ("fail", "failed", "bad"),
     ("error", "failed", "bad"),
     ("retr", "retry", "warn"),
+    ("recover", "ok", "ok"),
+    ("stream", "ok", "ok"),
     ("schema", "ddl", "info"),
     ("ddl", "ddl", "info"),
     ("snapshot", "download", "info"),
     ("table", "table", "info"),
     ("paus", "pause", "idle"),
+    ("settle", "pause", "idle"),
     ("stop", "stop", "idle"),
     ("start", "play", "ok"),
     ("resum", "play", "ok"),
@@ -159,12 +162,14 @@ def charts(
     duration: Callable[[float], str],
     rate: Callable[[float], str],
 ) -> list[Chart]:
-    """Lag (p95 of the minute, in seconds) against the SLO, and throughput (rows a second)."""
-    minutes = last_minutes(CHART_MINUTES, found)
+    """Lag (p95 of the minute, in seconds) against the SLO, and throughput (rows a second); not from before its time."""
+    begin = min([*found, replicator.created_at.replace(second=0, microsecond=0)])
+    age = int((timezone.now() - begin).total_seconds() / 60) + 1
+    minutes = last_minutes(min(CHART_MINUTES, max(LEAST_MINUTES, age)), found)
     lags = [found[m].lag_ms if m in found else None for m in minutes]
-    rows = [found[m].rows / seconds_of(m) if m in found else 0.0 for m in minutes]
+    rows = [None if m < begin else found[m].rows / seconds_of(m) if m in found else 0.0 for m in minutes]
     limit = replicator.parsed_options.slo_minutes * 60
-    throughput: list[float | None] = list(rows) if any(rows) else [None] * len(rows)
+    throughput: list[float | None] = rows if any(rows) else [None] * len(rows)
     seconds = [None if lag is None else lag / 1000 for lag in lags]
     return [
         draw("Lag", minutes, seconds, say=duration, ceiling=nice_seconds, limit=limit),

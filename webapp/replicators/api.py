@@ -149,6 +149,13 @@ class ReplicatorViewSet(ApiViewSet):
         """Stop; started again it goes on from the same place while the source still has its log."""
         return self._act(request, pk, "stop")
 
+    @extend_schema(request=None)
+    @action(detail=True, methods=["post"])
+    def retry(self, request: Request, pk: str) -> Response:
+        """Try again now whatever waits for its retry time, and every failed table; nothing where nothing failed."""
+        services.retry_replicator(replicator=self._get(pk), user=request.user)
+        return self._answer(pk)
+
     @extend_schema(methods=["GET"], responses=serializers.OptionsSerializer)
     @extend_schema(methods=["PATCH"], request=serializers.OptionsSerializer, responses=serializers.OptionsSerializer)
     @action(detail=True, methods=["get", "patch"])

@@ -12,7 +12,7 @@ from django.utils import timezone
 from replicator.errors import ConfigurationError
 from webapp.connections.models import Connection
 from webapp.monitoring.services import note
-from webapp.replicators.models import Desired, Draft, Replicator, Status
+from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
 from webapp.replicators.table_services import (
@@ -22,6 +22,7 @@ from webapp.replicators.table_services import (
     resnapshot_table,
     retry_table,
     set_snapshot_paused,
+    try_again,
 )
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "remove_table",
     "resnapshot_table",
     "resume_replicator",
+    "retry_replicator",
     "retry_table",
     "save_draft",
     "set_snapshot_paused",
@@ -45,6 +47,7 @@ __all__ = [
 ]
 
 TARGET_KEYS = frozenset({"kind", "namespace_prefix"})
+AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
 DEFAULT_TARGET = {"kind": "iceberg", "namespace_prefix": ""}
 
 
@@ -133,16 +136,50 @@ def _want(
     if fresh.desired == desired and fresh.status not in {Status.FAILED, Status.CREATED}:
         replicator.refresh_from_db()
         return replicator
-    fresh.desired, fresh.status = desired, status
+    fresh.desired = desired
+    _begin_anew(fresh, status)
+    fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+    note(replicator=fresh, kind=kind, summary=summary, user=user)
+    replicator.refresh_from_db()
+    return replicator
+
+
+@transaction.atomic
+def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """Whatever waits for its retry time, and every failed table, now, its counting begun anew; else nothing happens.
+
+    What the user wants of it stays: one that is paused stays so, one that could not be deleted is deleted.
+    """
+    # Tables before their replicator, as the workers lock them.
+    failed = ReplicatorTable.objects.filter(replicator=replicator).exclude(error_message="").order_by("id")
+    tables = list(failed.select_related("replicator").select_for_update(no_key=True, of=("self",)))
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    failures = fresh.failures.filter(table=None, resolved_at=None)
+    whole = fresh.status in {Status.FAILED, Status.RETRYING} or failures.exists()
+    if fresh.desired == Desired.DELETED:
+        tables = []
+    for table in tables:
+        try_again(table)
+    if whole:
+        failures.update(resolved_at=timezone.now())
+        fresh.refresh_from_db(fields=["plan_version"])  # tables that are read anew have changed it
+        _begin_anew(fresh, AFTER_RETRY.get(Desired(fresh.desired), Status(fresh.status)))
+    if whole or tables:
+        names = [str(table) for table in tables]
+        summary = "Tried again" + (f" with {len(names)} table{'s' if len(names) > 1 else ''}" if names else "")
+        note(replicator=fresh, kind="retried", summary=summary, detail={"tables": names[:100]}, user=user)
+    replicator.refresh_from_db()
+    return replicator
+
+
+def _begin_anew(fresh: Replicator, status: Status) -> None:
+    """Of a locked replicator: its error is forgotten and counting starts at zero."""
+    fresh.status = status
     fresh.plan_version += 1
     fresh.attempt = 0
     fresh.first_failure_at = fresh.next_retry_at = None
     fresh.error_code = fresh.error_message = fresh.error_remedy = ""
     fresh.save()
-    fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
-    note(replicator=fresh, kind=kind, summary=summary, user=user)
-    replicator.refresh_from_db()
-    return replicator
 
 
 @transaction.atomic

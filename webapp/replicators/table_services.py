@@ -27,6 +27,7 @@ from webapp.replicators.models import (
 from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
 
 OPEN_RUN = (RunState.PLANNING, RunState.READING)
+BY_USER = "tried again by a user"
 
 
 @transaction.atomic
@@ -68,13 +69,21 @@ def retry_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     """Now instead of at its retry time; a failed table, whose changes were not captured meanwhile, is read anew."""
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state is TableState.FAILED:
-        resnapshot_table(table=fresh, reason="tried again by a user", user=user)
+        resnapshot_table(table=fresh, reason=BY_USER, user=user)
         return
-    fresh.retry_at = None
-    fresh.save(update_fields=["retry_at"])
-    fresh.runs.filter(state__in=OPEN_RUN).update(retry_at=None)
-    ChunkRow.objects.filter(run__table=fresh, state=ChunkState.PLANNED).update(retry_at=None)
+    try_again(fresh)
     note(replicator=fresh.replicator, kind="table_retried", summary=f"{fresh} tried again", table=str(fresh), user=user)
+
+
+def try_again(table: ReplicatorTable) -> None:
+    """What `retry_table` does to a locked table, without a word of it on the timeline."""
+    if table.table_state is TableState.FAILED:
+        _read_anew(table, BY_USER)
+        return
+    table.retry_at = None
+    table.save(update_fields=["retry_at"])
+    table.runs.filter(state__in=OPEN_RUN).update(retry_at=None)
+    ChunkRow.objects.filter(run__table=table, state=ChunkState.PLANNED).update(retry_at=None)
 
 
 @transaction.atomic
@@ -88,21 +97,7 @@ def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | N
         .select_related("replicator")
         .get(pk=table.pk)
     )
-    if fresh.table_state is TableState.DROPPED:
-        message = f"{fresh} is gone from the source."
-        raise ConfigurationError(
-            message, remedy="Create the table again in the source; Tidemark then takes it by itself."
-        )
-    keep = fresh.load_complete and not fresh.keyless
-    if fresh.table_state is TableState.FAILED:
-        fresh.tracked = False  # the log was not followed meanwhile
-    run = begin_run(
-        fresh,
-        TableState.RELOADING if keep else TableState.LOADING,
-        sequence=fresh.replicator.next_sequence,
-        reason=reason or "asked for by a user",
-    )
-    replan(fresh.replicator)
+    run = _read_anew(fresh, reason or "asked for by a user")
     note(
         replicator=fresh.replicator,
         kind="snapshot_asked",
@@ -111,6 +106,26 @@ def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | N
         user=user,
     )
     table.refresh_from_db()
+    return run
+
+
+def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
+    """A new run of a locked table."""
+    if table.table_state is TableState.DROPPED:
+        message = f"{table} is gone from the source."
+        raise ConfigurationError(
+            message, remedy="Create the table again in the source; Tidemark then takes it by itself."
+        )
+    keep = table.load_complete and not table.keyless
+    if table.table_state is TableState.FAILED:
+        table.tracked = False  # the log was not followed meanwhile
+    run = begin_run(
+        table,
+        TableState.RELOADING if keep else TableState.LOADING,
+        sequence=table.replicator.next_sequence,
+        reason=reason,
+    )
+    replan(table.replicator)
     return run
 
 

@@ -176,14 +176,18 @@ class TypeRow:
     note: str
 
 
-_ZERO = "zero dates and days that do not exist: null, text or fail by policy, counted"
+_ZERO = "zero dates and days that do not exist: null, text or fail by policy"
 _SAMPLES: tuple[tuple[str, ColumnDefinition, str], ...] = (
     ("TINYINT, SMALLINT, MEDIUMINT [UNSIGNED]; BOOL is TINYINT(1)", ColumnDefinition("", "tinyint", ""), ""),
     ("INT", ColumnDefinition("", "int", ""), "display width and ZEROFILL do not count"),
     ("INT UNSIGNED", ColumnDefinition("", "int", "", unsigned=True), ""),
     ("BIGINT", ColumnDefinition("", "bigint", ""), ""),
     ("BIGINT UNSIGNED", ColumnDefinition("", "bigint", "", unsigned=True), "the whole range to 2^64-1"),
-    ("DECIMAL(p,s), p <= 38", ColumnDefinition("", "decimal", "", precision=38, scale=10), "precision and scale kept"),
+    (
+        "DECIMAL(p,s), p <= 38, such as DECIMAL(38,10)",
+        ColumnDefinition("", "decimal", "", precision=38, scale=10),
+        "precision and scale kept",
+    ),
     ("DECIMAL(p,s), p > 38", ColumnDefinition("", "decimal", "", precision=65, scale=30), "as text, with a warning"),
     ("FLOAT", ColumnDefinition("", "float", ""), "the stored value, not its 6-digit text"),
     ("DOUBLE", ColumnDefinition("", "double", ""), "negative zero kept"),

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.urls import reverse
@@ -14,7 +13,7 @@ from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError
 from webapp.replicators import selectors, services
-from webapp.replicators.models import Replicator, ReplicatorTable, Status
+from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.views.replies import done, user_of
 
 
@@ -39,13 +38,7 @@ def _stop(replicator: Replicator, user: User) -> str:
 
 
 def _retry(replicator: Replicator, user: User) -> str:
-    """Everything that waits for its retry time, and every failed table, is tried now."""
-    with transaction.atomic():
-        if replicator.status == Status.RETRYING:
-            services.pause_replicator(replicator=replicator, user=user)
-        services.start_replicator(replicator=replicator, user=user)
-        for table in selectors.tables_of(replicator).exclude(error_message=""):
-            services.retry_table(table=table, user=user)
+    services.retry_replicator(replicator=replicator, user=user)
     return f"{replicator.name} tries again now."
 
 
