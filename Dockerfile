@@ -13,7 +13,6 @@ RUN pip install --no-cache-dir --requirement requirements.txt
 
 COPY . .
 RUN python -m webapp.embedded.java_artifacts spark \
- && python manage.py collectstatic --no-input \
  && chown -R tidemark /data
 
 USER tidemark

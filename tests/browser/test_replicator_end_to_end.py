@@ -26,8 +26,8 @@ from webapp.management.commands.verify import catalog_config
 pytestmark = [pytest.mark.browser, pytest.mark.integration, pytest.mark.spark]
 NAME = "end to end"
 TABLES = {"customers": 400, "orders": 1500, "clicks": 250}  # clicks has no key
-FIRST_COPY_MS = 90_000
-ARRIVAL_SECONDS = 45.0
+FIRST_COPY_MS = 180_000
+ARRIVAL_SECONDS = 90.0
 PAUSE_MS = 12_000
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,29 +51,49 @@ def keep_writing(lab: Lab, stop: threading.Event) -> None:
     connection.close()
 
 
-def test_killed_in_capture_and_in_merge(lab: Lab, process_environment: dict[str, str]) -> None:
+@contextmanager
+def loaded_under_traffic(lab: Lab, rows: int) -> Iterator[None]:
+    """A keyed and a keyless table with rows in them, a replicator of both, and a writer until the block ends."""
     lab.execute("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "CREATE TABLE keyless (v INT)")
     with lab.transaction() as cursor:
-        for start in range(0, 30_000, 5000):
+        for start in range(0, rows, 5000):
             insert(cursor, "keyed", [(n, 0) for n in range(start, start + 5000)])
         insert(cursor, "keyless", [(n % 5,) for n in range(1000)])
     lab.replicate()
     stop = threading.Event()
     writer = threading.Thread(target=keep_writing, args=(lab, stop))
     writer.start()
-    tables = ReplicatorTable.objects.filter(replicator=lab.replicator)
-    chunks = ChunkRow.objects.filter(run__table__replicator=lab.replicator)
-    segments = SegmentRow.objects.filter(table__replicator=lab.replicator)
-    moments: list[Callable[[], bool]] = [
-        lambda: chunks.filter(state="read").exists(),  # a chunk waits for capture
-        lambda: segments.filter(kind="chunk").count() >= 2,  # admitted, not yet loaded
-        lambda: tables.filter(loaded__gte=0).exists(),  # in the midst of the load
-        lambda: tables.filter(applied__gte=0, state="streaming").exists(),  # in the midst of merges
-    ]
     try:
-        for moment in moments:
-            run_and_kill(lab, moment, process_environment)
+        yield
     finally:
         stop.set()
         writer.join()
+
+
+def test_killed_in_capture_and_in_merge(lab: Lab, process_environment: dict[str, str]) -> None:
+    with loaded_under_traffic(lab, 30_000):
+        tables = ReplicatorTable.objects.filter(replicator=lab.replicator)
+        chunks = ChunkRow.objects.filter(run__table__replicator=lab.replicator)
+        segments = SegmentRow.objects.filter(table__replicator=lab.replicator)
+        moments: list[Callable[[], bool]] = [
+            lambda: chunks.filter(state="read").exists(),  # a chunk waits for capture
+            lambda: segments.filter(kind="chunk").count() >= 2,  # admitted, not yet loaded
+            lambda: tables.filter(loaded__gte=0).exists(),  # in the midst of the load
+            lambda: tables.filter(applied__gte=0, state="streaming").exists(),  # in the midst of merges
+        ]
+        for moment in moments:
+            run_and_kill(lab, moment, process_environment)
+    lab.run_and_compare(2)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_killed_again_and_again_at_random_moments(lab: Lab, process_environment: dict[str, str]) -> None:
+    seed = random.randrange(1_000_000)
+    print(f"seed {seed}")
+    moments = random.Random(seed)
+    with loaded_under_traffic(lab, 30_000):
+        for _ in range(30):
+            due = time.monotonic() + moments.uniform(2, 40)
+            run_and_kill(lab, lambda due=due: time.monotonic() > due, process_environment)
     lab.run_and_compare(2)
