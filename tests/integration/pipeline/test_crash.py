@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run_and_kill(lab: Lab, when: Callable[[], bool], environment: dict[str, str], timeout: float = 120) -> None:
     """`manage.py run` in a process of its own, killed when `when` says so."""
-    command = [sys.executable, str(ROOT / "manage.py"), "run", lab.name, "--until-current"]
+    command = [sys.executable, str(ROOT / "manage.py"), "run", lab.name]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, start_new_session=True)
     deadline = time.monotonic() + timeout
     try:
