@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -95,13 +96,19 @@ def visitor(chromium: Browser, live_server: Any, transactional_db: None) -> Iter
     context.close()
 
 
-def catalog() -> SqlCatalog:
-    return open_catalog(catalog_config())
+@contextmanager
+def catalog() -> Iterator[SqlCatalog]:
+    """By pyiceberg, which shares nothing with the workers."""
+    one = open_catalog(catalog_config())
+    try:
+        yield one
+    finally:
+        one.engine.dispose()  # the tests' database can be dropped only when nobody is in it
 
 
 def target_rows(table: str) -> int:
-    """By pyiceberg, which shares nothing with the workers."""
-    return int(catalog().load_table(("browser_shop", table)).scan().to_arrow().num_rows)
+    with catalog() as lake:
+        return int(lake.load_table(("browser_shop", table)).scan().to_arrow().num_rows)
 
 
 def until(what: Callable[[], bool], message: Callable[[], object], seconds: float = ARRIVAL_SECONDS) -> float:
@@ -215,5 +222,6 @@ def test_made_watched_paused_resumed_and_deleted(
     page.locator(".toast", has_text="is being deleted with its tables in the target").wait_for()
     until(lambda: not Replicator.objects.filter(name=NAME).exists(), lambda: Replicator.objects.values("status"))
     expect(page.locator("#main")).not_to_contain_text("the shop's server", timeout=10_000)
-    assert catalog().list_tables("browser_shop") == []
+    with catalog() as lake:
+        assert lake.list_tables("browser_shop") == []
     assert visitor.complaints == []

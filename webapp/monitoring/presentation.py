@@ -15,7 +15,7 @@ from webapp.replicators.models import Replicator
 WIDTH, HEIGHT = 1000, 100
 CHART_MINUTES, LEAST_MINUTES = 60, 10
 NICE = (1, 2, 2.5, 5, 10)
-NICE_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400)
+NICE_SECONDS = (1, 2, 5, 10, 20, 30, 60, 120, 240, 360, 600, 1200, 1800, 3600, 7200, 14_400, 28_800, 86_400)
 
 # kind of a timeline event, by the words in it → (icon, tone)
 EVENT_ICONS: Sequence[tuple[str, str, str]] = (

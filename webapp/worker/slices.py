@@ -121,17 +121,20 @@ def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, leas
 def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
     assert tenure.lease is not None
     store = OrmChunkStore(replicator.pk)
-    waited = Patience(idle)
+    waited, told = Patience(idle), False
     while tenure.keep() and waited.on():
-        if not has_work(replicator.pk):
+        if has_work(replicator.pk):
+            replicator.refresh_from_db(fields=["options"])
+            with wiring.opened_source(replicator) as source:
+                source.tables = table_set(replicator)
+                done = _read_chunks(replicator, tenure, store, source)
+            waited.reset(worked=bool(done))
+            told = False
+        else:
             time.sleep(IDLE_POLL)
-            continue
-        replicator.refresh_from_db(fields=["options"])
-        with wiring.opened_source(replicator) as source:
-            source.tables = table_set(replicator)
-            done = _read_chunks(replicator, tenure, store, source)
-        waited.reset(worked=bool(done))
-    stage_works(replicator.pk, Stage.SNAPSHOT)
+        if not told:  # a slice without an end would never say that it works again
+            stage_works(replicator.pk, Stage.SNAPSHOT)
+            told = True
 
 
 def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, source: Source) -> int:

@@ -271,6 +271,8 @@ def _definition(row: Row) -> ColumnDefinition:
     name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra = row
     extra = (extra or "").upper()
     labels = read_labels(column_type) if data_type in LABELS else ()
+    if labels and charset == "binary":  # their labels are texts all the same
+        charset = "utf8mb4"
     return ColumnDefinition(
         name=name,
         data_type=data_type,

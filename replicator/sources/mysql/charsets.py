@@ -89,6 +89,17 @@ def _question_mark(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("tidemark-question-mark", _question_mark)
 
 
+def _half_pair(error: UnicodeError) -> tuple[str | bytes, int]:
+    """Half of a surrogate pair stays one: the servers hand it on, and it is refused where the text becomes UTF-8."""
+    try:
+        return codecs.lookup_error("surrogatepass")(error)
+    except UnicodeError:
+        return _question_mark(error)
+
+
+codecs.register_error("tidemark-half-pair", _half_pair)
+
+
 def _read_ids() -> dict[int, str]:
     ids: dict[int, str] = {}
     for line in _IDS.replace("|", "\n").split("\n"):
@@ -147,19 +158,17 @@ def _single(name: str) -> Decode:
 
 def _wide(codec: str, *, ucs2: bool) -> Decode:
     def decode(data: bytes) -> str:
-        if ucs2:  # no surrogate pairs there: each half is a character that does not exist
+        if ucs2:  # no surrogate pairs there: each half stands for itself
             units = memoryview(data)
-            return "".join(
-                bytes(units[i : i + 2]).decode(codec, "tidemark-question-mark") for i in range(0, len(data), 2)
-            )
-        return data.decode(codec, "tidemark-question-mark")
+            return "".join(bytes(units[i : i + 2]).decode(codec, "tidemark-half-pair") for i in range(0, len(data), 2))
+        return data.decode(codec, "tidemark-half-pair")
 
     return decode if not ucs2 else _ucs2(codec, decode)
 
 
 def _ucs2(codec: str, slow: Decode) -> Decode:
     def decode(data: bytes) -> str:
-        text = data.decode(codec, "tidemark-question-mark")
+        text = data.decode(codec, "tidemark-half-pair")
         return text if len(text) * 2 == len(data) else slow(data)
 
     return decode
@@ -187,6 +196,14 @@ def _by_character(data: bytes, codec: str, special: Mapping[bytes, str]) -> str:
         if codec == "euc_jp" and first == 0x8F:
             size = 3
         piece = data[at : at + size]
-        out.append(special.get(piece) or piece.decode(codec, "tidemark-question-mark"))
+        out.append(special.get(piece) or _character(piece, codec))
         at += size
     return "".join(out)
+
+
+def _character(piece: bytes, codec: str) -> str:
+    """One question mark for a whole sequence without a character, as the server has it."""
+    try:
+        return piece.decode(codec)
+    except UnicodeDecodeError:
+        return "?"

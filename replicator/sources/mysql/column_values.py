@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from replicator.errors import UnsupportedType
+from replicator.errors import UnsupportedCharset, UnsupportedType, ValueDoesNotFit
 from replicator.model.schema import Column
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import ReadOptions
@@ -25,6 +25,7 @@ from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.charsets import charset_name, decoder, is_utf8
 from replicator.sources.mysql.table_map import LogColumn
 from replicator.sources.mysql.temporal_values import TEMPORAL, Append, Read, temporal_reader, temporal_size
+from replicator.sources.mysql.types import UNICODE_REMEDY
 
 Finish = Callable[[list[Any]], pa.Array]
 Convert = Callable[[bytes], Any]
@@ -45,7 +46,7 @@ def column_reader(log: LogColumn, column: Column | None, options: ReadOptions) -
     """`column` None: the column is left out.  UnsupportedType, UnsupportedCharset where it cannot be read exactly."""
     if column is None:
         return ColumnReader(_raw(log, lambda _: None), lambda values: pa.nulls(len(values)), skip=True)
-    finish = _finisher(column.type)
+    finish = _finisher(column.type) if column.type.kind is not Kind.STRING else _texts(column)
     if log.type in TEMPORAL:
         return ColumnReader(temporal_reader(log, column, options), finish)
     if log.type in _INTEGERS or log.type == t.INT24:
@@ -187,7 +188,11 @@ def _labels(log: LogColumn) -> Convert:
     if not log.labels:
         return lambda data: int.from_bytes(data, "little")
     decode = decoder(charset_name(log.charset)) if log.charset not in (None, t.BINARY_CHARSET) else decoder("utf8mb4")
-    labels = [decode(label) for label in log.labels]
+    try:
+        labels = [decode(label) for label in log.labels]
+    except UnicodeDecodeError:
+        message = f"Column {log.name} has labels that are no valid UTF-8."
+        raise UnsupportedCharset(message) from None
     if log.type == t.ENUM:
         values = ["", *labels]
         return lambda data: values[int.from_bytes(data, "little")]
@@ -197,7 +202,11 @@ def _labels(log: LogColumn) -> Convert:
         text = known.get(data)
         if text is None:
             bits = int.from_bytes(data, "little")
-            text = known[data] = ",".join(label for place, label in enumerate(labels) if bits >> place & 1)
+            text = ""
+            for place, label in enumerate(labels):
+                if bits >> place & 1:
+                    text = f"{text},{label}" if text else label  # no comma after an empty label: Field_set::val_str
+            known[data] = text
             if bits >> len(labels) or len(known) > 10_000:
                 known.clear()
         return text
@@ -281,6 +290,17 @@ def _finisher(kind: DataType) -> Finish:
     if kind.kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ):
         return lambda values: pa.array(values, pa.int64()).view(arrow)
     return lambda values: pa.array(values, arrow)
+
+
+def _texts(column: Column) -> Finish:
+    def finish(values: list[Any]) -> pa.Array:
+        try:
+            return pa.array(values, pa.string())  # holds bytes against UTF-8
+        except (pa.ArrowInvalid, UnicodeEncodeError):
+            message = f"Column {column.name} ({column.source_type}) holds text that is no valid Unicode."
+            raise ValueDoesNotFit(message, remedy=UNICODE_REMEDY) from None
+
+    return finish
 
 
 def decimal_array(values: list[int | None], arrow: pa.DataType) -> pa.Array:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from replicator.errors import RowImageIncomplete, SourceError, TableError
-from replicator.model.change import Commit, LogMessage, TableFailed, Watermark
+from replicator.model.change import ChangeBatch, Commit, LogMessage, TableFailed, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import STRING
@@ -111,7 +111,11 @@ class Interpreter:
 
     def flush(self) -> None:
         """Hand on all rows."""
-        self.out += self.pending.flush(inside=self.in_transaction)
+        for found in self.pending.flush(inside=self.in_transaction):
+            if isinstance(found, ChangeBatch):
+                self.out.append(found)
+            else:
+                self._skip(*found)
 
     def take_out(self) -> list[LogMessage]:
         """What there is in `out`, which is empty then."""
@@ -222,7 +226,7 @@ class Interpreter:
         except TableError as error:
             self.fail(table, error)
             return _Target(event.body)
-        return _Target(event.body, rows)
+        return _Target(event.body, rows if self.wants(table) else None)
 
     def _rows_for(self, found: TableMap, event: Event) -> TableRows:
         resolved = self.schemas.resolve(found)
@@ -243,9 +247,15 @@ class Interpreter:
     def fail(self, table: TableId, error: TableError) -> None:
         """Skip the table from here on (invariant 7)."""
         self.flush()
+        if table not in self._failed:
+            self._skip(table, error)
+
+    def _skip(self, table: TableId, error: TableError) -> None:
         self._failed.add(table)
         self.forget_targets()
         error.table = error.table or str(table)
+        if str(table) not in error.message:
+            error.message = f"{table}: {error.message}"
         self.out.append(TableFailed(table, error, self.boundary))
 
     def revive(self, table: TableId) -> None:

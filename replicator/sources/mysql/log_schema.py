@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from replicator.errors import TableError, UnsupportedType
+from replicator.errors import TableError, UnsupportedCharset, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, Column, TableSchema
 from replicator.sources.base import ReadOptions
@@ -90,7 +90,11 @@ def definition_of(log: LogColumn) -> ColumnDefinition:
 def _labelled(log: LogColumn) -> ColumnDefinition:
     charset = charset_name(log.charset) if log.charset is not None else "utf8mb4"
     decode = decoder("utf8mb4" if charset == "binary" else charset)
-    labels = tuple(decode(label) for label in log.labels)
+    try:
+        labels = tuple(decode(label) for label in log.labels)
+    except UnicodeDecodeError:
+        message = f"Column {log.name} has labels that are no valid UTF-8."
+        raise UnsupportedCharset(message) from None
     data_type = "enum" if log.type == t.ENUM else "set"
     text = ",".join("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in labels)
     charset = "utf8mb4" if charset == "binary" else charset
@@ -195,7 +199,7 @@ class LogSchemas:
         columns = tuple(
             self._column(column, found.table, known, present, in_key=column.name in key)
             for column in found.columns
-            if column.name not in left_out
+            if column.name not in left_out and (not column.hidden or _described(column.name, known, present))
         )
         return TableSchema(found.table, columns, key)
 
@@ -235,6 +239,11 @@ class LogSchemas:
             if schema is not None and present is not None and schema is present.schema:
                 return ()
         return ()
+
+
+def _described(name: str, known: TableSchema | None, present: TableDescription | None) -> bool:
+    """The catalog has told of this column: hidden ones it never shows."""
+    return any(name in schema.names for schema in (known, present.schema if present else None) if schema is not None)
 
 
 def _log_signature(definition: ColumnDefinition) -> Signature:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from replicator.errors import TableError
 from replicator.model.change import ChangeBatch
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.row_image import Mark, TableRows
@@ -55,8 +56,11 @@ class Pending:
         self.ordinal = self._began_at = ordinal + 1
         return ordinal
 
-    def flush(self, *, inside: bool) -> Iterator[ChangeBatch]:
-        """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more."""
+    def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError]]:
+        """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more.
+
+        A table and an error in the place of rows that are lost: one of their values turned out to be none.
+        """
         if inside:
             self.spilled.update(rows.schema.table for rows in self._touched)
         self._touched.clear()
@@ -64,8 +68,15 @@ class Pending:
         self._began_at = self.ordinal
         self.rows = self.bytes = 0
         for table, rows in self._tables.items():
-            if rows.rows:
-                yield ChangeBatch(table, rows.schema, rows.take())
+            if not rows.rows:
+                continue
+            try:
+                data = rows.take()
+            except TableError as error:
+                rows.truncate((0, 0, 0, 0))
+                yield table, error
+            else:
+                yield ChangeBatch(table, rows.schema, data)
 
     def begin(self) -> None:
         """A transaction begins, or the one before has ended well."""

@@ -7,6 +7,7 @@ Layout: MySQL's libs/mysql/binlog/event/rows_event.h (class Table_map_event); th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,6 +33,8 @@ _TEXT = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED}
 )
 BINARY_CHARSET = 63
+# MariaDB keeps a UNIQUE index over long columns as hidden columns behind all others, and logs them (sql/sql_table.cc, add_hash_field).
+_HASH = re.compile(r"DB_ROW_HASH_\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,7 @@ class LogColumn:
     them: for STRING the length in bytes, for VARCHAR the maximum in bytes, for NEWDECIMAL precision << 8 | scale, for
     ENUM and SET the size of a value, for BIT its number of bits, for temporal types the fraction's digits, for blobs the
     size of their length.  `name` is empty, `unsigned` and `charset` (a collation id) are None where the log does not say.
+    `hidden`: by its name and place a column that MariaDB made for itself.
     """
 
     type: int
@@ -53,6 +57,7 @@ class LogColumn:
     labels: tuple[bytes, ...] = ()
     geometry: int | None = None
     visible: bool = True
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,16 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         if reader := _READERS.get(kind):
             reader(optional, body[at : at + size])
         at += size
+    if mariadb:
+        _hide_hashes(optional)
     return TableMap(TableId(database, table), tuple(optional.columns), optional.key, optional.prefixed, mariadb)
+
+
+def _hide_hashes(optional: _Optional) -> None:
+    for index, column in reversed(list(enumerate(optional.columns))):
+        if column.type != LONGLONG or not _HASH.fullmatch(column.name):
+            return
+        optional.put(index, hidden=True)
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:

@@ -17,6 +17,7 @@ from replicator.model.types import Kind
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.table_map import LogColumn
+from replicator.sources.mysql.types import ZERO_DATE_REMEDY
 
 Append = Callable[[Any], None]
 Read = Callable[[bytes, int, Append], int]
@@ -36,8 +37,8 @@ def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
     if options.zero_dates == "fail" or not column.nullable:
 
         def fail(text: str) -> None:
-            message = f"Column {column.name!r} holds {text!r}, which is no date."
-            raise ValueDoesNotFit(message, remedy="Choose another policy for zero dates, or correct the rows.")
+            message = f"Column {column.name} ({column.source_type}) holds {text!r}, which is no date."
+            raise ValueDoesNotFit(message, remedy=ZERO_DATE_REMEDY)
 
         return fail
     return lambda _: None

@@ -14,15 +14,11 @@ from replicator.model.schema import Column
 from replicator.model.types import Kind
 from replicator.sources.mysql.catalog import TableDescription
 from replicator.sources.mysql.connection import quoted
-from replicator.sources.mysql.types import DATES, ColumnDefinition
+from replicator.sources.mysql.types import DATES, UNICODE_REMEDY, ZERO_DATE_REMEDY, ColumnDefinition
 
 _DATE_LENGTH = 10
 _FIRST_DAY = -719_162  # 0001-01-01, in days since 1970
 _MICROSECONDS_A_DAY = 86_400_000_000
-_ZERO_DATE_REMEDY = (
-    "Correct the row on the source, or choose another policy for zero dates (for a key column only 'text' is left); "
-    "then resnapshot the table."
-)
 
 
 def select_expression(definition: ColumnDefinition) -> str:
@@ -87,6 +83,8 @@ class _ColumnConverter:
                 return text.cast(pa.int8()).cast(target)
             return text.cast(target)
         except pa.ArrowInvalid as error:
+            if kind is Kind.STRING:
+                raise not_unicode(self._column, self._table) from None
             raise self._misfit(str(error)) from None
 
     def _dates(self, text: pa.Array) -> pa.Array:
@@ -100,7 +98,7 @@ class _ColumnConverter:
             pass
         bad = _not_in_calendar(text)
         if self._zero_dates != "null":
-            raise self._misfit(str(text.filter(bad)[0].as_py()), _ZERO_DATE_REMEDY)
+            raise self._misfit(str(text.filter(bad)[0].as_py()), ZERO_DATE_REMEDY)
         self.nulled += pc.sum(bad).as_py() or 0
         return pc.if_else(bad, pa.scalar(None, pa.string()), text).cast(plain)
 
@@ -110,6 +108,12 @@ class _ColumnConverter:
             f"Column {column.name} of {self._table}: {value!r} is no value of {column.type} ({column.source_type})."
         )
         return ValueDoesNotFit(message, table=str(self._table), remedy=remedy)
+
+
+def not_unicode(column: Column, table: TableId) -> TableError:
+    """What the server itself takes for text and gives as UTF-8 need not be any."""
+    message = f"Column {column.name} of {table} ({column.source_type}) holds text that is no valid Unicode."
+    return ValueDoesNotFit(message, table=str(table), remedy=UNICODE_REMEDY)
 
 
 def _all_in_calendar(values: pa.Array) -> bool:

@@ -35,6 +35,14 @@ GEOMETRIES = frozenset(
 # Types whose values can be a date that does not exist: what becomes of it is a policy.
 DATES = frozenset({"date", "datetime", "timestamp"})
 LABELS = frozenset({"enum", "set"})
+ZERO_DATE_REMEDY = (
+    "Correct the row on the source, or choose another policy for zero dates (for a key column only 'text' is left); "
+    "then resnapshot the table."
+)
+UNICODE_REMEDY = (
+    "Correct the row on the source (the value has half of a surrogate pair, or bytes that are no character), or exclude "
+    "the column from the replicator; then resnapshot the table."
+)
 
 
 @dataclass(frozen=True, slots=True)

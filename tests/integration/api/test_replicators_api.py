@@ -81,6 +81,14 @@ def test_start_pause_resume_and_stop(client: APIClient, replicator: Replicator) 
     assert refused.json()["remedy"].startswith("It can ")
 
 
+def test_retry_begins_anew(client: APIClient, replicator: Replicator) -> None:
+    Replicator.objects.update(
+        desired=Desired.RUNNING, status=Status.FAILED, error_code="x", error_message="why", attempt=9
+    )
+    answer = client.post(f"{URL}{replicator.pk}/retry/").json()
+    assert (answer["status"], answer["attempt"], answer["error"]) == ("starting", 0, None)
+
+
 def test_delete_takes_the_target_along_only_when_told(client: APIClient, replicator: Replicator) -> None:
     Replicator.objects.filter(pk=replicator.pk).update(desired=Desired.RUNNING, status=Status.RUNNING)
     assert client.delete(f"{URL}{replicator.pk}/?drop_target=true").status_code == 202

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from replicator.engine.reporting import Level
 from replicator.errors import ConfigurationError
@@ -25,6 +26,7 @@ from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Stat
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
 from webapp.replicators.services import SelectionEntry
 from webapp.worker import wiring
+from webapp.worker.failures import retry_ahead, stage_failed
 
 pytestmark = pytest.mark.django_db
 
@@ -225,6 +227,32 @@ def test_a_failed_table_comes_back_by_a_new_load_that_waits_for_capture(captured
     row = captured.row(ORDERS)
     assert (row.tracked, row.live_from) == (True, 7)
     assert selectors.open_run(row).start_sequence == 8
+
+
+def test_retry_tries_the_replicator_and_its_failed_tables_at_once_with_one_note(captured: Captured) -> None:
+    from replicator.errors import SourceUnreachable, UnsupportedDdl
+
+    captured.commit(next_sequence=5, failures=((ORDERS, UnsupportedDdl("what?", table=str(ORDERS))),))
+    pk = captured.replicator.pk
+    stage_failed(pk, Stage.CAPTURE, SourceUnreachable("no route"))
+    TimelineEvent.objects.all().delete()
+    replicator = services.retry_replicator(replicator=Replicator.objects.get())
+    assert (replicator.status, replicator.desired) == (Status.STARTING, Desired.RUNNING)
+    assert (replicator.attempt, replicator.next_retry_at, replicator.error_message) == (0, None, "")
+    assert not retry_ahead(pk, Stage.CAPTURE, timezone.now())
+    assert (captured.row(ORDERS).state, captured.row(ORDERS).error_message) == ("loading", "")
+    note = TimelineEvent.objects.get()
+    assert (note.kind, note.detail) == ("retried", {"tables": ["shop.orders"]})
+    services.retry_replicator(replicator=replicator)  # nothing is left to try again
+    assert TimelineEvent.objects.count() == 1
+
+
+def test_retry_keeps_what_the_user_wants(make: Any) -> None:
+    replicator = make()
+    for desired, status in ((Desired.DELETED, Status.DELETING), (Desired.PAUSED, Status.FAILED)):
+        Replicator.objects.update(desired=desired, status=Status.FAILED, error_message="why")
+        services.retry_replicator(replicator=replicator)
+        assert (replicator.desired, replicator.status, replicator.error_message) == (desired, status, "")
 
 
 def test_a_streaming_table_is_read_anew_without_a_gap_for_readers(make: Any) -> None:
