@@ -57,6 +57,9 @@ class FakeCatalog:
         found = [i for i in _tables() if database in {None, i.table.database} and search.lower() in i.table.name]
         return found[offset : offset + limit], len(found)
 
+    def cascades(self, databases: object) -> list[object]:
+        return []
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """`geo_areas` cannot be replicated; `payments` with a remark."""
         known = {info.table for info in _tables()}

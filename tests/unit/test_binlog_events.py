@@ -8,18 +8,33 @@ import zlib
 import pyarrow as pa
 import pytest
 
-from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, UnsupportedCharset
+from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, UnsupportedCharset, ValueDoesNotFit
 from replicator.model.change import ChangeBatch, Commit, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column
+from replicator.model.types import STRING as STRING_TYPE
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import jsonb
 from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.column_values import column_reader
 from replicator.sources.mysql.events import Event, EventParser
 from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
-from replicator.sources.mysql.table_map import BLOB, ENUM, GEOMETRY, JSON, LONG, SET, STRING, VARCHAR, parse_table_map
+from replicator.sources.mysql.table_map import (
+    BLOB,
+    ENUM,
+    GEOMETRY,
+    JSON,
+    LONG,
+    LONGLONG,
+    SET,
+    STRING,
+    VARCHAR,
+    LogColumn,
+    parse_table_map,
+)
 
 UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
 UUID_TEXT = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -171,6 +186,31 @@ def test_labels_and_charsets_go_to_the_columns_they_belong_to() -> None:
     assert [c.charset for c in mariadb.columns] == [8, 63, 45, 45, 8]
 
 
+def test_hidden_hash_columns_are_those_that_mariadb_put_behind_all_others() -> None:
+    types = bytes([LONGLONG, LONG, LONGLONG])
+    body = table_map(types, b"", names(b"DB_ROW_HASH_2", b"id", b"DB_ROW_HASH_1"))
+    assert [c.hidden for c in parse_table_map(body, mariadb=True).columns] == [False, False, True]
+    assert not any(c.hidden for c in parse_table_map(body).columns)
+
+
+def test_text_that_is_no_unicode_stops_its_table_only() -> None:
+    log = LogColumn(VARCHAR, 40, nullable=True, name="v", charset=35)
+    reader = column_reader(log, Column("v", STRING_TYPE, nullable=True, source_type="varchar(10)"), ReadOptions())
+    values: list[object] = []
+    reader.read(b"\x02\xdf\x84", 0, values.append)
+    with pytest.raises(ValueDoesNotFit, match="v \\(varchar\\(10\\)\\) holds text that is no valid Unicode"):
+        reader.finish(values)
+
+
+def test_no_comma_follows_an_empty_label_of_a_set() -> None:
+    log = LogColumn(SET, 1, nullable=True, name="s", charset=45, labels=(b"", b"a", b"b"))
+    reader = column_reader(log, Column("s", STRING_TYPE, nullable=True, source_type="set('','a','b')"), ReadOptions())
+    values: list[object] = []
+    for bits in range(8):
+        reader.read(bytes([bits]), 0, values.append)
+    assert values == ["", "", "a", "a", "b", "b", "a,b", "a,b"]
+
+
 class Machine:
     """An interpreter over table d.t (id INT, j JSON) without a catalog."""
 
@@ -316,6 +356,7 @@ def test_character_sets_are_decoded_like_the_server_or_refused() -> None:
     assert decoder("sjis")(b"\x81\x5f") == "\\"
     assert decoder("ucs2")(b"\xd8\x3d\xde\x00") == "\ud83d\ude00"  # halves, which become no UTF-8
     assert decoder("utf16")(b"\xd8\x3d\xde\x00") == "😀"
+    assert decoder("gbk")(b"@\xa1\x40@") == decoder("sjis")(b"@\x81\xad@") == "@?@"
     assert [charset_name(i) for i in (8, 45, 255, 2048, 2304, 3200)] == [
         "latin1",
         "utf8mb4",

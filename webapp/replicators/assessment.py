@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import RESERVED, TableSchema
-from replicator.sources.base import Catalog, TableInfo
+from replicator.sources.base import Cascade, Catalog, TableInfo
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
@@ -54,11 +54,32 @@ def assess(
         names = sorted(found)
         for start in range(0, len(names), DESCRIBE):
             described |= catalog.describe(names[start : start + DESCRIBE])
+        cascades = catalog.cascades({table.database for table in names})
     left_out = {TableId(e.database, e.table): frozenset(e.excluded_columns) for e in selection if e.table}
-    return [
+    assessed = [
         _assess_table(table, found[table], described.get(table), left_out.get(table, frozenset()), options)
         for table in names
     ]
+    return [_with_cascades(one, cascades, found) for one in assessed]
+
+
+def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
+    """Foreign key actions are not in the source's log: with the parent selected the table is read again, else nobody knows."""
+    parents = sorted({rule.parent for rule in cascades if rule.child == one.table})
+    unseen = [parent for parent in parents if parent not in selected]
+    reasons = list(one.reasons)
+    if seen := [str(parent) for parent in parents if parent not in unseen]:
+        reasons.append(
+            f"A foreign key changes its rows with those of {', '.join(seen)}, which the source's log does not show: "
+            "the table is read again each time."
+        )
+    if unseen:
+        reasons.append(
+            f"A foreign key changes its rows with those of {', '.join(map(str, unseen))}, which the source's log does not show: "
+            "select that table too, or such changes are missed."
+        )
+    support = PARTIAL if unseen and one.support == FULL else one.support
+    return replace(one, reasons=tuple(reasons), support=support)
 
 
 def selected_tables(catalog: Catalog, selection: Sequence[SelectionEntry]) -> dict[TableId, TableInfo | None]:

@@ -94,7 +94,7 @@ def cascades(server: Server, tables: TableSet | None) -> Finding:
         return ok("No selected table has a foreign key that changes rows by itself.")
     return warning(
         f"Foreign keys change rows of these tables without writing that to the log: {', '.join(names[:_SHOWN])}.",
-        "Make them ON DELETE RESTRICT ON UPDATE RESTRICT and let the application do it, or verify and repair on a schedule.",
+        "Select the tables that they refer to as well: these are then read again whenever such a row may have changed.",
     )
 
 

@@ -16,6 +16,7 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceUnreachable,
     TableDisappeared,
+    TableError,
     TidemarkError,
 )
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
@@ -42,6 +43,14 @@ _SESSION = (
 )
 _OPTIONAL_SESSION = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
 READ_TIMEOUT = 600.0
+# The server answers, but this one table's files, tablespace or underlying tables are not as they must be (mysqld_error.h:
+# ER_CANT_OPEN_FILE, FILE_NOT_FOUND, GET_ERRNO, NOT_FORM_FILE, NOT_KEYFILE, OLD_KEYFILE, WRONG_MRG_TABLE, CRASHED_ON_USAGE,
+# CRASHED_ON_REPAIR, two of FEDERATED, TABLE_NEEDS_UPGRADE, INDEX_CORRUPT, TABLESPACE_MISSING, TABLESPACE_DISCARDED).
+_BROKEN = frozenset({1016, 1017, 1030, 1033, 1034, 1035, 1168, 1194, 1195, 1429, 1430, 1459, 1712, 1812, 1814})
+_DISK_FULL = "Got error 28 "  # passes
+_BROKEN_REMEDY = (
+    "Look at it with CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
+)
 
 
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:
@@ -124,6 +133,9 @@ def tidemark_error(error: Exception, where: str) -> TidemarkError:
         return SourcePermissionDenied(f"{where} does not allow it: {reason}")
     if number in _DISAPPEARED:
         return TableDisappeared(f"{where}: {reason}", table=where)
+    if number in _BROKEN and not reason.startswith(_DISK_FULL):
+        message = f"The server itself cannot read {where}: {reason}."
+        return TableError(message, table=where, remedy=_BROKEN_REMEDY)
     return SourceUnreachable(f"{where} could not be read: {reason}")
 
 

@@ -39,6 +39,9 @@ class FakeCatalog:
         page = [TableInfo(t, 10, 100, "" if t.name == "log" else "primary") for t in found]
         return page[offset : offset + limit], len(found)
 
+    def cascades(self, databases: object) -> list[object]:
+        return []
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         columns = (
             Column("id", types.INT, nullable=False, source_type="int(11)"),

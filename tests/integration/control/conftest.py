@@ -79,6 +79,9 @@ class MemorySource:
         found = [TableInfo(t, 10, 100, "primary") for t in sorted(TABLES) if database in {None, t.database}]
         return found[offset : offset + limit], len(found)
 
+    def cascades(self, databases: object) -> list[object]:
+        return []
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
         return {table: schema_of(table) for table in tables if table in TABLES}
 
