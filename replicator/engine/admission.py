@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
-from replicator.engine.tracking import Tracking, find
+from replicator.engine.tracking import Tracking
 from replicator.model.change import Operation, Watermark
 from replicator.model.schema import CHANGE_FIELDS, TableSchema
 from replicator.snapshot.window import Window, Windows, untouched
@@ -19,7 +19,6 @@ from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import Mark, RawChunk, RawChunkStore, parse_mark
 from replicator.state.journal import ClosedChunk, EventKind, Journal, SegmentKind, TableEvent
-from replicator.state.tables import TableState
 
 
 class Admission:
@@ -121,9 +120,8 @@ class Admission:
         admitted = sum(closed.run == mark.run for closed in self._entry.closed)
         if remaining is None or remaining > admitted:
             return
-        tracked = find(self._journal.plan(), raw.chunk.table)
-        if tracked is not None and tracked.state is TableState.RELOADING and tracked.run == mark.run:
-            detail = {"below": tracked.run_start}
+        if raw.reload_from is not None:
+            detail = {"below": raw.reload_from}
             event = TableEvent(raw.chunk.table, self._entry.take(), EventKind.SWEEP, detail=detail)
             self._entry.events.append(event)
 

@@ -8,7 +8,7 @@ from typing import Any
 from replicator.engine.ddl import Decision, decide, stopped_by_policy
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
-from replicator.engine.tracking import Tracking, find
+from replicator.engine.tracking import Tracking
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange
 from replicator.model.identifiers import TableId
 from replicator.model.schema import SEQUENCE
@@ -151,9 +151,8 @@ class SchemaChanges:
 
     def _loading(self, table: TableId) -> bool:
         """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""
-        tracked = find(self._journal.plan(), table)
         pending = any(reload.table == table and reload.fresh for reload in self._entry.reloads)
-        return pending or (tracked is not None and tracked.state in {TableState.WAITING, TableState.LOADING})
+        return pending or self._journal.state(table) in {TableState.WAITING, TableState.LOADING}
 
     def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
         self._entry.reloads.append(ReloadRequest(table, sequence, fresh, reason))

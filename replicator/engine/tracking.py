@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.engine.entry import EntryBuilder
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.state.journal import CapturePlan, SchemaVersion, TrackedTable
+from replicator.state.journal import CapturePlan, SchemaVersion
 
 
 class Tracking:
@@ -67,8 +67,3 @@ class Tracking:
         """The table keeps its versions under its new name."""
         self._versions[new] = self._versions.pop(old, None)
         self._ignored.discard(new)
-
-
-def find(plan: CapturePlan, table: TableId) -> TrackedTable | None:
-    """The table's row of a plan."""
-    return next((tracked for tracked in plan.tracked if tracked.table == table), None)

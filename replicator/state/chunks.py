@@ -44,6 +44,7 @@ class RawChunk:
     """A chunk that was read: its staged file (relative path), rows, bytes, seconds, and the schema it was read under.
 
     base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
+    reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load.
     """
 
     chunk: ChunkToRead
@@ -53,6 +54,7 @@ class RawChunk:
     seconds: float
     schema: TableSchema
     base: int | None = None
+    reload_from: int | None = None
 
 
 class ChunkStore(Protocol):

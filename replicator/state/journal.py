@@ -98,7 +98,7 @@ class TrackedTable:
     """What capture knows of one table at a start.
 
     live_from: log changes up to this sequence number are covered by the snapshot and never applied.
-    run: the present snapshot run, or None; run_start: the sequence number at which it began (a reload's sweep bound).
+    run: the present snapshot run, or None.
     """
 
     table: TableId
@@ -106,7 +106,6 @@ class TrackedTable:
     schema: SchemaVersion | None
     run: int | None
     live_from: int = -1
-    run_start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +198,10 @@ class Journal(Protocol):
 
     def commit(self, lease: Lease, entry: JournalEntry) -> None:
         """Atomic.  Raises FenceLost if `lease` is no longer the live one."""
+        ...
+
+    def state(self, table: TableId) -> TableState | None:
+        """The table's present state; the apply loop ends loads behind capture's back."""
         ...
 
     def remaining_chunks(self, run: int) -> int | None:

@@ -67,7 +67,6 @@ class OrmJournal:
                     state=row.table_state,
                     schema=schemas.get(row.pk),
                     run=run.pk if run else None,
-                    run_start=run.start_sequence if run else -1,
                     live_from=row.live_from,
                 )
             )
@@ -87,6 +86,13 @@ class OrmJournal:
             if self._discard is not None:
                 for path in admitted:
                     transaction.on_commit(lambda path=path: self._discard(path), robust=True)
+
+    @stored
+    def state(self, table: TableId) -> TableState | None:
+        """None for a table that is not the replicator's."""
+        rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, database=table.database, name=table.name)
+        row = rows.only("state").first()
+        return row.table_state if row is not None else None
 
     @stored
     def remaining_chunks(self, run: int) -> int | None:
@@ -113,7 +119,9 @@ class OrmRawChunkStore:
         table = row.run.table.table_id
         claimed = ChunkToRead(row.pk, row.run_id, table, attempt, bounds_of(row), row.keyless)
         schema = replace(TableSchema.from_dict(row.schema), table=table)
-        return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence)
+        reloading = row.run.table.table_state is TableState.RELOADING
+        reload_from = row.run.start_sequence if reloading else None
+        return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from)
 
     @stored
     def table_of(self, chunk: int) -> TableId | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -38,7 +39,8 @@ def test_the_catalogs_password_is_in_no_command_line_no_setting_of_the_context_a
     running = engine.running(lake.config)
     shown = running.root.sparkContext._conf.toDebugString() + repr(lake.config)
     for child in psutil.Process().children(recursive=True):
-        shown += " ".join(child.cmdline())
+        with suppress(psutil.NoSuchProcess):  # one that has just ended
+            shown += " ".join(child.cmdline())
     assert "tidemark" in shown
     assert lake.config.catalog_password not in shown
 
