@@ -1,0 +1,76 @@
+"""What is known while a history is being written: its tables as they will be, and what has been used."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+from replicator.testing.keys import KeyModel, styles
+from replicator.testing.literals import Pen
+from replicator.testing.schemas import ColumnModel, SchemaMaker, TableModel
+
+Statements = tuple[str, ...]
+
+
+class Draft:
+    """`tables` by name; `used` counts operations ("update one") and types ("type bigint unsigned")."""
+
+    def __init__(self, pen: Pen, dialect: str, *, zero: bool = False) -> None:
+        self.pen, self.dialect = pen, dialect
+        self.maker = SchemaMaker(pen, dialect, zero=zero)
+        self.tables: dict[str, TableModel] = {}
+        self.used: Counter[str] = Counter()
+        self.sequences: list[str] = []
+
+    def keep(self, table: TableModel, old: str | None = None) -> None:
+        """The table is now like this; `old`: its name so far, if another."""
+        if old is not None and old != table.name:
+            self.tables.pop(old, None)
+        self.tables[table.name] = table
+        for column in table.columns:
+            self.used[f"type {column.kind.label}"] += 1
+            if column.invisible:
+                self.used["invisible column"] += 1
+            if column.generated:
+                self.used[f"generated {column.generated.rsplit(' ', 1)[-1].lower()}"] += 1
+        self.used[f"key {table.key.style.strip()}"] += 1
+
+    def grown(self, table: TableModel, rows: int) -> int:
+        """The number before the first of `rows` new ones."""
+        top = table.top
+        self.tables[table.name] = replace(table, top=top + rows)
+        return top
+
+    def number(self, table: TableModel) -> str:
+        """A row that is probably there; the first ones are hot."""
+        top = max(1, table.top)
+        return str(self.pen.randint(1, min(4, top)) if self.pen.chance(0.25) else self.pen.randint(1, top))
+
+    def key(self) -> tuple[KeyModel, tuple[ColumnModel, ...]]:
+        """A key of any style and its columns."""
+        style, parts = self.pen.choice(list(styles(self.dialect).items()))
+        columns = tuple(
+            ColumnModel(self.maker.name("k", odd=0.25), part.kind, False, number=part.number, extra=part.extra)  # noqa: FBT003
+            for part in parts
+        )
+        declared = "UNIQUE KEY" if self.pen.chance(0.2) else "PRIMARY KEY"
+        return KeyModel(style, tuple(column.name for column in columns), declared), columns
+
+    def table(self, *, most: int = 8) -> TableModel:
+        """A new table; `keep` it when it is made."""
+        return self.maker.table(*self.key(), most=most)
+
+
+Operation = Callable[[Draft, TableModel], Statements | None]
+
+
+def pick(draft: Draft, operations: dict[str, tuple[int, Operation]], table: TableModel) -> Statements:
+    """One that suits the table, by weight; it is counted as used.  Empty if twenty did not suit."""
+    for _ in range(20):
+        name = draft.pen.choices(list(operations), [weight for weight, _ in operations.values()])[0]
+        statements = operations[name][1](draft, draft.tables[table.name])
+        if statements:
+            draft.used[name] += 1
+            return statements
+    return ()

@@ -1,0 +1,66 @@
+"""Operations on a table's partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replicator.testing.draft import Draft, Operation, Statements
+from replicator.testing.schemas import TableModel
+from replicator.testing.tables import MOST_TABLES
+
+FEWEST = 2
+
+
+def _partition(draft: Draft, table: TableModel) -> Statements | None:
+    """What partitions can do; of these, DROP and TRUNCATE take rows away without a trace in the log."""
+    pen, bounds = draft.pen, table.bounds
+    if not bounds:
+        return None
+    match pen.choice(("add", "drop", "truncate", "rebuild")):
+        case "add":
+            bound = bounds[-1] * 2
+            draft.keep(replace(table, bounds=(*bounds, bound)))
+            return (f"ALTER TABLE {table.sql} ADD PARTITION (PARTITION p{bound} VALUES LESS THAN ({bound}))",)
+        case "drop" if len(bounds) > FEWEST:
+            draft.keep(replace(table, bounds=bounds[1:]))
+            return (f"ALTER TABLE {table.sql} DROP PARTITION p{bounds[0]}",)
+        case "rebuild":
+            return (f"ALTER TABLE {table.sql} REBUILD PARTITION p{pen.choice(bounds)}",)
+        case _:
+            return (f"ALTER TABLE {table.sql} TRUNCATE PARTITION p{pen.choice(bounds)}",)
+
+
+def _repartition(draft: Draft, table: TableModel) -> Statements | None:
+    """Partitions by the key's hash come, go and change in number."""
+    if table.bounds or table.constraints or not table.key.columns:
+        return None
+    if not table.partitions:
+        by = draft.maker.partitioned(replace(table, partitions=""), ranged=False)
+        if not by.partitions:
+            return None
+        draft.keep(by)
+        return (f"ALTER TABLE {table.sql}{by.partitions}",)
+    what = draft.pen.choice(("ADD PARTITION PARTITIONS 1", "COALESCE PARTITION 1", "REMOVE PARTITIONING"))
+    if what.startswith("REMOVE"):
+        draft.keep(replace(table, partitions=""))
+    return (f"ALTER TABLE {table.sql} {what}",)
+
+
+def _exchange(draft: Draft, table: TableModel) -> Statements | None:
+    """A partition's rows and a table's change places, without a row in the log."""
+    if not table.bounds or len(draft.tables) > MOST_TABLES:
+        return None
+    other = replace(table, name=draft.maker.name("t"), bounds=(), partitions="", top=table.top)
+    draft.keep(other)
+    return (
+        f"CREATE TABLE {other.sql} LIKE {table.sql}",
+        f"ALTER TABLE {other.sql} REMOVE PARTITIONING",
+        f"ALTER TABLE {table.sql} EXCHANGE PARTITION p{draft.pen.choice(table.bounds)} WITH TABLE {other.sql}",
+    )
+
+
+PARTITIONS: dict[str, tuple[int, Operation]] = {
+    "partition": (2, _partition),
+    "exchange partition": (3, _exchange),
+    "repartition": (1, _repartition),
+}

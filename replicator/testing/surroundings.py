@@ -1,0 +1,62 @@
+"""What stands beside tables in a database and must not disturb: triggers, views, sequences; and XA transactions."""
+
+from __future__ import annotations
+
+from replicator.testing.draft import Draft, Operation, Statements
+from replicator.testing.keys import KeyModel
+from replicator.testing.kinds import Kind
+from replicator.testing.literals import names, quoted
+from replicator.testing.schemas import ColumnModel, TableModel
+
+
+def trigger(draft: Draft, table: TableModel) -> Statements:
+    """Each changed row adds one to a table of its own, in the same statement."""
+    pen, maker = draft.pen, draft.maker
+    number = ColumnModel(maker.name("id", odd=0), Kind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT")
+    columns = (number, ColumnModel(maker.name("what", odd=0), Kind("varchar", 20, collation="utf8mb4_bin")))
+    audit = TableModel(maker.name("audit"), columns, KeyModel("auto", (number.name,)), fixed=True)
+    draft.keep(audit)
+    event = pen.choice(("INSERT", "UPDATE", "DELETE"))
+    when = f"{pen.choice(('BEFORE', 'AFTER'))} {event} ON {table.sql} FOR EACH ROW"
+    action = f"INSERT INTO {audit.sql} ({quoted(columns[1].name)}) VALUES ('{event}')"
+    return (audit.created(), f"CREATE TRIGGER {quoted(maker.name('trigger', odd=0))} {when} {action}")
+
+
+def view(draft: Draft, table: TableModel) -> Statements:
+    """It is broken as soon as its table changes its name."""
+    name = quoted(draft.maker.name("view", odd=0.3))
+    return (f"CREATE VIEW {name} AS SELECT {names([column.name for column in table.columns])} FROM {table.sql}",)
+
+
+def sequence(draft: Draft, _table: TableModel) -> Statements | None:
+    """MariaDB keeps a sequence in a table of one row, whose changes are in the log."""
+    if draft.dialect != "mariadb":
+        return None
+    name = draft.maker.name("sequence", odd=0.2)
+    draft.sequences.append(name)
+    return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((0, 3, 1000))}",)
+
+
+SURROUNDINGS: dict[str, tuple[int, Operation]] = {"trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence)}
+
+
+def next_value(draft: Draft, _table: TableModel) -> Statements | None:
+    """Rows of the log that belong to no table."""
+    if not draft.sequences:
+        return None
+    name = quoted(draft.pen.choice(draft.sequences))
+    return (draft.pen.choice((f"SELECT NEXTVAL({name})", f"SELECT SETVAL({name}, {draft.pen.randint(1, 10**6)})")),)
+
+
+def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
+    """The statements as an XA transaction."""
+    draft.used["xa"] += 1
+    xid = f"'{name}'"
+    match draft.pen.choice(("commit", "commit", "one phase", "rollback")):
+        case "one phase":
+            end: Statements = (f"XA COMMIT {xid} ONE PHASE",)
+        case "commit":
+            end = (f"XA PREPARE {xid}", f"XA COMMIT {xid}")
+        case _:
+            end = (f"XA PREPARE {xid}", f"XA ROLLBACK {xid}")
+    return (f"XA START {xid}", *statements, f"XA END {xid}", *end)
