@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -108,12 +108,16 @@ class Catalog(Protocol):
         """One page of base tables ordered by database and name, and the number of all that match."""
         ...
 
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        """The same of these tables, as far as they exist; the cost follows their number, not the catalog's size."""
+        ...
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a column's type is unknown."""
         ...
 
-    def cascades(self, databases: Collection[str]) -> list[Cascade]:
-        """Foreign keys of tables in these databases whose actions the log does not show (none where it shows them)."""
+    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
+        """Foreign keys of these tables, and of those that they refer to, whose actions the log does not show (none where it shows them)."""
         ...
 
 
@@ -147,10 +151,15 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of one range.  `schema` held during the SELECT; `batches` have `schema.row_arrow` and are read lazily."""
+    """Rows of one range.  `schema` held during the SELECT; `batches` have `schema.row_arrow` and are read lazily.
+
+    `zero_dates()`: of each row of the batch given last, how many values were dates that do not exist, and became null
+    (int32; None where there were none).
+    """
 
     schema: TableSchema
     batches: Iterator[pa.RecordBatch]
+    zero_dates: Callable[[], pa.Array | None] = lambda: None
 
 
 class SnapshotReader(Protocol):

@@ -17,7 +17,8 @@ X = TableId("other", "x y`z")
     ("sql", "expected"),
     [
         ("CREATE TABLE a (id int)", ddl.CreateTable(A)),
-        ("/* hi */ create table if not exists `other`.`x y``z` like a", ddl.CreateTable(X)),
+        ("/* hi */ create table if not exists `other`.`x y``z` like a", ddl.CreateTable(X, like=A)),
+        ("create table a (like `other`.`x y``z`)", ddl.CreateTable(A, like=X)),
         ("CREATE OR REPLACE TABLE a AS SELECT 1", ddl.CreateTable(A, replace=True)),
         ("CREATE TEMPORARY TABLE a (id int)", ddl.Irrelevant()),
         ("CREATE DEFINER=`root`@`%` TRIGGER t AFTER INSERT ON a FOR EACH ROW DELETE FROM b", ddl.Irrelevant()),
@@ -126,3 +127,9 @@ def test_rows_as_a_statement_name_the_tables_they_change() -> None:
 def test_any_text_is_classified_without_failing(text: str) -> None:
     ddl.parse(text, "db")
     ddl.parse(f"ALTER TABLE a {text}", "db")
+
+
+def test_types_that_the_log_does_not_tell_are_taken_from_the_statement() -> None:
+    sql = "CREATE TABLE a (`the id` UUID NOT NULL DEFAULT (uuid()), b BINARY(16), at inet6, KEY (b))"
+    assert ddl.opaque_columns(sql) == {"the id": "uuid", "at": "inet6"}
+    assert ddl.opaque_columns("ALTER TABLE a ADD COLUMN c UUID, CHANGE d e INET4 FIRST") == {"c": "uuid", "e": "inet4"}

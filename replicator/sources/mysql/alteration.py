@@ -146,14 +146,17 @@ def alter(
     columns, renamed = _columns(old, clauses)
     touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
     reload = ClauseKind.ROWS in kinds or any(clause.fills for clause in clauses)
+    before = {column.name.casefold() for column in old.columns}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
     result = []
     for name, was in columns:
         now = found.get(name.casefold())
         if was is None:
             result += [now] if now else []  # it is gone again: the log's next TABLE_MAP tells
+            reload = reload or name.casefold() in before  # dropped and added: the old values are not the new column's
             continue
-        expected = name.casefold() in touched
+        # CONVERT makes mediumtext of text where the new character set takes more bytes.
+        expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
         same = now is not None and column_signature(now) == column_signature(was)
         column = now if now is not None and (expected or same) else replace(was, name=name)
         converted = expected or ClauseKind.CONVERT in kinds

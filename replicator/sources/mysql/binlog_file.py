@@ -17,6 +17,7 @@ from replicator.sources.mysql.events import Event, EventParser
 from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.payload import open_payload
 
 _READ = 1 << 20
 
@@ -44,22 +45,22 @@ def read_file(
     known = LogSchemas(chosen, schemas or {}, options, describe=None)
     name = path.name.removesuffix(".gz")
     interpreter = Interpreter(chosen, known, options, BinlogOffset(name, len(e.MAGIC)))
-    parser = EventParser(name)
+    parser = EventParser(name, whole=True)
     out = interpreter.out
     with parser.guard():
         for event in read_events(path, parser):
-            for inner in (event,) if event.type != e.TRANSACTION_PAYLOAD else e.open_payload(event):
+            for inner in (event,) if event.type != e.TRANSACTION_PAYLOAD else open_payload(event):
                 interpreter.feed(inner)
                 if out:
                     yield from interpreter.take_out()
-    interpreter.settle()
+        interpreter.settle()
     yield from interpreter.take_out()
 
 
 def read_events(path: Path, parser: EventParser | None = None) -> Iterator[Event]:
     """The events of one file.  A file that a crash cut short ends with LogCorrupt."""
     name = path.name.removesuffix(".gz")
-    parser = parser or EventParser(name)
+    parser = parser or EventParser(name, whole=True)
     with _open(path) as file:
         magic = file.read(len(e.MAGIC))
         if magic == e.ENCRYPTED_MAGIC:
@@ -67,7 +68,8 @@ def read_events(path: Path, parser: EventParser | None = None) -> Iterator[Event
         if magic != e.MAGIC:
             raise LogCorrupt(f"{path.name} is no binary log.")
         for raw in _split(file):
-            event = parser.parse(raw)
+            with parser.guard():
+                event = parser.parse(raw)
             if event.type == e.START_ENCRYPTION:
                 raise ConfigurationError(f"{path.name} is encrypted: read it through the server.")
             yield event
@@ -75,19 +77,18 @@ def read_events(path: Path, parser: EventParser | None = None) -> Iterator[Event
 
 def _split(file: BinaryIO) -> Iterator[bytes]:
     """The raw events; the last one is cut short where the file is."""
-    data, at = b"", 0
+    data = bytearray()
     while True:
-        size = int.from_bytes(data[at + 9 : at + 13], "little") if len(data) - at >= e.HEADER_SIZE else e.HEADER_SIZE
-        if len(data) - at >= max(size, e.HEADER_SIZE):
-            yield data[at : at + size]
-            at += size
-            continue
-        more = file.read(max(_READ, size - len(data) + at))
-        if not more:
-            if at < len(data):
-                yield data[at:]
+        size = int.from_bytes(data[9:13], "little") if len(data) >= e.HEADER_SIZE else e.HEADER_SIZE
+        if len(data) >= max(size, e.HEADER_SIZE):
+            yield bytes(data[:size])
+            del data[:size]
+        elif more := file.read(_READ):  # piece by piece: the size may be a lie
+            data += more
+        else:
+            if data:
+                yield bytes(data)
             return
-        data, at = data[at:] + more, 0
 
 
 def _open(path: Path) -> BinaryIO:

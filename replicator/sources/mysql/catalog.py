@@ -21,6 +21,7 @@ from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinitio
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
 TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
+SIZED = 2_000  # tables of a MariaDB that are opened to show the sizes of databases
 LOOKUPS = 100  # tables in one query
 _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _SET_BITS_EXACT = 52  # a SET is compared as a double
@@ -93,17 +94,20 @@ class MySqlCatalog:
         self._mariadb = server_is_mariadb(connection)
 
     def databases(self) -> list[DatabaseInfo]:
-        """Those that the user may see, empty ones included."""
+        """Those that the user may see, empty ones included; without their sizes where MariaDB would take minutes for them."""
         names = [row[0] for row in self._rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")]
-        sizes = {
-            row[0]: (int(row[1]), int(row[2] or 0))
-            for row in self._rows(
-                "SELECT TABLE_SCHEMA, COUNT(*), SUM(DATA_LENGTH + INDEX_LENGTH) FROM information_schema.TABLES "
-                f"WHERE {self._selected()} GROUP BY TABLE_SCHEMA"
-            )
-        }
+        sizes = {row[0]: (int(row[1]), int(row[2] or 0)) for row in self._counted("0")}
+        if not self._mariadb or sum(count for count, _ in sizes.values()) <= SIZED:
+            sizes = {row[0]: (int(row[1]), int(row[2] or 0)) for row in self._counted("DATA_LENGTH + INDEX_LENGTH")}
         shown = sorted(name for name in names if name.lower() not in self._hidden)
         return [DatabaseInfo(name, *sizes.get(name, (0, 0))) for name in shown]
+
+    def _counted(self, size: str) -> list[Row]:
+        """(database, tables, sum of `size`).  MariaDB opens every table for its real size."""
+        columns = f"TABLE_SCHEMA, COUNT(*), SUM({size})"
+        return self._rows(
+            f"SELECT {columns} FROM information_schema.TABLES WHERE {self._selected()} GROUP BY TABLE_SCHEMA"
+        )
 
     def tables(
         self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
@@ -113,16 +117,20 @@ class MySqlCatalog:
         names = self.names(database)
         found = [table for table in names if wanted in str(table).casefold()] if wanted else names
         page = found[offset : offset + limit]
-        facts = self._facts(page)
-        keys = self._indexes(page)
-        nullable = self._nullable(page)
-        infos = []
-        for table in page:
-            engine, rows, size = facts.get(table, ("", 0, 0))
+        infos = self.infos(page)
+        return [infos.get(table) or TableInfo(table, 0, 0, "") for table in page], len(found)
+
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        """Of those that exist."""
+        facts = self._facts(tables)
+        keys = self._indexes(list(facts))
+        nullable = self._nullable(list(facts))
+        infos = {}
+        for table, (engine, rows, size) in facts.items():
             key = _choose_key(keys.get(table, ()), nullable.get(table, frozenset()))
             kind = "" if key is None else "primary" if key.name == "PRIMARY" else "unique"
-            infos.append(TableInfo(table, rows, size, kind, engine))
-        return infos, len(found)
+            infos[table] = TableInfo(table, rows, size, kind, engine)
+        return infos
 
     def names(self, database: str | None = None) -> list[TableId]:
         """All base tables, sorted.  Asks for names only, for which MariaDB opens no table."""
@@ -130,30 +138,43 @@ class MySqlCatalog:
         rows = self._rows(f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}")
         return sorted(TableId(*row) for row in rows if database is None or row[0] == database)
 
-    def cascades(self, databases: Collection[str]) -> list[Cascade]:
-        """Foreign keys with an action other than RESTRICT: InnoDB does not write what they do into the log."""
-        if not databases:
-            return []
-        names = ", ".join(literal(name) for name in sorted(databases))
-        sql = f"""SELECT r.CONSTRAINT_SCHEMA, r.TABLE_NAME, r.CONSTRAINT_NAME, r.DELETE_RULE, r.UPDATE_RULE,
-            k.REFERENCED_TABLE_SCHEMA, k.REFERENCED_TABLE_NAME, k.REFERENCED_COLUMN_NAME
-            FROM information_schema.REFERENTIAL_CONSTRAINTS r
-            JOIN information_schema.KEY_COLUMN_USAGE k ON k.CONSTRAINT_SCHEMA = r.CONSTRAINT_SCHEMA
-            AND k.TABLE_NAME = r.TABLE_NAME AND k.CONSTRAINT_NAME = r.CONSTRAINT_NAME
-            WHERE r.CONSTRAINT_SCHEMA IN ({names}) AND k.CONSTRAINT_SCHEMA IN ({names})
-            AND k.REFERENCED_TABLE_NAME IS NOT NULL ORDER BY 1, 2, 3, k.ORDINAL_POSITION"""
-        found: dict[tuple[str, str, str], Cascade] = {}
-        for database, table, name, on_delete, on_update, schema, parent, column in self._rows(sql):
-            key = (str(database), str(table), str(name))
-            before = found[key].columns if key in found else ()
-            found[key] = Cascade(
-                TableId(str(schema), str(parent)),
-                TableId(str(database), str(table)),
-                (*before, str(column)),
-                on_delete=str(on_delete) in _ACTIONS,
-                on_update=str(on_update) in _ACTIONS,
-            )
-        return [rule for rule in found.values() if rule.on_delete or rule.on_update]
+    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
+        """Foreign keys with an action other than RESTRICT: InnoDB does not write what they do into the log.
+
+        Those of tables that they refer to as well, selected or not: actions go on from table to table.
+        """
+        found: list[Cascade] = []
+        seen: set[TableId] = set()
+        while todo := sorted(set(tables) - seen):
+            seen |= set(todo)
+            rules = self._cascades_of(todo)
+            found += rules
+            tables = {rule.parent for rule in rules}
+        return found
+
+    def _cascades_of(self, tables: Sequence[TableId]) -> list[Cascade]:
+        names = "REFERENCED_TABLE_SCHEMA, REFERENCED_TABLE_NAME, REFERENCED_COLUMN_NAME"
+        select = f"SELECT TABLE_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION, {names}"
+        keys: dict[tuple[TableId, str], list[Row]] = {}
+        for row in self._lookup(
+            f"{select} FROM information_schema.KEY_COLUMN_USAGE", tables, "REFERENCED_TABLE_NAME IS NOT NULL"
+        ):
+            keys.setdefault((TableId(row[0], row[1]), row[2]), []).append(row[3:])
+        select = "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE"
+        rules = self._lookup(
+            f"{select} FROM information_schema.REFERENTIAL_CONSTRAINTS",
+            sorted({table for table, _ in keys}),
+            schema="CONSTRAINT_SCHEMA",
+        )
+        found = []
+        for database, name, constraint, on_delete, on_update in rules:
+            child = TableId(database, name)
+            columns = sorted(keys.get((child, constraint), []))
+            if columns and (on_delete in _ACTIONS or on_update in _ACTIONS):
+                parent = TableId(columns[0][1], columns[0][2])
+                refers = tuple(str(column[3]) for column in columns)
+                found.append(Cascade(parent, child, refers, on_delete in _ACTIONS, on_update in _ACTIONS))
+        return found
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """Present schemas; tables that do not exist are absent; an error where a table cannot be replicated."""
@@ -231,7 +252,9 @@ class MySqlCatalog:
             result.setdefault(table, []).append(UniqueIndex(name, tuple(row[1] for row in rows), prefix, usable))
         return result
 
-    def _lookup(self, select: str, tables: Sequence[TableId], condition: str = "TRUE") -> list[Row]:
+    def _lookup(
+        self, select: str, tables: Sequence[TableId], condition: str = "TRUE", *, schema: str = "TABLE_SCHEMA"
+    ) -> list[Row]:
         """Rows of an information_schema view for exactly these tables.
 
         MariaDB opens every table of the server unless schema and name are each compared with one constant; MySQL has
@@ -241,11 +264,11 @@ class MySqlCatalog:
         for at in range(0, len(tables), LOOKUPS):
             some = tables[at : at + LOOKUPS]
             if self._mariadb:
-                each = [f"({select} WHERE {_is(table)} AND {condition})" for table in some]
+                each = [f"({select} WHERE {_is(table, schema)} AND {condition})" for table in some]
                 rows += self._rows(" UNION ALL ".join(each))
             else:
                 listed = ", ".join(f"({literal(t.database)}, {literal(t.name)})" for t in some)
-                rows += self._rows(f"{select} WHERE (TABLE_SCHEMA, TABLE_NAME) IN ({listed}) AND {condition}")
+                rows += self._rows(f"{select} WHERE ({schema}, TABLE_NAME) IN ({listed}) AND {condition}")
         asked = {(table.database, table.name) for table in tables}
         return [row for row in rows if row[:2] in asked]  # information_schema compares names without case
 
@@ -263,8 +286,8 @@ class MySqlCatalog:
 VERSIONED = "system versioned"
 
 
-def _is(table: TableId) -> str:
-    return f"TABLE_SCHEMA = {literal(table.database)} AND TABLE_NAME = {literal(table.name)}"
+def _is(table: TableId, schema: str) -> str:
+    return f"{schema} = {literal(table.database)} AND TABLE_NAME = {literal(table.name)}"
 
 
 def _definition(row: Row) -> ColumnDefinition:

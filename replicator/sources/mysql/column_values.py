@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -23,14 +22,24 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import jsonb
 from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.charsets import charset_name, decoder, is_utf8
+from replicator.sources.mysql.pieces import decompressed, part
 from replicator.sources.mysql.table_map import LogColumn
-from replicator.sources.mysql.temporal_values import TEMPORAL, Append, Read, temporal_reader, temporal_size
+from replicator.sources.mysql.temporal_values import (
+    NO_DATE,
+    TEMPORAL,
+    Append,
+    Read,
+    impossible,
+    temporal_reader,
+    temporal_size,
+)
 from replicator.sources.mysql.types import UNICODE_REMEDY
 
 Finish = Callable[[list[Any]], pa.Array]
 Convert = Callable[[bytes], Any]
 
 _INTEGERS = {t.TINY: "b", t.SHORT: "h", t.LONG: "i", t.LONGLONG: "q"}
+_TOO_LONG = "a value that is longer than its column or its event"
 _BLOBS = frozenset({t.BLOB, t.TINY_BLOB, t.MEDIUM_BLOB, t.LONG_BLOB, t.GEOMETRY, t.VECTOR, t.JSON, t.BLOB_COMPRESSED})
 
 
@@ -40,6 +49,7 @@ class ColumnReader(NamedTuple):
     read: Read
     finish: Finish
     skip: bool = False
+    dated: bool = False  # may give NO_DATE
 
 
 def column_reader(log: LogColumn, column: Column | None, options: ReadOptions) -> ColumnReader:
@@ -48,7 +58,7 @@ def column_reader(log: LogColumn, column: Column | None, options: ReadOptions) -
         return ColumnReader(_raw(log, lambda _: None), lambda values: pa.nulls(len(values)), skip=True)
     finish = _finisher(column.type) if column.type.kind is not Kind.STRING else _texts(column)
     if log.type in TEMPORAL:
-        return ColumnReader(temporal_reader(log, column, options), finish)
+        return ColumnReader(temporal_reader(log, column, options), _dated(finish), dated=True)
     if log.type in _INTEGERS or log.type == t.INT24:
         return ColumnReader(_integer(log, column), finish)
     if log.type in (t.FLOAT, t.DOUBLE):
@@ -56,6 +66,13 @@ def column_reader(log: LogColumn, column: Column | None, options: ReadOptions) -
     if log.type == t.YEAR:
         return ColumnReader(_year, finish)
     return ColumnReader(_raw(log, _converter(log, column)), finish)
+
+
+def _dated(finish: Finish) -> Finish:
+    def finished(values: list[Any]) -> pa.Array:
+        return finish([None if value is NO_DATE else value for value in values] if NO_DATE in values else values)
+
+    return finished
 
 
 def _integer(log: LogColumn, column: Column) -> Read:
@@ -104,7 +121,8 @@ def _raw(log: LogColumn, convert: Convert) -> Read:
     if log.type in _BLOBS:
         return _prefixed(log.metadata, convert)
     if log.type in (t.VARCHAR, t.VARCHAR_COMPRESSED, t.VAR_STRING, t.STRING):
-        return _prefixed(2 if log.metadata > 255 else 1, convert)
+        most = None if log.type == t.VARCHAR_COMPRESSED else log.metadata
+        return _prefixed(2 if log.metadata > 255 else 1, convert, most)
     size = fixed_size(log)
 
     def read(body: bytes, at: int, append: Append) -> int:
@@ -114,11 +132,17 @@ def _raw(log: LogColumn, convert: Convert) -> Read:
     return read
 
 
-def _prefixed(width: int, convert: Convert) -> Read:
+def _prefixed(width: int, convert: Convert, most: int | None = None) -> Read:
+    """`most`: bytes that the column can hold."""
+    limit = (1 << 8 * width) - 1 if most is None else most
+
     if width == 1:
 
         def read_short(body: bytes, at: int, append: Append) -> int:
-            end = at + 1 + body[at]
+            size = body[at]
+            if size > limit:
+                raise IndexError(_TOO_LONG)
+            end = at + 1 + size
             append(convert(body[at + 1 : end]))
             return end
 
@@ -126,7 +150,12 @@ def _prefixed(width: int, convert: Convert) -> Read:
 
     def read(body: bytes, at: int, append: Append) -> int:
         start = at + width
-        end = start + int.from_bytes(body[at:start], "little")
+        size = int.from_bytes(body[at:start], "little")
+        if size > limit:
+            raise IndexError(_TOO_LONG)
+        end = start + size
+        if end > len(body):
+            raise IndexError(_TOO_LONG)
         append(convert(body[start:end]))
         return end
 
@@ -154,13 +183,9 @@ def _converter(log: LogColumn, column: Column) -> Convert:
     if log.type == t.NEWDECIMAL:
         return _decimal(log, column)
     if log.type == t.BIT:
-        return (
-            (lambda data: data[0] != 0)
-            if column.type.kind is Kind.BOOLEAN
-            else (lambda data: int.from_bytes(data, "big"))
-        )
+        return _bits(log, column)
     if log.type in (t.ENUM, t.SET):
-        return _labels(log)
+        return _labels(log, column)
     if log.type == t.JSON:
         return jsonb.to_text
     if log.type in (t.BLOB_COMPRESSED, t.VARCHAR_COMPRESSED):
@@ -172,11 +197,18 @@ def _converter(log: LogColumn, column: Column) -> Convert:
 def _decimal(log: LogColumn, column: Column) -> Convert:
     precision, scale = log.metadata >> 8, log.metadata & 0xFF
     read, _ = jsonb.decimal_reader(precision, scale)
+
+    def unscaled(data: bytes) -> int:
+        try:
+            return read(data)
+        except ValueError:
+            raise impossible(column, data) from None
+
     if column.type.kind is Kind.DECIMAL:
-        return read
+        return unscaled
 
     def text(data: bytes) -> bytes:
-        value = read(data)
+        value = unscaled(data)
         digits = str(abs(value)).rjust(scale + 1, "0")
         body = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
         return (f"-{body}" if value < 0 else body).encode()
@@ -184,7 +216,19 @@ def _decimal(log: LogColumn, column: Column) -> Convert:
     return text
 
 
-def _labels(log: LogColumn) -> Convert:
+def _bits(log: LogColumn, column: Column) -> Convert:
+    most, boolean = 1 << log.metadata, column.type.kind is Kind.BOOLEAN
+
+    def bits(data: bytes) -> bool | int:
+        value = int.from_bytes(data, "big")
+        if value >= most:
+            raise impossible(column, data)
+        return bool(value) if boolean else value
+
+    return bits
+
+
+def _labels(log: LogColumn, column: Column) -> Convert:
     if not log.labels:
         return lambda data: int.from_bytes(data, "little")
     decode = decoder(charset_name(log.charset)) if log.charset not in (None, t.BINARY_CHARSET) else decoder("utf8mb4")
@@ -194,20 +238,35 @@ def _labels(log: LogColumn) -> Convert:
         message = f"Column {log.name} has labels that are no valid UTF-8."
         raise UnsupportedCharset(message) from None
     if log.type == t.ENUM:
-        values = ["", *labels]
-        return lambda data: values[int.from_bytes(data, "little")]
+        return _one_label(["", *labels], column)
+    return _members(labels, column)
+
+
+def _one_label(values: list[str], column: Column) -> Convert:
+    def label(data: bytes) -> str:
+        place = int.from_bytes(data, "little")
+        if place >= len(values):
+            raise impossible(column, data)
+        return values[place]
+
+    return label
+
+
+def _members(labels: list[str], column: Column) -> Convert:
     known: dict[bytes, str] = {}
 
     def members(data: bytes) -> str:
         text = known.get(data)
         if text is None:
             bits = int.from_bytes(data, "little")
+            if bits >> len(labels):
+                raise impossible(column, data)
             text = ""
             for place, label in enumerate(labels):
                 if bits >> place & 1:
                     text = f"{text},{label}" if text else label  # no comma after an empty label: Field_set::val_str
             known[data] = text
-            if bits >> len(labels) or len(known) > 10_000:
+            if len(known) > 10_000:
                 known.clear()
         return text
 
@@ -242,12 +301,11 @@ def uncompressed(data: bytes) -> bytes:
     if method == 0:
         return data[1:]
     width = data[0] & 0x07
-    size = int.from_bytes(data[1 : 1 + width], "big")
-    result = zlib.decompress(data[1 + width :], wbits=-15 if data[0] & 0x08 else 15, bufsize=max(size, 1))
-    if method != 8 or len(result) != size:
+    if method != 8:
         message = "compressed column"
         raise IndexError(message)
-    return result
+    size = int.from_bytes(part(data, 1, width), "big")
+    return decompressed(data[1 + width :], size, wbits=-15 if data[0] & 0x08 else 15)
 
 
 def _uuid_text(data: bytes) -> bytes:

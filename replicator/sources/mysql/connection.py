@@ -19,6 +19,7 @@ from replicator.errors import (
     TableError,
     TidemarkError,
 )
+from replicator.faults import reach
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 
 Connection: TypeAlias = "pymysql.connections.Connection[Any]"  # generic for the type checker only
@@ -72,6 +73,7 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
         "program_name": "tidemark",
         **_tls_options(config),
     }
+    reach("source.connect.before")
     with translated(f"{config.host}:{config.port}"):
         connection: Connection = pymysql.connect(**(options | overrides))
         try:

@@ -7,6 +7,7 @@ catalog and from the log's TABLE_MAPs.  What is not understood is named (Unparsa
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReade
 class CreateTable:
     table: TableId
     replace: bool = False
+    like: TableId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +92,9 @@ Statement = (
 )  # fmt: skip
 
 
-def parse(sql: str, database: str, sql_mode: int = 0) -> Statement:
+def parse(sql: str, database: str, sql_mode: int = 0, *, mariadb: bool = True) -> Statement:
     """Classify one statement; `database` is the default for names without one."""
-    tokens = tokenize(sql, sql_mode)
+    tokens = tokenize(sql, sql_mode, mariadb=mariadb)
     while tokens and tokens[-1].text == ";":
         tokens.pop()
     if not tokens:
@@ -109,15 +111,27 @@ def parse(sql: str, database: str, sql_mode: int = 0) -> Statement:
         return Unparsable(sql, mentioned(tokens, database))
 
 
+def opaque_columns(sql: str, sql_mode: int = 0) -> dict[str, str]:
+    """Columns that a MariaDB statement gives a type which the log shows as BINARY(n): name → uuid, inet6, inet4."""
+    tokens = tokenize(sql, sql_mode)
+    pairs = itertools.pairwise(tokens)
+    return {name.text: kind.text.lower() for name, kind in pairs if name.kind in ("w", "q") and kind.word in _OPAQUE}
+
+
+_OPAQUE = frozenset(["UUID", "INET6", "INET4"])
+
+
 def mentioned(tokens: Sequence[Token], database: str) -> frozenset[TableId]:
     """Every name that may be a table's."""
-    names = set()
-    for at, token in enumerate(tokens):
+    names = set[tuple[str, str]]()
+    before = last = Token("", "")
+    for token in tokens:
         if token.kind in ("w", "q"):
-            names.add(TableId(database, token.text))
-            if at >= 2 and tokens[at - 1].text == "." and tokens[at - 2].kind in ("w", "q"):  # noqa: PLR2004
-                names.add(TableId(tokens[at - 2].text, token.text))
-    return frozenset(names)
+            names.add((database, token.text))
+            if last.text == "." and before.kind in ("w", "q"):
+                names.add((before.text, token.text))
+        before, last = last, token
+    return frozenset(TableId(*name) for name in names)
 
 
 _IRRELEVANT = frozenset(
@@ -165,7 +179,9 @@ def _create(reader: TokenReader, _verb: str) -> Statement:
         return Irrelevant()
     if reader.accept("TABLE"):
         reader.accept("IF", "NOT", "EXISTS")
-        return CreateTable(reader.table(), replace)
+        table = reader.table()
+        reader.accept("(")
+        return CreateTable(table, replace, reader.table() if reader.accept("LIKE") else None)
     return _index(reader)
 
 
@@ -216,8 +232,7 @@ def _truncate(reader: TokenReader, _verb: str) -> Statement:
 
 
 def _dml(reader: TokenReader, verb: str) -> Statement:
-    words = [token.word for token in reader.tokens]
-    if verb == "DELETE" and words[1:2] == ["FROM"]:
+    if verb == "DELETE" and reader.peek().word == "FROM":
         reader.at = 2
         table = reader.table()
         return (
@@ -227,8 +242,11 @@ def _dml(reader: TokenReader, verb: str) -> Statement:
         while reader.any_of("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"):
             pass
         return Dml(verb, frozenset({reader.table()}))
-    end = words.index("SET") if verb == "UPDATE" and "SET" in words else len(words)
-    return Dml(verb, mentioned(reader.tokens[1:end], reader.database))
+    tokens = reader.tokens[1:]
+    if verb == "UPDATE":
+        end = next((at for at, token in enumerate(tokens) if token.word == "SET"), len(tokens))
+        tokens = tokens[:end]
+    return Dml(verb, mentioned(tokens, reader.database))
 
 
 def _transaction(reader: TokenReader, verb: str) -> Statement:

@@ -45,9 +45,13 @@ def _split(tokens: Sequence[Token]) -> Iterator[list[Token]]:
     """At the commas that stand in no parentheses."""
     depth, part = 0, list[Token]()
     for token in tokens:
-        if token.kind == "o":
-            depth += (token.text == "(") - (token.text == ")")
-            if token.text == "," and depth == 0:
+        kind, text = token
+        if kind == "o":
+            if text == "(":
+                depth += 1
+            elif text == ")":
+                depth -= 1
+            elif text == "," and depth == 0:
                 yield part
                 part = []
                 continue
@@ -135,7 +139,8 @@ def _clause(reader: TokenReader) -> list[Clause]:
     return [Clause(ClauseKind.HARMLESS if word in _HARMLESS else ClauseKind.UNKNOWN)]
 
 
-def _add_clause(reader: TokenReader) -> list[Clause]:
+def _add_clause(reader: TokenReader, *, listed: bool = False) -> list[Clause]:
+    """`listed`: it stands in the parentheses of ADD (…)."""
     if reader.any_of(*_KEY_WORDS) or reader.peek().word == "PARTITION":
         return [Clause(ClauseKind.HARMLESS)]
     if reader.peek().word in ("SYSTEM", "PERIOD") and reader.peek(1).word in ("VERSIONING", "FOR"):
@@ -144,9 +149,11 @@ def _add_clause(reader: TokenReader) -> list[Clause]:
     reader.accept("IF", "NOT", "EXISTS")
     if reader.peek() != Token("o", "("):
         return [Clause(ClauseKind.ADD, column := reader.name(), column, fills=_fills(reader.rest()))]
+    if listed:
+        raise NotUnderstood
     inner = reader.rest()[1:-1]
     parts = [TokenReader(part, reader.database) for part in _split(inner)]
-    return [clause for part in parts for clause in _add_clause(part)]
+    return [clause for part in parts for clause in _add_clause(part, listed=True)]
 
 
 def _fills(definition: Sequence[Token]) -> bool:
@@ -206,10 +213,12 @@ def _convert_clause(reader: TokenReader) -> list[Clause]:
 
 def _rows_clause(reader: TokenReader) -> list[Clause]:
     """TRUNCATE and EXCHANGE PARTITION, DISCARD and IMPORT TABLESPACE, UNION of a MERGE table."""
-    while reader.peek().kind and not reader.accept("WITH", "TABLE"):
-        reader.at += 1
-    other = reader.table() if reader.peek().kind else None
-    return [Clause(ClauseKind.ROWS, table=other)]
+    words = [token.word for token in reader.tokens]
+    place = next((at for at in range(1, len(words)) if words[at - 1 : at + 1] == ["WITH", "TABLE"]), None)
+    if place is None:
+        return [Clause(ClauseKind.ROWS)]
+    reader.at = place + 1
+    return [Clause(ClauseKind.ROWS, table=reader.table())]
 
 
 _CLAUSES: dict[str, Callable[[TokenReader], list[Clause]]] = {

@@ -40,8 +40,8 @@ class DdlEffects:
         """One statement; a table that cannot go on fails, the others do not notice."""
         self._event, self._text = event, text
         match statement:
-            case ddl.CreateTable(table, replacing):
-                self._create(table, replacing=replacing)
+            case ddl.CreateTable(table, replacing, like):
+                self._create(table, replacing=replacing, like=like)
             case ddl.DropTables(tables):
                 for table in tables:
                     self._drop(table)
@@ -102,7 +102,7 @@ class DdlEffects:
             table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}")
         )
 
-    def _create(self, table: TableId, *, replacing: bool) -> None:
+    def _create(self, table: TableId, *, replacing: bool, like: TableId | None) -> None:
         if table not in self._tables:
             return
         if table in self._known:
@@ -112,6 +112,11 @@ class DdlEffects:
         self._interpreter.revive(table)
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
+        left_out = self._tables.columns_left_out
+        if like in self._known and left_out(like) == left_out(table):  # exact, whatever the catalog calls it by now
+            self._known[table] = replace(self._known[like], table=table)
+            self._emit(Ddl.CREATE_TABLE, table, self._known[table])
+            return
         try:
             present = schemas.present(table)
         except TableError as error:
@@ -172,6 +177,7 @@ class DdlEffects:
         if not any(name in self._tables for name in names):
             return
         self._interpreter.forget_targets()
+        self._interpreter.schemas.renamed(pairs)
         if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
             for old, new in pairs:
                 self._move(old, new)

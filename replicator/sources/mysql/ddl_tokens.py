@@ -22,32 +22,57 @@ class Token(NamedTuple):
         return self.text.upper() if self.kind == "w" else ""
 
 
+# A quoted part that is never closed takes the rest; every repetition is possessive: a megabyte is read in one pass.
+# Words may hold any character of the basic plane from U+0080 on; blanks are those of ASCII (both as in the servers' lexers).
 _TOKEN = re.compile(
-    r"(?P<space>\s+|/\*M?!\d*|\*/|/\*.*?(?:\*/|$)|--(?=\s|$)[^\n]*|#[^\n]*)|(?P<q>`(?:[^`]|``)*`)|(?P<w>[\w$@]+)"
-    r"|(?P<s>'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\")|(?P<o>.)",
+    r"(?P<space>[ \t\n\v\f\r\0]+|--(?=[\x00-\x20]|\Z)[^\n]*|#[^\n]*)"
+    r"|(?P<open>/\*M?!\d*)|(?P<comment>/\*)|(?P<close>\*/)"
+    r"|(?P<q>`(?:[^`]|``)*+(?:`|\Z))|(?P<w>[\w$@\x80-\uffff]+)"
+    r"|(?P<s>'(?:[^'\\]|''|\\.?)*+(?:'|\Z)|\"(?:[^\"\\]|\"\"|\\.?)*+(?:\"|\Z))|(?P<o>.)",
     re.DOTALL,
 )
-_TOKEN_PLAIN_BACKSLASH = re.compile(
-    _TOKEN.pattern.replace(r"'(?:[^'\\]|''|\\.)*'", "'(?:[^']|'')*'").replace(
-        r"\"(?:[^\"\\]|\"\"|\\.)*\"", r"\"(?:[^\"]|\"\")*\""
-    ),
-    re.DOTALL,
-)
+_TOKEN_PLAIN_BACKSLASH = re.compile(_TOKEN.pattern.replace(r"\\]|", "]|").replace(r"|\\.?", ""), re.DOTALL)
 
 
-def tokenize(sql: str, sql_mode: int = 0) -> list[Token]:
-    """Words, names, strings and operators; comments are left out, but what executable ones hold is kept."""
+_OPERATORS = {chr(code): Token("o", chr(code)) for code in range(128)}
+
+
+def tokenize(sql: str, sql_mode: int = 0, *, mariadb: bool = True) -> list[Token]:
+    """Words, names, strings and operators; comments are left out, but what executable ones hold is kept.
+
+    Which versioned comments a server executed is in its log already: it blanks the `!` of the others.  `/*M!` is MariaDB's.
+    """
     pattern = _TOKEN_PLAIN_BACKSLASH if sql_mode & NO_BACKSLASH_ESCAPES else _TOKEN
-    tokens = []
-    for match in pattern.finditer(sql):
-        kind, text = match.lastgroup or "o", match.group()
-        if kind == "q":
-            text = text[1:-1].replace("``", "`")
-        elif kind == "s" and text[0] == '"' and sql_mode & ANSI_QUOTES:
-            kind, text = "q", text[1:-1].replace('""', '"')
-        if kind != "space":
+    tokens, at, opened, end = list[Token](), 0, 0, len(sql)
+    while at < end:
+        match = pattern.match(sql, at)
+        assert match is not None
+        kind, text, at = match.lastgroup or "o", match.group(), match.end()
+        if kind == "o":
+            tokens.append(_OPERATORS.get(text) or Token(kind, text))
+        elif kind == "w":
             tokens.append(Token(kind, text))
+        elif kind in ("q", "s"):
+            tokens.append(_quoted(kind, text, sql_mode))
+        elif kind == "comment" or (kind == "open" and text[2] == "M" and not mariadb):
+            closed = sql.find("*/", at)
+            at = end if closed < 0 else closed + 2
+        elif kind == "open":
+            opened += 1
+        elif kind == "close" and opened:
+            opened -= 1
+        elif kind == "close":  # two operators: `2*/* half of a comment */3`
+            tokens.append(Token("o", "*"))
+            at -= 1
     return tokens
+
+
+def _quoted(kind: str, text: str, sql_mode: int) -> Token:
+    if kind == "q":
+        return Token("q", text[1:].removesuffix("`").replace("``", "`"))
+    if kind == "s" and text[0] == '"' and sql_mode & ANSI_QUOTES:
+        return Token("q", text[1:].removesuffix('"').replace('""', '"'))
+    return Token(kind, text)
 
 
 class NotUnderstood(Exception):

@@ -2,14 +2,14 @@
 
 The same code reads packets of a live stream and log files.  Sources: MySQL's libs/mysql/binlog/event, MariaDB's
 sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base.
-Functions raise IndexError or struct.error for bytes that end too early; `EventParser.guard` makes LogCorrupt of these.
+Functions raise IndexError, ValueError or struct.error for bytes that cannot be what they should be; `EventParser.guard` makes
+LogCorrupt of these.  A length is held against what there is before anything of its size is made (invariant 9).
 """
 
 # ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from collections.abc import Iterator
@@ -17,10 +17,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from zlib import crc32
 
-import pyarrow as pa
-
 from replicator.errors import LogCorrupt
 from replicator.sources.mysql.offset import GtidSet
+from replicator.sources.mysql.pieces import inflate, part
 
 QUERY, STOP, ROTATE, INTVAR, RAND, USER_VAR = 2, 3, 4, 5, 13, 14
 FORMAT_DESCRIPTION, XID, BEGIN_LOAD_QUERY, EXECUTE_LOAD_QUERY, TABLE_MAP = 15, 16, 17, 18, 19
@@ -37,13 +36,15 @@ ROWS = WRITES | UPDATES | DELETES
 ROWS_V2 = frozenset({WRITE_V2, UPDATE_V2, DELETE_V2, WRITE_Z2, UPDATE_Z2, DELETE_Z2, PARTIAL_UPDATE})
 COMPRESSED_ROWS = frozenset({WRITE_Z1, UPDATE_Z1, DELETE_Z1, WRITE_Z2, UPDATE_Z2, DELETE_Z2})
 
-ARTIFICIAL, IGNORABLE_FLAG = 0x20, 0x80
+ARTIFICIAL, RELAYED, IGNORABLE_FLAG = 0x20, 0x40, 0x80
 HEADER = struct.Struct("<IBIIIH")
 HEADER_SIZE = 19
 CHECKSUM_SIZE = 4
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
 WRAP = 1 << 32  # end positions in headers have 32 bits; one transaction may go past them
+_LEAST_DESCRIPTION = 57  # bytes of a format description before the sizes of the event types
+_MOST_OLD_TYPES = 35  # servers before checksums knew fewer types of events
 # Event types that stand between transactions or say nothing: their absence of a parser loses no row.
 HARMLESS = frozenset({STOP, ANNOTATE_ROWS, BINLOG_CHECKPOINT, IGNORABLE, ROWS_QUERY, INTVAR, RAND, USER_VAR})
 
@@ -74,11 +75,14 @@ class Event(NamedTuple):
 class EventParser:
     """Raw events in their order → `Event`.  Keeps what the format description says, and the place in the file."""
 
-    def __init__(self, file: str = "", position: int = 4) -> None:
+    def __init__(self, file: str = "", position: int = 4, *, whole: bool = False) -> None:
+        """`whole`: a file is read from its beginning, so that no event may be missing (a server may leave some out)."""
         self.file = file
         self.position = position
         self.checksum = False
         self.server_version = ""
+        self._whole = whole
+        self._described = False
 
     def parse(self, raw: bytes) -> Event:
         """One event; LogCorrupt where length or checksum do not hold."""
@@ -89,28 +93,39 @@ class EventParser:
             raise self.corrupt(f"An event of type {kind} says {size} bytes and has {len(raw)}")
         if kind in _SPECIAL:
             return self._parse_special(raw, timestamp, kind, server_id, end, flags)
+        if not self._described:
+            raise self.corrupt(f"An event of type {kind} comes before the format description")
         if self.checksum:
             if crc32(memoryview(raw)[:-4]) != int.from_bytes(raw[-4:], "little"):
                 raise self.corrupt(f"The checksum of an event of type {kind} does not hold")
             body = raw[HEADER_SIZE:-4]
         else:
             body = raw[HEADER_SIZE:]
-        start = self.position
-        if flags & ARTIFICIAL:
-            return Event(kind, timestamp, server_id, flags, self.file, start, start, body)
+        start, end = self._place(len(raw), end, flags)
+        return Event(kind, timestamp, server_id, flags, self.file, start, end, body)
+
+    def _place(self, size: int, end: int, flags: int) -> tuple[int, int]:
+        """Where an event begins and ends in its file; the next one begins there.  LogCorrupt where it cannot stand there."""
+        at = self.position
+        if flags & ARTIFICIAL and not self._whole:
+            return at, at
         if end == 0:  # MariaDB 11.4 and later do not say it inside a transaction
-            end = start + size
-        elif start >= WRAP or end < start:
-            end += start - start % WRAP
-            if end < start:
-                end += WRAP
+            end = at + size
+        else:
+            end += at - at % WRAP
+            wrapped = end - size < at
+            end += WRAP if wrapped else 0
+            if (wrapped and end - size - at >= WRAP // 2) or (self._whole and end - size != at):
+                raise self.corrupt("An event is missing, comes twice, or is not in its place")
         self.position = end
-        return Event(kind, timestamp, server_id, flags, self.file, end - size, end, body)
+        return end - size, end
 
     def _parse_special(self, raw: bytes, when: int, kind: int, server_id: int, end: int, flags: int) -> Event:
         if kind == FORMAT_DESCRIPTION:
-            body = self._format_description(raw)
-            if end and not flags & ARTIFICIAL:
+            body = self._format_description(raw, flags)
+            if self._whole:
+                self._place(len(raw), end, flags)
+            elif end and not flags & ARTIFICIAL:
                 self.position = max(self.position, end)
             return Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
         # Before the first format description nothing says whether these have a checksum: a fitting one is one.
@@ -120,21 +135,32 @@ class EventParser:
         body = raw[HEADER_SIZE:-4] if fits else raw[HEADER_SIZE:]
         if kind != ROTATE:  # its end is where the server's reading stands
             return Event(kind, when, server_id, flags, self.file, self.position, end, body)
+        if self._whole or (end and when and not flags & ARTIFICIAL):
+            self._place(len(raw), end, flags)
         event = Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
-        self.position = int.from_bytes(body[:8], "little")
-        self.file = body[8:].split(b"\0")[0].decode()
+        self.file, self.position = rotation(body)
+        self._described = False
         return event
 
-    def _format_description(self, raw: bytes) -> bytes:
+    def _format_description(self, raw: bytes, flags: int) -> bytes:
+        types = len(raw) - HEADER_SIZE - _LEAST_DESCRIPTION
+        if self._described:
+            raise self.corrupt("A second format description stands in one file")
+        if types < 0 or raw[HEADER_SIZE : HEADER_SIZE + 2] != b"\4\0" or raw[HEADER_SIZE + 56] != HEADER_SIZE:
+            raise self.corrupt("The format description is none of a log that can be read here (version 4)")
+        self._described = True
+        self._whole = self._whole and not flags & RELAYED  # there, places are those of another server's log
         self.server_version = raw[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
-        if not _knows_checksums(self.server_version):
+        if types <= _MOST_OLD_TYPES and not _knows_checksums(self.server_version):
             self.checksum = False
             return raw[HEADER_SIZE:]
         algorithm = raw[-5]
         if algorithm not in (0, 1):
             raise self.corrupt(f"The log uses checksum algorithm {algorithm}, which is unknown here")
         self.checksum = algorithm == 1
-        if self.checksum and crc32(_not_in_use(raw[:-4])) != int.from_bytes(raw[-4:], "little"):
+        # In a file it has a checksum whatever the others have; sending it, a server may change it without a new one.
+        holds = crc32(_not_in_use(raw[:-4])) == int.from_bytes(raw[-4:], "little")
+        if (self.checksum or self._whole) and not holds:
             raise self.corrupt("The checksum of the format description does not hold")
         return raw[HEADER_SIZE:-5]
 
@@ -147,7 +173,7 @@ class EventParser:
         """Turns what the decoders raise for malformed bytes into LogCorrupt."""
         try:
             yield
-        except (IndexError, struct.error, zlib.error, UnicodeDecodeError, OverflowError) as error:
+        except (LookupError, ValueError, ArithmeticError, RecursionError, struct.error, zlib.error) as error:
             raise self.corrupt(f"An event cannot be decoded ({error!r})") from error
 
 
@@ -164,6 +190,15 @@ def _not_in_use(raw: bytes) -> bytes:
     """The bytes as the checksum was computed: without the flag that says the file is still open."""
     flags = int.from_bytes(raw[17:19], "little") & ~1
     return raw[:17] + flags.to_bytes(2, "little") + raw[19:]
+
+
+def rotation(body: bytes) -> tuple[str, int]:
+    """The file and the place in it where the log goes on."""
+    file, position = part(body, 8, 1) and body[8:].split(b"\0")[0].decode(), int.from_bytes(body[:8], "little")
+    if not file or position < len(MAGIC):
+        message = "rotation"
+        raise IndexError(message)
+    return file, position
 
 
 def length_encoded(data: bytes, at: int) -> tuple[int, int]:
@@ -197,40 +232,37 @@ def parse_query(event: Event) -> Query:
     body = event.body
     database_size, error_code, status_size = struct.unpack_from("<BHH", body, 8)
     start = 13 if event.type != EXECUTE_LOAD_QUERY else 26
-    status = body[start : start + status_size]
-    at = start + status_size
-    database = body[at : at + database_size].decode("utf-8", "surrogateescape")
-    sql = body[at + database_size + 1 :]
+    status = part(body, start, status_size)
+    name = part(body, start + status_size, database_size + 1)
+    if name[-1]:
+        message = "the end of a database's name"
+        raise IndexError(message)
+    sql = body[start + status_size + database_size + 1 :]
     if event.type == QUERY_COMPRESSED:
         sql = inflate(sql)
+    sql_mode, charset = _status_variables(status)
+    return Query(name[:-1].decode("utf-8"), sql, sql_mode, charset, error_code)
+
+
+def _status_variables(status: bytes) -> tuple[int, int]:
+    """sql_mode and the client's collation; 0 where a query does not say."""
     sql_mode = charset = at = 0
     while at < len(status):
         code = status[at]
         if code == 1:
-            sql_mode = int.from_bytes(status[at + 1 : at + 9], "little")
+            sql_mode = int.from_bytes(part(status, at + 1, 8), "little")
         elif code == 4:
-            charset = int.from_bytes(status[at + 1 : at + 3], "little")
+            charset = int.from_bytes(part(status, at + 1, 2), "little")
         if code in (2, 6):  # catalog, with and without a closing zero
             at += 2 + status[at + 1] + (code == 2)
         elif code in _STATUS_SIZES:
             at += 1 + _STATUS_SIZES[code]
         else:
             break
-    return Query(database, sql, sql_mode, charset, error_code)
-
-
-def inflate(data: bytes) -> bytes:
-    """MariaDB's compressed part: one byte (0x80 | size of the length), the length big-endian, zlib data."""
-    width = data[0] & 0x07
-    if (data[0] >> 4) & 0x07:
-        message = "compression algorithm"
+    if at > len(status):
+        message = "status variables"
         raise IndexError(message)
-    size = int.from_bytes(data[1 : 1 + width], "big")
-    result = zlib.decompress(data[1 + width :], bufsize=max(size, 1))
-    if len(result) != size:
-        message = "compressed length"
-        raise IndexError(message)
-    return result
+    return sql_mode, charset
 
 
 class Gtid(NamedTuple):
@@ -258,7 +290,7 @@ def parse_gtid(event: Event) -> Gtid:
         return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1), bool(flags & 64))
     if event.type == TAGGED_GTID:
         return _tagged_gtid(body, seconds)
-    number = int.from_bytes(body[17:25], "little")
+    number = int.from_bytes(part(body, 17, 8), "little")
     text = "" if event.type == ANONYMOUS_GTID else f"{_uuid(body[1:17])}:{number}"
     if len(body) >= 49 and body[25] == 2:  # logical clock, then the time stamps of MySQL 8
         immediate = int.from_bytes(body[42:49], "little") & ((1 << 55) - 1)
@@ -272,8 +304,8 @@ def _variable_int(data: bytes, at: int) -> tuple[int, int]:
     while more < 8 and first >> more & 1:
         more += 1
     if more == 8:
-        return int.from_bytes(data[at + 1 : at + 9], "little"), at + 9
-    return int.from_bytes(data[at : at + 1 + more], "little") >> (more + 1), at + 1 + more
+        return int.from_bytes(part(data, at + 1, 8), "little"), at + 9
+    return int.from_bytes(part(data, at, 1 + more), "little") >> (more + 1), at + 1 + more
 
 
 def _tagged_gtid(body: bytes, seconds: int) -> Gtid:
@@ -291,13 +323,16 @@ def _tagged_gtid(body: bytes, seconds: int) -> Gtid:
             uuid = _uuid(bytes(octets))
         elif field == 3:
             length, at = _variable_int(body, at)
-            tag, at = body[at : at + length].decode("ascii"), at + length
+            tag, at = part(body, at, length).decode("ascii"), at + length
         elif field <= 11:
             value, at = _variable_int(body, at)
             number = value >> 1 if field == 2 else number  # a signed integer: its lowest bit is the sign
             commit_us = value if field == 6 and value else commit_us
         else:
             break
+    if not uuid or not number:
+        message = "tagged GTID"
+        raise IndexError(message)
     return Gtid(f"{uuid}:{tag}:{number}" if tag else f"{uuid}:{number}", commit_us)
 
 
@@ -310,16 +345,18 @@ def parse_previous_gtids(event: Event) -> str:
         count = (count >> 8) & ((1 << 48) - 1)
     at = 8
     for _ in range(count):
-        source, at = _uuid(body[at : at + 16]), at + 16
+        source, at = _uuid(part(body, at, 16)), at + 16
         if tagged:
             length, at = _variable_int(body, at)
-            source += f":{body[at : at + length].decode('ascii')}" if length else ""
+            source += f":{part(body, at, length).decode('ascii')}" if length else ""
             at += length
-        intervals, at = int.from_bytes(body[at : at + 8], "little"), at + 8
-        for _ in range(intervals):
-            first, after = struct.unpack_from("<QQ", body, at)
+        intervals, at = int.from_bytes(part(body, at, 8), "little"), at + 8
+        for first, after in struct.iter_unpack("<QQ", part(body, at, 16 * intervals)):
+            if not 0 < first < after:
+                message = "interval of GTIDs"
+                raise IndexError(message)
             result.add(source, first, after - 1)
-            at += 16
+        at += 16 * intervals
     return str(result)
 
 
@@ -327,7 +364,7 @@ def parse_gtid_list(event: Event) -> str:
     """MariaDB's GTID_LIST as a position: the last GTID of each domain (the list gives it last)."""
     count = int.from_bytes(event.body[:4], "little") & 0x0FFFFFFF
     last: dict[int, str] = {}
-    for domain, server, number in struct.iter_unpack("<IIQ", event.body[4 : 4 + 16 * count]):
+    for domain, server, number in struct.iter_unpack("<IIQ", part(event.body, 4, 16 * count)):
         last[domain] = f"{domain}-{server}-{number}"
     return ",".join(last[domain] for domain in sorted(last))
 
@@ -335,31 +372,5 @@ def parse_gtid_list(event: Event) -> str:
 def parse_xa_prepare(event: Event) -> tuple[bool, str]:
     """Whether it commits in one phase, and the XA id as XA COMMIT writes it: `X'gtrid',X'bqual',format`."""
     one_phase, form, size, more = struct.unpack_from("<?III", event.body)
-    gtrid, bqual = event.body[13 : 13 + size], event.body[13 + size : 13 + size + more]
+    gtrid, bqual = part(event.body, 13, size), part(event.body, 13 + size, more)
     return one_phase, f"X'{gtrid.hex()}',X'{bqual.hex()}',{form}"
-
-
-def open_payload(event: Event) -> Iterator[Event]:
-    """The events in a TRANSACTION_PAYLOAD, one by one as they are decompressed; they carry the payload's own place."""
-    body, at = event.body, 0
-    compression, size = 255, 0
-    while (field := body[at]) != 0:
-        width, at = length_encoded(body, at + 1)
-        value, _ = length_encoded(body, at)
-        compression = value if field == 2 else compression
-        size = value if field == 1 else size
-        at += width
-    data = memoryview(body)[at + 1 :][: size or None]
-    if compression not in (0, 255):
-        message = f"compression {compression} of a transaction"
-        raise IndexError(message)
-    stream: io.BufferedIOBase | pa.NativeFile = io.BytesIO(data)
-    if compression == 0:
-        stream = pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(data)), "zstd")
-    while header := bytes(stream.read(HEADER_SIZE)):
-        timestamp, kind, server_id, size, _, flags = HEADER.unpack(header)
-        inner = bytes(stream.read(size - HEADER_SIZE))
-        if len(inner) != size - HEADER_SIZE:
-            message = "transaction payload"
-            raise IndexError(message)
-        yield Event(kind, timestamp, server_id, flags, event.file, event.start, event.end, inner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import RowImageIncomplete, SourceError, TableError
+from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, TableFailed, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
@@ -108,6 +108,13 @@ class Interpreter:
         if self.resumable and self._boundary != self._committed:
             self._committed = self._boundary
             self.out.append(Commit(self.boundary, self._last_commit))
+            self._last_commit = None
+
+    def passed(self, file: str, position: int) -> None:
+        """Reading stands here: a quiet log's checkpoint moves on.  Never back: a stream by GTID may begin earlier."""
+        here = BinlogOffset(file, position)
+        if not self.in_transaction and not self._stamped and BinlogOffset(*self._boundary) < here:
+            self._boundary = (file, position)
 
     def flush(self) -> None:
         """Hand on all rows."""
@@ -125,7 +132,7 @@ class Interpreter:
     # ---- events
 
     def feed(self, event: Event) -> None:
-        """One event, a TRANSACTION_PAYLOAD's inner ones one by one (`events.open_payload`)."""
+        """One event, a TRANSACTION_PAYLOAD's inner ones one by one (`payload.open_payload`)."""
         kind = event.type
         if kind == e.TABLE_MAP or kind in e.ROWS:
             if self._xa.recording is not None:
@@ -149,12 +156,12 @@ class Interpreter:
             if not self.gtid.known and not event.artificial:
                 self.gtid.reset(e.parse_previous_gtids(event) if kind == e.PREVIOUS_GTIDS else e.parse_gtid_list(event))
         elif kind == e.ROTATE:
-            if not event.artificial and not self.in_transaction:
-                self._boundary = (event.body[8:].split(b"\0")[0].decode(), int.from_bytes(event.body[:8], "little"))
+            self.passed(*e.rotation(event.body))  # artificial ones too: a server that goes down writes none
         elif kind == e.FORMAT_DESCRIPTION:
             self.mariadb = b"MariaDB" in event.body[2:52]
             if self.in_transaction and not event.artificial:
-                self._rollback(event)  # the server went down in the middle: the rest was never written
+                self._gtid = ""  # the server went down: the rest was never written, and its GTID is given again
+                self._rollback(event)
         elif kind == e.XA_PREPARE:
             self._xa_prepare(event)
         elif kind == e.INCIDENT:
@@ -168,6 +175,9 @@ class Interpreter:
 
     def _begin_gtid(self, event: Event) -> None:
         gtid = e.parse_gtid(event)
+        if self.in_transaction:  # never half (invariant 6)
+            message = f"The log's transaction {self._txn} does not end before the next one begins at {event.file}:{event.start}."
+            raise LogCorrupt(message)
         self.pending.begin()
         self._gtid = gtid.text
         self._txn = gtid.text or f"{event.file}:{event.start}"
@@ -320,7 +330,7 @@ class Interpreter:
 
     def _statement(self, event: Event, query: e.Query) -> None:
         text = _text(query)
-        statement = ddl.parse(text, query.database, query.sql_mode)
+        statement = ddl.parse(text, query.database, query.sql_mode, mariadb=self.mariadb)
         if isinstance(statement, ddl.Transaction):
             self._transaction(event, statement)
             return
@@ -329,6 +339,8 @@ class Interpreter:
         else:
             if not self._stamped:
                 self._commit_us = event.timestamp * 1_000_000
+            if self.mariadb and isinstance(statement, ddl.CreateTable | ddl.AlterTable):
+                self.schemas.declare(statement.table, ddl.opaque_columns(text, query.sql_mode))
             self._effects.apply(statement, event, text)
         if not self.in_transaction:
             self._end(event)

@@ -4,10 +4,13 @@ Sources: MySQL's sql-common/json_binary.h (format), json_dom.cc (text), my_gcvt 
 json_diff.h (partial updates).
 """
 
+# ruff: noqa: PLR2004 - sizes of the format, which the sources above define
+
 from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 import struct
 from collections.abc import Callable
@@ -16,6 +19,7 @@ from typing import Any
 
 from replicator.errors import RowImageIncomplete
 from replicator.sources.mysql.events import length_encoded
+from replicator.sources.mysql.pieces import part
 
 # Value types.
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
@@ -25,6 +29,8 @@ _NUMBERS = {_INT16: "<h", _UINT16: "<H", _INT32: "<i", _UINT32: "<I", _INT64: "<
 _REPLACE, _INSERT, _REMOVE = range(3)
 _MYSQL_DATE, _MYSQL_TIME, _MYSQL_DATETIME, _MYSQL_TIMESTAMP, _MYSQL_DECIMAL, _MYSQL_VAR_STRING = 10, 11, 12, 7, 246, 253
 _BASE64_LINE = 76
+_DEEPEST = 100  # JSON_DOCUMENT_MAX_DEPTH
+_MOST_DIGITS = 65
 
 # A decoded document: dict, list, str, bool, int, float, None, Decimal, and `Scalar` for text that is final already.
 
@@ -41,25 +47,71 @@ def to_text(data: bytes) -> str:
 
 
 def parse(data: bytes) -> Any:
-    """A document; IndexError or struct.error where the bytes are none.  No bytes at all mean `null`, as in the server."""
-    return _value(data[0], data, 1) if data else None
+    """A document; LookupError, ValueError or struct.error where the bytes are none.  No bytes mean `null`, as in the server."""
+    return _Document(data).value(data[0], 1) if data else None
 
 
-def _value(kind: int, data: bytes, at: int) -> Any:
-    if kind <= _LARGE_ARRAY:
-        return _container(kind, data, at)
-    if kind == _LITERAL:
-        return _LITERALS[data[at]]
-    if kind in _NUMBERS:
-        return struct.unpack_from(_NUMBERS[kind], data, at)[0]
-    if kind == _STRING:
-        size, at = _variable_length(data, at)
-        return data[at : at + size].decode("utf-8")
-    if kind == _OPAQUE:
-        size, start = _variable_length(data, at + 1)
-        return _opaque(data[at], data[start : start + size])
-    message = f"JSON value of type {kind}"
-    raise IndexError(message)
+class _Document:
+    """The bytes of one.  Values refer to places: made to share one, or to hold itself, a document would grow without end."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._left = len(data)
+
+    def value(self, kind: int, at: int, depth: int = 1) -> Any:
+        """The value of type `kind` at `at`."""
+        data = self._data
+        if kind <= _LARGE_ARRAY:
+            return self._container(kind, at, depth)
+        self._spend(1)
+        if kind == _LITERAL:
+            return _LITERALS[data[at]]
+        if kind in _NUMBERS:
+            return struct.unpack_from(_NUMBERS[kind], data, at)[0]
+        if kind == _STRING:
+            size, at = _variable_length(data, at)
+            return self._text(at, size)
+        if kind == _OPAQUE:
+            size, start = _variable_length(data, at + 1)
+            self._spend(size)
+            return _opaque(data[at], part(data, start, size))
+        message = f"JSON value of type {kind}"
+        raise IndexError(message)
+
+    def _text(self, at: int, size: int) -> str:
+        self._spend(size)
+        return part(self._data, at, size).decode("utf-8")
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            message = "JSON values that share bytes"
+            raise IndexError(message)
+
+    def _container(self, kind: int, start: int, depth: int) -> Any:
+        data, width = self._data, 4 if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else 2
+        count = int.from_bytes(part(data, start, width), "little")
+        self._spend(count + 1)
+        if depth > _DEEPEST:
+            message = "a JSON document's depth"
+            raise IndexError(message)
+        part(data, start, int.from_bytes(part(data, start + width, width), "little"))
+        at, keys = start + 2 * width, []
+        if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
+            for place in range(at, at + count * (width + 2), width + 2):
+                offset = start + int.from_bytes(part(data, place, width), "little")
+                keys.append(self._text(offset, int.from_bytes(part(data, place + width, 2), "little")))
+            at += count * (width + 2)
+            if len(set(keys)) != count:
+                message = "a JSON key that comes twice"
+                raise IndexError(message)
+        values = []
+        for place in range(at, at + count * (1 + width), 1 + width):
+            inner = data[place]
+            inlined = inner in (_LITERAL, _INT16, _UINT16) or (width == 4 and inner in (_INT32, _UINT32))
+            offset = place + 1 if inlined else start + int.from_bytes(part(data, place + 1, width), "little")
+            values.append(self.value(inner, offset, depth + 1))
+        return dict(zip(keys, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
 
 
 def _variable_length(data: bytes, at: int) -> tuple[int, int]:
@@ -72,31 +124,10 @@ def _variable_length(data: bytes, at: int) -> tuple[int, int]:
             return size, at
 
 
-def _container(kind: int, data: bytes, start: int) -> Any:
-    large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    width = 4 if large else 2
-    count = int.from_bytes(data[start : start + width], "little")
-    at, keys = start + 2 * width, []
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
-        for _ in range(count):
-            offset = start + int.from_bytes(data[at : at + width], "little")
-            size = int.from_bytes(data[at + width : at + width + 2], "little")
-            keys.append(data[offset : offset + size].decode("utf-8"))
-            at += width + 2
-    values = []
-    for _ in range(count):
-        inner = data[at]
-        inlined = inner in (_LITERAL, _INT16, _UINT16) or (large and inner in (_INT32, _UINT32))
-        place = at + 1 if inlined else start + int.from_bytes(data[at + 1 : at + 1 + width], "little")
-        values.append(_value(inner, data, place))
-        at += 1 + width
-    return dict(zip(keys, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
-
-
 def _opaque(kind: int, data: bytes) -> Any:
     if kind == _MYSQL_DECIMAL:
         return decimal_from(data[2:], data[0], data[1])
-    if kind in (_MYSQL_DATE, _MYSQL_DATETIME, _MYSQL_TIMESTAMP, _MYSQL_TIME):
+    if kind in (_MYSQL_DATE, _MYSQL_DATETIME, _MYSQL_TIMESTAMP, _MYSQL_TIME) and len(data) == 8:
         return Scalar(f'"{_temporal(kind, int.from_bytes(data, "little", signed=True))}"')
     if kind == _MYSQL_VAR_STRING:
         return data.decode("utf-8")
@@ -108,17 +139,24 @@ def _opaque(kind: int, data: bytes) -> Any:
 def _temporal(kind: int, packed: int) -> str:
     sign, packed = ("-" if packed < 0 else ""), abs(packed)
     micros, whole = packed & 0xFFFFFF, packed >> 24
-    clock = f"{(whole >> 6) & 63:02}:{whole & 63:02}.{micros:06}"
+    hour, minute, second = (whole >> 12) & (1023 if kind == _MYSQL_TIME else 31), (whole >> 6) & 63, whole & 63
+    if micros > 999_999 or second > 59 or minute > 59 or hour > (838 if kind == _MYSQL_TIME else 23):
+        message = "a time in a JSON document"
+        raise ValueError(message)
+    clock = f"{minute:02}:{second:02}.{micros:06}"
     if kind == _MYSQL_TIME:
-        return f"{sign}{(whole >> 12) & 1023:02}:{clock}"
+        return f"{sign}{hour:02}:{clock}"
     month = (whole >> 22) % 13
     date = f"{(whole >> 22) // 13:04}-{month:02}-{(whole >> 17) & 31:02}"
-    return date if kind == _MYSQL_DATE else f"{date} {(whole >> 12) & 31:02}:{clock}"
+    return date if kind == _MYSQL_DATE else f"{date} {hour:02}:{clock}"
 
 
 def decimal_from(data: bytes, precision: int, scale: int) -> Decimal:
     """A decimal in MySQL's binary form; keeps its scale."""
-    reader, _ = decimal_reader(precision, scale)
+    reader, size = decimal_reader(precision, scale)
+    if len(data) != size:
+        message = "the size of a decimal"
+        raise ValueError(message)
     sign, digits = (1 if (value := reader(data)) < 0 else 0), str(abs(value))
     return Decimal((sign, tuple(map(int, digits)), -scale))
 
@@ -127,7 +165,13 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], int]:
-    """A function from a decimal's bytes to its unscaled value, and their number (MySQL's strings/decimal.c)."""
+    """A function from a decimal's bytes to its unscaled value, and their number (MySQL's strings/decimal.c).
+
+    It raises ValueError for bytes that are no decimal: a group of digits of more than its digits.
+    """
+    if not (0 < precision <= _MOST_DIGITS and scale <= precision):
+        message = f"decimal({precision},{scale})"
+        raise ValueError(message)
     whole, sizes = precision - scale, []
     if whole % 9:
         sizes.append((_DIGIT_BYTES[whole % 9], whole % 9))
@@ -138,7 +182,7 @@ def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], 
     groups, bits, digits = [], total * 8, precision
     for size, width in sizes:
         bits, digits = bits - size * 8, digits - width
-        groups.append((bits, (1 << size * 8) - 1, 10**digits))
+        groups.append((bits, (1 << size * 8) - 1, 10**digits, 10**width))
     top, ones = 1 << (total * 8 - 1), (1 << total * 8) - 1
 
     def read(data: bytes) -> int:
@@ -147,8 +191,11 @@ def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], 
         if negative:
             packed ^= ones
         value = 0
-        for shift, mask, weight in groups:
-            value += (packed >> shift & mask) * weight
+        for shift, mask, weight, limit in groups:
+            group = packed >> shift & mask
+            if group >= limit:
+                raise ValueError
+            value += group * weight
         return -value if negative else value
 
     return read, total
@@ -186,7 +233,10 @@ _MAX_POINT = 15  # DBL_DIG: beyond it the server writes an exponent
 
 
 def double_text(value: float, *, document: bool = False) -> str:
-    """A double as the server prints it; `document`: inside JSON, where a whole number gets `.0`."""
+    """A double as the server prints it; `document`: inside JSON, where a whole number gets `.0`.  ValueError for no number."""
+    if not math.isfinite(value):
+        message = f"{value} in a JSON document"
+        raise ValueError(message)
     _, digits, exponent = Decimal(repr(value)).as_tuple()
     text = "".join(map(str, digits)).rstrip("0") or "0"
     point = len(digits) + int(exponent) if any(digits) else 1
@@ -207,11 +257,11 @@ def apply_diffs(before: bytes, diffs: bytes) -> str:
     while at < len(diffs):
         operation = diffs[at]
         size, at = length_encoded(diffs, at + 1)
-        path, at = diffs[at : at + size].decode("utf-8"), at + size
+        path, at = part(diffs, at, size).decode("utf-8"), at + size
         value = None
         if operation != _REMOVE:
             size, at = length_encoded(diffs, at)
-            value, at = parse(diffs[at : at + size]), at + size
+            value, at = parse(part(diffs, at, size)), at + size
         document = _apply(document, operation, _legs(path), value)
     return render(document)
 
@@ -222,15 +272,16 @@ _LEG = re.compile(r'\[(\d+)\]|\.("(?:[^"\\]|\\.)*"|[^.\[\s"]+)')
 def _legs(path: str) -> list[str | int]:
     legs: list[str | int] = []
     at = 1
-    while at < len(path):
+    while at < len(path) or not path:
         match = _LEG.match(path, at)
-        if not match or path[0] != "$":
+        try:
+            if not match or path[0] != "$":
+                raise ValueError  # noqa: TRY301 - the same answer as for a key that is no JSON
+            text = match[2]
+            legs.append(int(match[1]) if text is None else json.loads(text, strict=False) if text[0] == '"' else text)
+        except ValueError:
             message = f"A partial JSON update has the path {path!r}, which cannot be applied."
-            raise RowImageIncomplete(message)
-        if match[1] is not None:
-            legs.append(int(match[1]))
-        else:
-            legs.append(json.loads(match[2], strict=False) if match[2].startswith('"') else match[2])
+            raise RowImageIncomplete(message) from None
         at = match.end()
     return legs
 
@@ -245,6 +296,8 @@ def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> 
         last = legs[-1]
         if isinstance(parent, list) and isinstance(last, int):
             _change_list(parent, operation, last, value)
+        elif not isinstance(parent, dict) or not isinstance(last, str) or operation > _REMOVE:
+            raise TypeError  # noqa: TRY301 - as where Python finds it itself
         elif operation == _REMOVE:
             del parent[last]
         else:
@@ -263,7 +316,9 @@ def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> 
 def _change_list(items: list[Any], operation: int, index: int, value: Any) -> None:
     if operation == _REMOVE:
         del items[index]
-    elif operation == _INSERT:
+    elif operation == _INSERT and index <= len(items):
         items.insert(index, value)
-    else:
+    elif operation == _REPLACE:
         items[index] = value
+    else:
+        raise IndexError

@@ -32,10 +32,12 @@ from replicator.sources.mysql.log_start import LogStart, find_start
 from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
+from replicator.sources.mysql.payload import open_payload
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
-_OK, _ERROR, _EOF = 0x00, 0xFF, 0xFE
+_OK = b"\0"
+_ERROR, _EOF = 0xFF, 0xFE
 _EOF_SIZE = 9
 _LOG_ERROR = 1236
 _DIVERGED = ("diverged", "more gtids than", "not in the master's binlog", "impossible position", "position > file size",
@@ -137,7 +139,7 @@ class _Loop:
             with self._parser.guard():
                 for packet in packets:
                     yield from self._take(packet)
-            yield from self._tick(time.monotonic())
+                yield from self._tick(time.monotonic())
 
     def _tick(self, now: float) -> Iterator[LogMessage]:
         if now - self._settled_at >= _SETTLE:
@@ -165,7 +167,7 @@ class _Loop:
 
     def _take(self, packet: bytes) -> Sequence[LogMessage] | Iterator[LogMessage]:
         """Feeds a packet's event."""
-        if packet[0] != _OK:
+        if packet[:1] != _OK:
             raise _stream_error(packet)
         event = self._parser.parse(packet[1:])
         kind = event.type
@@ -173,6 +175,7 @@ class _Loop:
             return self._take_payload(event)
         if kind in (e.HEARTBEAT, e.HEARTBEAT_V2):
             self._server_says_quiet(event.end)
+            self._interpreter.passed(self._parser.file, event.end)
             return ()
         if not event.artificial and kind != e.FORMAT_DESCRIPTION:
             self._quiet_since = None
@@ -181,7 +184,7 @@ class _Loop:
 
     def _take_payload(self, payload: e.Event) -> Iterator[LogMessage]:
         """One event after the other, so that what they amount to does not pile up (invariant 9)."""
-        for event in e.open_payload(payload):
+        for event in open_payload(payload):
             self._interpreter.feed(event)
             if self._interpreter.out:
                 yield from self._drain()
@@ -195,6 +198,7 @@ class _Loop:
 
 
 def _stream_error(packet: bytes) -> SourceError:
+    packet = packet or b"\1"
     if packet[0] == _EOF and len(packet) < _EOF_SIZE:
         return SourceUnreachable(
             "The source ended the stream of its log: it is going down, or another reader has our server id."

@@ -6,7 +6,7 @@ It does not tell UUID from BINARY(16), nor which unique index stands in for a pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ _BYTES_PER_CHARACTER = {
     "sjis": 2, "cp932": 2, "gbk": 2, "gb2312": 2, "big5": 2, "euckr": 2,
 }  # fmt: skip
 _ZERO_DATES = frozenset({t.DATE, t.NEWDATE, t.DATETIME, t.DATETIME2, t.TIMESTAMP, t.TIMESTAMP2})
+_OPAQUE = {"uuid": "binary(16)", "inet6": "binary(16)", "inet4": "binary(4)"}
 _STRINGS = frozenset({t.STRING, t.VAR_STRING})
 
 
@@ -143,10 +144,23 @@ class LogSchemas:
         self.empty: set[TableId] = set()  # created in the log, without rows so far
         # Columns that a statement added, NULL in every row, which the catalog has no more.
         self.announced: dict[TableId, set[str]] = {}
+        # Columns to which a statement gave a type that the log does not tell from BINARY(n).
+        self._declared: dict[TableId, dict[str, str]] = {}
         self._maps: dict[TableId, TableMap] = {}
         self._tables = tables
         self._options = options
         self._describe = describe
+
+    def declare(self, table: TableId, columns: Mapping[str, str]) -> None:
+        """Types by column, as a statement named them."""
+        if columns:
+            self._declared.setdefault(table, {}).update(columns)
+
+    def renamed(self, pairs: Sequence[tuple[TableId, TableId]]) -> None:
+        """What was declared of a table holds under its new name."""
+        for old, new in pairs:
+            if (declared := self._declared.pop(old, None)) is not None:
+                self._declared[new] = declared
 
     def charsets(self, table: TableId) -> dict[str, str]:
         """Character sets of text columns as of the last TABLE_MAP."""
@@ -223,6 +237,9 @@ class LogSchemas:
                 ):
                     return replace(column, nullable=nullable and not in_key)
         _check_name(log.name, table)
+        declared = self._declared.get(table, {}).get(log.name)
+        if declared is not None and definition.column_type == _OPAQUE[declared]:
+            definition = ColumnDefinition(log.name, declared, declared, nullable=log.nullable)
         return column_of(definition, table, zero_dates=self._options.zero_dates, key=in_key)
 
     def _key(

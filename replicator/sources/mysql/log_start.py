@@ -24,6 +24,7 @@ def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
     """How to continue at `start`.  LogPurged where something after it is gone, SourceReplaced where it never was there."""
     mariadb = server_is_mariadb(connection)
     if mariadb and start.gtid:
+        _check_history(connection, start)
         return LogStart(start.file, start.position, start.gtid, mariadb)
     if not mariadb and start.gtid and _value(connection, "@@gtid_mode") == "ON":
         _check_gtids(connection, start.gtid)
@@ -48,10 +49,30 @@ def _check_gtids(connection: Connection, gtid: str) -> None:
         raise LogPurged("The source has purged transactions that were not read yet.")
 
 
-def _check_file(connection: Connection, start: BinlogOffset) -> None:
+def _check_history(connection: Connection, start: BinlogOffset) -> None:
+    """MariaDB's GTIDs are numbers that a restored server gives again: where our file is still there, it must say the same.
+
+    The server itself says whether it has the GTID at all, and the log after it.
+    """
+    if start.position > _MAX_POSITION or start.file not in _log_files(connection):
+        return
+    at = _value(connection, f"BINLOG_GTID_POS({literal(start.file)}, {start.position})")
+    if set(at.split(",")) != set(start.gtid.split(",")):
+        message = (
+            f"The source's log is at {at or 'no GTID'} in {start}, where it was at {start.gtid}: it was written anew."
+        )
+        raise SourceReplaced(message)
+
+
+def _log_files(connection: Connection) -> dict[str, int]:
+    """Name → size in bytes."""
     with translated("The source"), connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
-        sizes = {str(row[0]): int(row[1]) for row in cursor.fetchall()}
+        return {str(row[0]): int(row[1]) for row in cursor.fetchall()}
+
+
+def _check_file(connection: Connection, start: BinlogOffset) -> None:
+    sizes = _log_files(connection)
     if start.file not in sizes:
         if any(BinlogOffset(file, 0).sequence > start.sequence for file in sizes):
             raise LogPurged(f"The source no longer has its log file {start.file}.")

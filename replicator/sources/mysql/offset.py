@@ -12,6 +12,7 @@ from typing import Any
 from replicator.errors import ConfigurationError
 
 KIND = "mysql"
+_FIELDS = frozenset({"kind", "file", "position", "gtid"})
 _SEQUENCE = re.compile(r"\.(\d+)$")
 _MARIADB = re.compile(r"\d+-\d+-\d+(,\d+-\d+-\d+)*")
 
@@ -27,8 +28,8 @@ class BinlogOffset:
     """A transaction boundary: `position` is the byte in `file` where the next transaction begins.
 
     `gtid` is all that was executed before it: MySQL's executed set, or MariaDB's position (one GTID for each domain);
-    empty where the server writes none.  Offsets order by the number in the file's name, then by position, so only
-    offsets of one server compare in a meaningful way.
+    empty where the server writes none.  Offsets order by the number in the file's name, then by position (GTIDs have no part
+    in it), so only offsets of one server compare in a meaningful way.
     """
 
     file: str
@@ -57,19 +58,29 @@ class BinlogOffset:
         return hash((self.file, self.position))
 
     def __lt__(self, other: BinlogOffset) -> bool:
-        return (self.sequence, self.position) < (other.sequence, other.position)
+        return (self.sequence, self.file, self.position) < (other.sequence, other.file, other.position)
 
 
 def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
-    """Inverse of `BinlogOffset.to_dict`; ConfigurationError where `data` is no such thing."""
+    """Inverse of `BinlogOffset.to_dict`; ConfigurationError where `data` is no such thing.
+
+    Without `gtid` (a server that writes none) it is empty.  A field that is unknown here is a later version's: what it means
+    must not be lost, so it is refused.
+    """
     try:
         if data["kind"] != KIND:
             message = f"The stored offset is of kind {data['kind']!r}, not {KIND!r}."
             raise ConfigurationError(message)
-        return BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")))
-    except (KeyError, TypeError, ValueError) as error:
+        if unknown := sorted(set(data) - _FIELDS):
+            raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
+        offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")))
+        GtidPosition(offset.gtid)
+        if not offset.file or offset.position < 0:
+            raise ValueError(str(offset))  # noqa: TRY301
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         message = f"The stored offset cannot be read: {error!r}"
         raise ConfigurationError(message) from error
+    return offset
 
 
 @dataclass
@@ -90,12 +101,19 @@ class GtidSet:
 
     def _read_source(self, uuid: str, items: list[str]) -> None:
         source = uuid
+        if not uuid or not items or not items[-1][:1].isdigit():
+            message = f"{uuid} has no numbers"
+            raise ValueError(message)
         for item in items:
             if not item[:1].isdigit():
                 source = f"{uuid}:{item}"
                 continue
             first, _, last = item.partition("-")
-            self.add(source, int(first), int(last or first))
+            low, high = int(first), int(last or first)
+            if not 0 < low <= high:
+                message = f"{item} is no range"
+                raise ValueError(message)
+            self.add(source, low, high)
 
     def add(self, source: str, first: int, last: int | None = None) -> None:
         """Adds `first` to `last` (both inclusive)."""
@@ -103,6 +121,9 @@ class GtidSet:
         intervals = self.sources.setdefault(source, [])
         if intervals and intervals[-1][1] + 1 == first:  # the usual case: the next transaction
             intervals[-1] = (intervals[-1][0], last)
+            return
+        if not intervals or intervals[-1][1] + 1 < first:  # a set with many gaps is read in its order
+            intervals.append((first, last))
             return
         index = bisect_right(intervals, (first, last))
         intervals.insert(index, (first, last))

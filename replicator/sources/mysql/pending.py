@@ -76,7 +76,7 @@ class Pending:
                 rows.truncate((0, 0, 0, 0))
                 yield table, error
             else:
-                yield ChangeBatch(table, rows.schema, data)
+                yield ChangeBatch(table, rows.schema, data, rows.zero_dates)
 
     def begin(self) -> None:
         """A transaction begins, or the one before has ended well."""

@@ -13,7 +13,7 @@ from pymysql import err
 from pymysql.constants import COMMAND
 
 from replicator.sources.mysql.connection import Connection, translated
-from replicator.sources.mysql.row_kernel import END, FULL, LARGE, gather, split_rows
+from replicator.sources.mysql.row_kernel import BAD, END, FULL, LARGE, gather, split_rows
 
 Bytes = npt.NDArray[np.uint8]
 _HEADER = 4
@@ -65,6 +65,8 @@ class ResultStream:
         row, began = 0, self._at
         while True:
             self._at, row, why = split_rows(self._buffer, self._at, self._end, row, self._starts, self._lengths)
+            if why == BAD:
+                raise self._bad()
             if why == END:
                 self._finish()
                 return True, row
@@ -114,22 +116,34 @@ class ResultStream:
         for part, size in parts:
             self._buffer[target : target + size] = self._buffer[part : part + size]
             target += size
-        self._split_one(start + _HEADER)
+        self._split_one(start + _HEADER, target)
         return place, 1
 
-    def _split_one(self, place: int) -> None:
-        """What the kernel does, for one row without packet headers in it."""
+    def _split_one(self, place: int, limit: int) -> None:
+        """What the kernel does, for one row without packet headers in it that ends at `limit`."""
         for column in range(len(self._starts)):
-            length = int(self._buffer[place])
-            place += 1
-            if length == 0xFB:
-                length = -1
-            elif length > 0xFB:
-                width = {0xFC: 2, 0xFD: 3, 0xFE: 8}[length]
-                length = int.from_bytes(self._buffer[place : place + width].tobytes(), "little")
-                place += width
+            length, place = self._length(place, limit)
+            if max(length, 0) > limit - place:
+                raise self._bad()
             self._starts[column, 0], self._lengths[column, 0] = place, length
             place += max(length, 0)
+        if place != limit:
+            raise self._bad()
+
+    def _length(self, place: int, limit: int) -> tuple[int, int]:
+        """Of the value at `place` (-1: NULL), and where it begins."""
+        first = int(self._buffer[place]) if place < limit else 0xFF
+        if first <= 0xFB:
+            return (first if first < 0xFB else -1), place + 1
+        width = {0xFC: 2, 0xFD: 3, 0xFE: 8, 0xFF: 1 << 32}[first]
+        if width > limit - place - 1:
+            raise self._bad()
+        return int.from_bytes(self._buffer[place + 1 : place + 1 + width].tobytes(), "little"), place + 1 + width
+
+    def _bad(self) -> err.OperationalError:
+        """For a row that is none; the connection cannot be used any more."""
+        self._connection._force_close()
+        return err.OperationalError(2027, "Malformed packet")
 
     def _column(self, number: int, rows: int) -> pa.Array:
         starts, lengths = self._starts[number, :rows], self._lengths[number, :rows]

@@ -21,8 +21,9 @@ from replicator.sources.mysql import events as e
 from replicator.sources.mysql import jsonb
 from replicator.sources.mysql.column_values import ColumnReader, column_reader
 from replicator.sources.mysql.events import Event, length_encoded
+from replicator.sources.mysql.pieces import inflate, part
 from replicator.sources.mysql.table_map import JSON, LogColumn
-from replicator.sources.mysql.temporal_values import Append, Read
+from replicator.sources.mysql.temporal_values import NO_DATE, Append, Read
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _PARTIAL_JSON = 1
@@ -43,15 +44,17 @@ def open_rows(event: Event) -> Image:
     """The head of a rows event, version 1 or 2, compressed or not."""
     kind, body, at = event.type, event.body, 8
     if kind in e.ROWS_V2:
-        at += int.from_bytes(body[8:10], "little")
+        more = int.from_bytes(part(body, 8, 2), "little")
+        part(body, 8, more)
+        at += max(more, 2)
     count, at = length_encoded(body, at)
     size = (count + 7) // 8
     operation = Operation.UPDATE if kind in e.UPDATES else Operation.INSERT if kind in e.WRITES else Operation.DELETE
     images = 2 if operation is Operation.UPDATE else 1
-    present = tuple(body[at + i * size : at + (i + 1) * size] for i in range(images))
+    present = tuple(part(body, at + i * size, size) for i in range(images))
     at += images * size
     if kind in e.COMPRESSED_ROWS:
-        body, at = e.inflate(body[at:]), 0
+        body, at = inflate(body[at:]), 0
     return Image(operation, kind == e.PARTIAL_UPDATE, present, count, body, at)
 
 
@@ -81,6 +84,7 @@ class TableRows:
         self.schema = schema
         self.rows = 0
         self.bytes = 0
+        self.zero_dates = 0  # of the last `take`
         self.log_columns = columns
         known = {column.name: column for column in schema.columns}
         readers = [column_reader(column, known.get(column.name), options) for column in columns]
@@ -116,13 +120,16 @@ class TableRows:
         image = open_rows(event)
         self._check(image)
         if image.partial:
-            count = self._partial_updates(image)
+            count, end = self._partial_updates(image)
         elif image.operation is Operation.INSERT:
-            count = self._inserts(image.rows, image.at)
+            count, end = self._inserts(image.rows, image.at)
         elif image.operation is Operation.UPDATE:
-            count = self._updates(image.rows, image.at)
+            count, end = self._updates(image.rows, image.at)
         else:
-            count = self._deletes(image.rows, image.at)
+            count, end = self._deletes(image.rows, image.at)
+        if end != len(image.rows):  # a value that reaches beyond the event is less than it says: no other check sees it
+            message = f"rows that end at {end} of {len(image.rows)} bytes"
+            raise IndexError(message)
         if count:
             offset = f"{event.file}:{event.start}"
             self._runs.append(_Run(image.operation.value, ordinal, count, commit_us, txn, offset))
@@ -155,12 +162,14 @@ class TableRows:
             nulls >>= 1
         return at
 
-    def _inserts(self, body: bytes, at: int) -> int:
+    # Each gives the number of rows and where they end.
+
+    def _inserts(self, body: bytes, at: int) -> tuple[int, int]:
         count, end, image, pairs = 0, len(body), self._image, self._row_pairs
         while at < end:
             at = image(body, at, pairs)
             count += 1
-        return count
+        return count, at
 
     def _pad_before(self, rows: int) -> None:
         missing = rows - len(self._before[0]) if self._before else 0
@@ -168,15 +177,15 @@ class TableRows:
             for values in self._before:
                 values.extend([None] * missing)
 
-    def _updates(self, body: bytes, at: int) -> int:
+    def _updates(self, body: bytes, at: int) -> tuple[int, int]:
         self._pad_before(self.rows)
         count, end, image, before, row = 0, len(body), self._image, self._before_pairs, self._row_pairs
         while at < end:
             at = image(body, image(body, at, before), row)
             count += 1
-        return count
+        return count, at
 
-    def _deletes(self, body: bytes, at: int) -> int:
+    def _deletes(self, body: bytes, at: int) -> tuple[int, int]:
         self._pad_before(self.rows)
         count, end, image, before = 0, len(body), self._image, self._before_pairs
         while at < end:
@@ -185,9 +194,9 @@ class TableRows:
         if count:
             for values, old in zip(self._row, self._before, strict=True):
                 values.extend(old[-count:])
-        return count
+        return count, at
 
-    def _partial_updates(self, image: Image) -> int:
+    def _partial_updates(self, image: Image) -> tuple[int, int]:
         """PARTIAL_UPDATE_ROWS: the after image may hold JSON columns as differences to the before image."""
         self._pad_before(self.rows)
         body, at, count = image.rows, image.at, 0
@@ -198,12 +207,12 @@ class TableRows:
             options, at = length_encoded(body, at)
             partial: set[int] = set()
             if options & _PARTIAL_JSON:
-                bits = int.from_bytes(body[at : at + (len(documents) + 7) // 8], "little")
+                bits = int.from_bytes(part(body, at, (len(documents) + 7) // 8), "little")
                 at += (len(documents) + 7) // 8
                 partial = {index for place, index in enumerate(documents) if bits >> place & 1}
             at = self._partial_image(body, at, partial, before)
             count += 1
-        return count
+        return count, at
 
     def _image_noting(self, body: bytes, at: int, documents: dict[int, bytes]) -> int:
         nulls, at = int.from_bytes(body[at : at + self._null_bytes], "little"), at + self._null_bytes
@@ -229,7 +238,7 @@ class TableRows:
                 if index not in documents:
                     message = f"A partial JSON update of {self.schema.table} has nothing to apply to."
                     raise RowImageIncomplete(message, table=str(self.schema.table))
-                append(jsonb.apply_diffs(documents[index], body[at : at + size]))
+                append(jsonb.apply_diffs(documents[index], part(body, at, size)))
                 at += size
         return at
 
@@ -255,6 +264,7 @@ class TableRows:
         """All rows as a batch with the schema's `change_arrow`; the gathering starts anew."""
         self._pad_before(self.rows)
         runs, schema = self._runs, self.schema.change_arrow
+        self.zero_dates = self._count_zero_dates()
         counts = np.array([run.rows for run in runs], dtype=np.int64)
         expand = _expander(counts)
         firsts = np.array([run.first for run in runs], dtype=np.int64)
@@ -272,6 +282,18 @@ class TableRows:
         self._start_lists()
         self._keep_key_of_deleted(arrays)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _count_zero_dates(self) -> int:
+        """Dates that do not exist and became null, in rows as they are after their change."""
+        count = 0
+        for reader, values in zip(self._finish, self._row, strict=True):
+            if reader.dated and NO_DATE in values:
+                at = 0
+                for run in self._runs:
+                    if run.operation != Operation.DELETE.value:
+                        count += values[at : at + run.rows].count(NO_DATE)
+                    at += run.rows
+        return count
 
     def _keep_key_of_deleted(self, arrays: list[pa.Array]) -> None:
         """A DELETE's row columns hold its key only (CDAP's staging contract); the whole row is in the before image."""

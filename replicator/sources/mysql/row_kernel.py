@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-MORE, FULL, END, LARGE = 0, 1, 2, 3  # why `split_rows` stopped
+MORE, FULL, END, LARGE, BAD = 0, 1, 2, 3, 4  # why `split_rows` stopped
 _VIEWS = numba.types.Tuple((numba.int64, numba.int64, numba.int64))
 
 
@@ -18,11 +18,12 @@ _VIEWS = numba.types.Tuple((numba.int64, numba.int64, numba.int64))
     cache=True,
     nogil=True,
 )
-def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, C901, PLR0911, PLR0912
     """Packets in data[at:end] → where each value starts and how long it is (-1: NULL), from row number `row` on.
 
     `starts` and `lengths` have the shape (columns, rows of a batch).  Returns (where it stopped, rows, why): MORE bytes are
-    needed, the batch is FULL, the packet there is the END (or an error), or is LARGE: 2^24-1 bytes, continued in the next.
+    needed, the batch is FULL, the packet there is the END (or an error), or is LARGE: 2^24-1 bytes, continued in the next; or its values do not fill it exactly: BAD.  Nothing outside a
+    packet is ever read: there is no check of bounds in compiled code but this one.
     """
     columns, capacity = starts.shape
     while True:
@@ -38,22 +39,32 @@ def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-
             return at, row, LARGE
         if at + 4 + size > end:
             return at, row, MORE
-        place = at + 4
+        place, limit = at + 4, at + 4 + size
         for column in range(columns):
+            if place >= limit:
+                return at, row, BAD
             length = np.int64(data[place])
             place += 1
             if length == 0xFB:
                 length = np.int64(-1)
             elif length > 0xFB:
                 width = 2 if length == 0xFC else 3 if length == 0xFD else 8
+                if length == 0xFF or width > limit - place:
+                    return at, row, BAD
                 length = np.int64(0)
                 for byte in range(width):
                     length |= np.int64(data[place + byte]) << (8 * byte)
                 place += width
+                if length < 0:
+                    return at, row, BAD
             starts[column, row] = place
             lengths[column, row] = length
             if length > 0:
+                if length > limit - place:
+                    return at, row, BAD
                 place += length
+        if place != limit:
+            return at, row, BAD
         row += 1
         at += 4 + size
 

@@ -77,7 +77,7 @@ class MySqlSnapshotReader:
         description = self._describe(table)
         whole = bounds == KeyRange()
         source = _name(table) if whole else f"{_indexed(description)} WHERE {within(description, bounds)}"
-        return Chunk(description.schema, self._stream_rows(description, source))
+        return self._chunk(description, source)
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment.
@@ -87,15 +87,14 @@ class MySqlSnapshotReader:
         connection = self._connection()
         description = self._describe(table)
         if description.engine.lower() not in TRANSACTIONAL:
-            return Chunk(description.schema, self._stream_rows(description, _name(table), lambda: self.mark(opened)))
+            return self._chunk(description, _name(table), lambda: self.mark(opened))
         try:
             read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", str(table))
             self.mark(opened)
-            rows = self._stream_rows(description, _name(table), lambda: _commit(connection, table))
+            return self._chunk(description, _name(table), lambda: _commit(connection, table))
         except TidemarkError:
             _cut(connection)  # the next call must not see this transaction's moment
             raise
-        return Chunk(description.schema, rows)
 
     def close(self) -> None:
         """Ends a read that is under way, too."""
@@ -135,9 +134,7 @@ class MySqlSnapshotReader:
             connection.close()
             raise
 
-    def _stream_rows(
-        self, description: TableDescription, source: str, finish: Callable[[], None] | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def _chunk(self, description: TableDescription, source: str, finish: Callable[[], None] | None = None) -> Chunk:
         """`finish` is called when the last row has been read, before the last batch is given."""
         columns = ", ".join(select_expression(definition) for definition in description.definitions)
         stream = ResultStream(
@@ -148,7 +145,8 @@ class MySqlSnapshotReader:
             batch_bytes=self._options.batch_bytes,
         )
         self._stream = stream
-        return self._convert(stream, RowConverter(description, self._options.zero_dates), finish)
+        converter = RowConverter(description, self._options.zero_dates)
+        return Chunk(description.schema, self._convert(stream, converter, finish), converter.zero_dates)
 
     def _reading_connection(self) -> Connection:
         assert self._reading is not None  # opened by _describe

@@ -8,12 +8,13 @@ Layout: MySQL's libs/mysql/binlog/event/rows_event.h (class Table_map_event); th
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.events import length_encoded
+from replicator.sources.mysql.pieces import part
 
 DECIMAL, TINY, SHORT, LONG, FLOAT, DOUBLE, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR = range(14)
 NEWDATE, VARCHAR, BIT, TIMESTAMP2, DATETIME2, TIME2 = range(14, 20)
@@ -33,6 +34,14 @@ _TEXT = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED}
 )
 BINARY_CHARSET = 63
+_BLOB_LIKE = frozenset({BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR})
+# What a type's metadata can be; other values would make the decoder read other bytes than the value's.
+_POSSIBLE: dict[int, frozenset[int] | range] = {
+    **dict.fromkeys(_BLOB_LIKE, range(1, 5)), **dict.fromkeys((TIMESTAMP2, DATETIME2, TIME2), range(7)), FLOAT: range(4, 5),
+    DOUBLE: range(8, 9), BIT: range(1, 65), ENUM: range(1, 3), SET: frozenset({1, 2, 3, 4, 8}),
+}  # fmt: skip
+_BARE = frozenset({TINY, SHORT, LONG, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE})
+_MOST_DIGITS = 65
 # MariaDB keeps a UNIQUE index over long columns as hidden columns behind all others, and logs them (sql/sql_table.cc, add_hash_field).
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 
@@ -89,17 +98,20 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
     database, at = _name(body, 8)
     table, at = _name(body, at)
     count, at = length_encoded(body, at)
-    types, at = body[at : at + count], at + count
+    types, at = part(body, at, count), at + count
     size, at = length_encoded(body, at)
-    columns = _columns(types, body[at : at + size], body[at + size : at + size + (count + 7) // 8])
+    columns = _columns(types, part(body, at, size), part(body, at + size, (count + 7) // 8))
     at += size + (count + 7) // 8
     optional = _Optional(columns, mariadb)
     while at < len(body):
         kind = body[at]
         size, at = length_encoded(body, at + 1)
         if reader := _READERS.get(kind):
-            reader(optional, body[at : at + size])
+            reader(optional, part(body, at, size))
         at += size
+    if at != len(body):
+        message = "the end of a table's description"
+        raise IndexError(message)
     if mariadb:
         _hide_hashes(optional)
     return TableMap(TableId(database, table), tuple(optional.columns), optional.key, optional.prefixed, mariadb)
@@ -113,18 +125,36 @@ def _hide_hashes(optional: _Optional) -> None:
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:
-    size = body[at]
-    return body[at + 1 : at + 1 + size].decode("utf-8"), at + size + 2
+    name = part(body, at + 1, body[at] + 1)
+    if name[-1] or len(name) == 1:
+        message = "the name of a database or table"
+        raise IndexError(message)
+    return name[:-1].decode("utf-8"), at + len(name) + 1
 
 
 def _columns(types: bytes, metadata: bytes, nulls: bytes) -> list[LogColumn]:
     columns, at = [], 0
     for index, kind in enumerate(types):
         size = _METADATA_SIZES.get(kind, 0)
-        real, value = _real_type(kind, metadata[at : at + size])
+        real, value = _real_type(kind, part(metadata, at, size))
+        _check_metadata(real, value)
         at += size
         columns.append(LogColumn(real, value, bool(nulls[index >> 3] >> (index & 7) & 1)))
+    # A type that is unknown here, and has metadata, is refused with its name once it is known which column it is.
+    if not columns or (at != len(metadata) and all(kind in _METADATA_SIZES or kind in _BARE for kind in types)):
+        message = "the types of a table"
+        raise IndexError(message)
     return columns
+
+
+def _check_metadata(kind: int, value: int) -> None:
+    digits, scale = value >> 8, value & 0xFF
+    possible = (
+        0 < digits <= _MOST_DIGITS and scale <= digits if kind == NEWDECIMAL else value in _POSSIBLE.get(kind, (value,))
+    )
+    if not possible:
+        message = f"metadata {value} of type {kind}"
+        raise IndexError(message)
 
 
 def _real_type(kind: int, metadata: bytes) -> tuple[int, int]:
@@ -174,7 +204,7 @@ def _strings(data: bytes, at: int, count: int) -> tuple[list[bytes], int]:
     values = []
     for _ in range(count):
         size, at = length_encoded(data, at)
-        values.append(data[at : at + size])
+        values.append(part(data, at, size))
         at += size
     return values, at
 
@@ -198,6 +228,7 @@ def _charsets(which: Callable[[_Optional], list[int]], *, default: bool) -> Call
         values, indexes = _integers(data), which(optional)
         if default:  # one for all, then pairs of place and exception
             exceptions = dict(zip(values[1::2], values[2::2], strict=True))
+            _check_places(exceptions, len(indexes))
             values = [exceptions.get(place, values[0]) for place in range(len(indexes))]
         for index, value in zip(indexes, values, strict=True):
             optional.put(index, charset=value)
@@ -206,7 +237,10 @@ def _charsets(which: Callable[[_Optional], list[int]], *, default: bool) -> Call
 
 
 def _column_names(optional: _Optional, data: bytes) -> None:
-    names, _ = _strings(data, 0, len(optional.columns))
+    names, end = _strings(data, 0, len(optional.columns))
+    if end != len(data) or not all(names) or len(set(names)) != len(names):
+        message = "names of columns"
+        raise IndexError(message)
     for index, name in enumerate(names):
         optional.put(index, name=name.decode("utf-8"))
 
@@ -228,13 +262,28 @@ def _geometry(optional: _Optional, data: bytes) -> None:
 
 
 def _simple_key(optional: _Optional, data: bytes) -> None:
-    optional.key = tuple(_integers(data))
+    optional.key = _places(optional, _integers(data))
+
+
+def _places(optional: _Optional, values: list[int]) -> tuple[int, ...]:
+    _check_places(values, len(optional.columns))
+    return tuple(values)
+
+
+def _check_places(places: Collection[int], count: int) -> None:
+    """Places are of columns that there are, each once."""
+    if any(place >= count for place in places) or len(set(places)) != len(places):
+        message = f"a column that is none of {count}"
+        raise IndexError(message)
 
 
 def _prefixed_key(optional: _Optional, data: bytes) -> None:
     values = _integers(data)
-    optional.key = tuple(values[::2])
+    optional.key = _places(optional, values[::2])
     optional.prefixed = any(values[1::2])
+    if len(values) % 2:
+        message = "a key's prefix"
+        raise IndexError(message)
 
 
 def _visibility(optional: _Optional, data: bytes) -> None:

@@ -3,7 +3,7 @@
 Layouts: MySQL's my_time.cc (…2 types, with fractions), and the decimal forms from before MySQL 5.6.
 """
 
-# ruff: noqa: FBT001 - the functions of one table share one form
+# ruff: noqa: FBT001, PLR2004 - the functions of one table share one form; limits of clocks and calendars
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ _DAY = 86_400_000_000
 _FRACTION = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3}  # digits → bytes
 _PACKED = {t.TIME2: 3, t.DATETIME2: 5, t.TIMESTAMP2: 4}
 _DAYS_KEPT = 100_000
+_MOST_HOURS = 838
 _Moment = Callable[[str], Any]
+NO_DATE = object()  # what a date that does not exist is until its column is finished as null: they are counted
 
 
 def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
@@ -41,7 +43,7 @@ def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
             raise ValueDoesNotFit(message, remedy=ZERO_DATE_REMEDY)
 
         return fail
-    return lambda _: None
+    return lambda _: NO_DATE
 
 
 def temporal_size(log: LogColumn) -> int:
@@ -60,10 +62,40 @@ def temporal_reader(log: LogColumn, column: Column, options: ReadOptions) -> Rea
 
     def read(body: bytes, at: int, append: Append) -> int:
         end = at + size
-        append(convert(int.from_bytes(body[at:end], order)))
+        try:
+            append(convert(int.from_bytes(body[at:end], order)))
+        except ValueError:
+            raise impossible(column, body[at:end]) from None
         return end
 
     return read
+
+
+def impossible(column: Column, data: bytes) -> ValueDoesNotFit:
+    """For bytes that no server writes for a value of the column's type."""
+    message = (
+        f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is no value of its type."
+    )
+    return ValueDoesNotFit(message)
+
+
+def _clock(hour: int, minute: int, second: int, micros: int, most: int = 23) -> None:
+    """ValueError for what no clock shows: it would become another time without a word."""
+    if hour > most or minute > 59 or second > 59 or micros > 999_999:
+        raise ValueError
+
+
+def _fractions(digits: int) -> Callable[[int], int]:
+    """From the stored fraction to microseconds; ValueError where it has more digits than the column."""
+    scale, unit = _scale(digits), 10 ** (6 - digits)
+
+    def fraction(stored: int) -> int:
+        micros = stored * scale
+        if micros % unit:
+            raise ValueError
+        return micros
+
+    return fraction
 
 
 def _fraction_text(micros: int, digits: int) -> str:
@@ -79,9 +111,11 @@ _days: dict[tuple[int, int, int], int | None] = {}
 
 
 def _day_number(year: int, month: int, day: int) -> int | None:
-    """Days since 1970; None for a date that does not exist."""
+    """Days since 1970; None for a date that does not exist, but can be stored (2024-02-30); ValueError for others."""
     key = (year, month, day)
     if key not in _days:
+        if not (0 <= year <= 9999 and month <= 12 and day <= 31):
+            raise ValueError
         if len(_days) > _DAYS_KEPT:
             _days.clear()
         try:
@@ -109,6 +143,7 @@ def _date(_digits: int, as_text: bool, zero: _Moment) -> _Temporal:
 def _moment(digits: int, as_text: bool, zero: _Moment) -> Callable[..., Any]:
     def build(year: int, month: int, day: int, hour: int, minute: int, second: int, micros: int) -> Any:
         number = _day_number(year, month, day)
+        _clock(hour, minute, second, micros)
         if number is None or as_text:
             clock = f"{hour:02}:{minute:02}:{second:02}{_fraction_text(micros, digits)}"
             text = f"{year:04}-{month:02}-{day:02} {clock}"
@@ -129,12 +164,12 @@ def _datetime(digits: int, as_text: bool, zero: _Moment) -> _Temporal:
 
 
 def _datetime2(digits: int, as_text: bool, zero: _Moment) -> _Temporal:
-    build, bits, scale = _moment(digits, as_text, zero), 8 * _FRACTION[digits], _scale(digits)
+    build, bits, fraction = _moment(digits, as_text, zero), 8 * _FRACTION[digits], _fractions(digits)
     offset, mask = 0x8000000000 << bits, (1 << bits) - 1
 
     def convert(packed: int) -> Any:
         packed -= offset
-        whole, micros = packed >> bits, (packed & mask) * scale
+        whole, micros = packed >> bits, fraction(packed & mask)
         year, month = divmod(whole >> 22, 13)
         return build(year, month, whole >> 17 & 31, whole >> 12 & 31, whole >> 6 & 63, whole & 63, micros)
 
@@ -142,11 +177,12 @@ def _datetime2(digits: int, as_text: bool, zero: _Moment) -> _Temporal:
 
 
 def _timestamp(digits: int, as_text: bool, zero: _Moment) -> _Temporal:
-    bits, scale = 8 * _FRACTION[digits], _scale(digits)
+    bits, fraction = 8 * _FRACTION[digits], _fractions(digits)
     mask = (1 << bits) - 1
 
     def convert(packed: int) -> Any:
-        seconds, micros = packed >> bits, (packed & mask) * scale
+        seconds, micros = packed >> bits, fraction(packed & mask)
+        _clock(0, 0, 0, micros)
         if packed == 0:
             return zero(f"0000-00-00 00:00:00{_fraction_text(0, digits)}")
         if as_text:
@@ -162,19 +198,21 @@ def _time(_digits: int, _as_text: bool, _zero: _Moment) -> _Temporal:
     def convert(packed: int) -> str:
         value = packed - (1 << 24) if packed >= 1 << 23 else packed
         clock = abs(value)
+        _clock(clock // 10000, clock // 100 % 100, clock % 100, 0, _MOST_HOURS)
         return f"{'-' if value < 0 else ''}{clock // 10000:02}:{clock // 100 % 100:02}:{clock % 100:02}"
 
     return convert
 
 
 def _time2(digits: int, _as_text: bool, _zero: _Moment) -> _Temporal:
-    bits, scale = 8 * _FRACTION[digits], _scale(digits)
+    bits, fraction = 8 * _FRACTION[digits], _fractions(digits)
     offset, mask = 0x800000 << bits, (1 << bits) - 1
 
     def convert(packed: int) -> str:
         value = packed - offset
         sign, value = ("-", -value) if value < 0 else ("", value)
-        whole, micros = value >> bits, (value & mask) * scale
+        whole, micros = value >> bits, fraction(value & mask)
+        _clock(whole >> 12, whole >> 6 & 63, whole & 63, micros, _MOST_HOURS)
         clock = f"{whole >> 12 & 1023:02}:{whole >> 6 & 63:02}:{whole & 63:02}"
         return f"{sign}{clock}{_fraction_text(micros, digits)}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -55,6 +56,11 @@ class RowConverter:
         """Zero dates that became null so far."""
         return sum(column.nulled for column in self._columns)
 
+    def zero_dates(self) -> pa.Array | None:
+        """Of each row of the last batch, how many (int32); None where there were none."""
+        masks = [column.bad.cast(pa.int32()) for column in self._columns if column.bad is not None]
+        return reduce(pc.add, masks) if masks else None
+
     def batch(self, arrays: Sequence[pa.Array]) -> pa.RecordBatch:
         """Raises ValueDoesNotFit."""
         converted = [column.convert(array) for column, array in zip(self._columns, arrays, strict=True)]
@@ -67,10 +73,12 @@ class _ColumnConverter:
         self._zero_dates = zero_dates
         self._dated = definition.data_type in DATES and column.type.kind is not Kind.STRING
         self.nulled = 0
+        self.bad: pa.BooleanArray | None = None
 
     def convert(self, array: pa.Array) -> pa.Array:
         """`array` is binary: what the server sent."""
         kind, target = self._column.type.kind, self._column.type.arrow
+        self.bad = None
         if kind is Kind.BINARY:
             return array
         try:
@@ -100,6 +108,7 @@ class _ColumnConverter:
         if self._zero_dates != "null":
             raise self._misfit(str(text.filter(bad)[0].as_py()), ZERO_DATE_REMEDY)
         self.nulled += pc.sum(bad).as_py() or 0
+        self.bad = bad
         return pc.if_else(bad, pa.scalar(None, pa.string()), text).cast(plain)
 
     def _misfit(self, value: str, remedy: str | None = None) -> TableError:
