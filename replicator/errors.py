@@ -82,12 +82,18 @@ class SourcePermissionDenied(SourceError):
 
 class LogPurged(SourceError):
     code = "log_purged"
-    default_remedy = "The source no longer has the log to continue from: resnapshot, and keep the log for longer."
+    default_remedy = (
+        "The source no longer has the log to continue from: start the replicator anew (all its tables are read again), "
+        "and keep the log for longer."
+    )
 
 
 class SourceReplaced(SourceError):
     code = "source_replaced"
-    default_remedy = "Point the connection back at the original server, or resnapshot from the new one."
+    default_remedy = (
+        "Point the connection back at the original server, or start the replicator anew: all its tables are then read "
+        "again from this one."
+    )
 
 
 class LogCorrupt(SourceError):

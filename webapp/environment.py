@@ -6,6 +6,7 @@
 | DATABASE_URL, REDIS_URL | the embedded servers below TIDEMARK_HOME |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
+| TIDEMARK_LEASE_SECONDS | 10: how long a worker that is not heard of keeps its work |
 | TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode 600 |
 """
 
@@ -125,6 +126,15 @@ def database(url: str) -> dict[str, Any]:
 def names(value: str) -> list[str]:
     """Comma-separated."""
     return [name.strip() for name in value.split(",") if name.strip()]
+
+
+def at_least(name: str, default: float, *, least: float) -> float:
+    """A number of seconds; ValueError for one below `least`."""
+    value = float(os.environ.get(name) or default)
+    if not value >= least:
+        message = f"{name} must be at least {least:g} seconds."
+        raise ValueError(message)
+    return value
 
 
 def mapping(name: str) -> dict[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from replicator.state.lease import LEASE_SECONDS
 from webapp import environment
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -22,6 +23,8 @@ TIDEMARK_SEGMENT_RETENTION_HOURS = float(os.environ.get("TIDEMARK_SEGMENT_RETENT
 TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS", "7"))
 TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "200000"))
 TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION_DAYS", "30"))
+# A standby takes over this long after a worker was heard of for the last time.
+TIDEMARK_LEASE_SECONDS = environment.at_least("TIDEMARK_LEASE_SECONDS", LEASE_SECONDS, least=1)
 TIDEMARK_SLICE_SECONDS = float(os.environ.get("TIDEMARK_SLICE_SECONDS", "60"))
 SPARK_MASTER = os.environ.get("SPARK_MASTER", "") or "local[*]"
 SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")

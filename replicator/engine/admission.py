@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.tracking import Tracking
+from replicator.faults import reach
 from replicator.model.change import Operation, Watermark
-from replicator.model.schema import CHANGE_FIELDS, TableSchema
+from replicator.model.schema import CHANGE_FIELDS, ZERO_DATES, TableSchema
 from replicator.snapshot.window import Window, Windows, untouched
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -52,7 +54,8 @@ class Admission:
             self._high(mark)
 
     def _low(self, mark: Mark) -> None:
-        table = self._chunks.table_of(mark.chunk)
+        known = self._chunks.table_of(mark.chunk)
+        table = None if known is None else self._entry.present(known)
         if table is not None and self._tracking.follows(table):
             self._windows.open(table, mark)
 
@@ -71,6 +74,15 @@ class Admission:
         raw = self._chunks.raw(mark.chunk, mark.attempt)
         if raw is None:
             return
+        if self._entry.present(raw.chunk.table) != raw.schema.table:
+            self._reopen(mark, raw, "the table was renamed or dropped before")
+            return
+        if self._entry.superseded(raw.schema.table):
+            self._reopen(mark, raw, "the entry under way begins another load of its table")
+            return
+        if not self._storage.exists(raw.path):  # whoever removed it: the rows are still in the source
+            self._reopen(mark, raw, "its staged file is gone")
+            return
         if raw.chunk.keyless:
             base = self._entry.bases.get(mark.run)
             seen = raw.base is not None or (base is not None and base[0] == mark.attempt)
@@ -78,13 +90,17 @@ class Admission:
             seen = window is not None and not window.spoiled
         if not seen:
             why = window.spoiled if window and window.spoiled else "its window was not seen whole"
-            self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
-            self._entry.reopened.append((mark.chunk, mark.attempt))
+            self._reopen(mark, raw, why)
             return
         self._admit(mark, raw, window)
 
+    def _reopen(self, mark: Mark, raw: RawChunk, why: str) -> None:
+        self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
+        self._entry.reopened.append((mark.chunk, mark.attempt))
+
     def _admit(self, mark: Mark, raw: RawChunk, window: Window | None) -> None:
-        table, schema = raw.chunk.table, raw.schema
+        reach("capture.admit.before")
+        table, schema = raw.schema.table, raw.schema
         version = self._tracking.version_of(table, schema)
         if version is None:
             version = self._changed_version(raw)
@@ -95,15 +111,18 @@ class Admission:
             fresh = untouched(rows, schema.key, touched) if schema.key else rows
             if fresh.num_rows:
                 first = self._entry.take(fresh.num_rows)
-                self._writer.add(table, version, _as_reads(fresh, schema, first), SegmentKind.CHUNK)
+                self._writer.add(
+                    table, version, _as_reads(fresh, schema, first), SegmentKind.CHUNK, zero_dates=_zero_dates(fresh)
+                )
                 kept += fresh.num_rows
         segment = self._writer.take_chunk(table)
         self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, raw.rows - kept))
         self._sweep_if_last(mark, raw)
+        reach("capture.admit.after")
 
     def _changed_version(self, raw: RawChunk) -> int:
         """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
-        table = raw.chunk.table
+        table = raw.schema.table
         version = self._tracking.new_version(table, raw.schema)
         detail = {"decision": "seen by the snapshot", "reload": False}
         event = TableEvent(table, self._entry.take(), EventKind.ALTER_TABLE, version, detail=detail)
@@ -121,9 +140,14 @@ class Admission:
         if remaining is None or remaining > admitted:
             return
         if raw.reload_from is not None:
-            detail = {"below": raw.reload_from}
-            event = TableEvent(raw.chunk.table, self._entry.take(), EventKind.SWEEP, detail=detail)
+            detail = {"below": raw.reload_from, "run": mark.run}
+            event = TableEvent(raw.schema.table, self._entry.take(), EventKind.SWEEP, detail=detail)
             self._entry.events.append(event)
+
+
+def _zero_dates(rows: pa.RecordBatch) -> int:
+    """Of a raw chunk's rows; files of earlier versions do not say."""
+    return (pc.sum(rows.column(ZERO_DATES)).as_py() or 0) if ZERO_DATES in rows.schema.names else 0
 
 
 def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.RecordBatch:

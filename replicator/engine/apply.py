@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import FenceLost, SparkUnavailable, TargetError, TidemarkError
+from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
+from replicator.faults import reach
 from replicator.model.schema import TableSchema
 from replicator.state.journal import (
     Applied,
@@ -25,6 +26,7 @@ from replicator.state.journal import (
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from replicator.targets.base import (
+    NO_TABLE,
     Append,
     ApplyResult,
     Create,
@@ -39,6 +41,8 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
+
+NOTHING = ApplyResult(0, 0, 0, "skip", 0.0)
 
 
 @dataclass(frozen=True)
@@ -102,6 +106,7 @@ class _Pass:
         self._table = table
         self._name = TargetTable(*table.target)
         self._schemas: dict[int, TableSchema] = {}
+        self._seen = NO_TABLE  # the load of the target's table as this pass knows it
         self.commits = 0
 
     def run(self) -> int:
@@ -109,16 +114,25 @@ class _Pass:
             return 0
         if self._table.state is TableState.DROPPED:
             return self._drop()
+        self._go_home()
         position = self._position()
+        reach("apply.position.after")
         if position is None:
             return self.commits
+        self._catch_up(position)
         if self._table.state is TableState.LOADING:
             position = self._load(position)
         if self._table.state in {TableState.STREAMING, TableState.RELOADING}:
             self._follow(position)
-        if self.commits and (done := self._target.maintain(self._name)):
-            self._report.log(Level.INFO, done, table=self._table.table)
+        if self.commits:
+            self._maintain()
         return self.commits
+
+    def _maintain(self) -> None:
+        reach("apply.maintain.before")
+        if done := self._target.maintain(self._name):
+            self._report.log(Level.INFO, done, table=self._table.table)
+        reach("apply.maintain.after")
 
     def failed(self, error: TidemarkError) -> None:
         """Tell the store and the log."""
@@ -127,14 +141,30 @@ class _Pass:
 
     # Where the target stands
 
+    def _go_home(self) -> None:
+        """A table that is made (anew) needs not go through the renames before: nothing of it stays under its old name."""
+        home = TargetTable(*self._table.home)
+        if home in (self._name, TargetTable("", "")):
+            return
+        position = self._look(self._name)
+        ours = position is not None and position.load == self._table.load
+        if ours or self._already_renamed() is not None:
+            return
+        if position is not None and position.load not in self._table.others:
+            self._apply(Drop())
+        self._move_target(home)
+
     def _position(self) -> Position | None:
         """The target's own word; the table is made (anew) where it is missing or of an older generation."""
         table = self._table
-        position = self._target.position(self._name)
+        position = self._look(self._name)
         if position is not None and position.load == table.load:
             return position
         if (renamed := self._already_renamed()) is not None:
             return renamed  # before anything is made: another table may have the old name by now
+        if position is not None and position.load in table.others:
+            message = f"{self._name} is still another table's in the target, which has its new name soon."
+            raise TargetConflict(message, table=str(table.table))
         if table.keyless and table.state is TableState.LOADING and position is not None:
             return position  # the old rows stay readable until `Replace`
         version = self._first_version()
@@ -144,6 +174,12 @@ class _Pass:
         self._apply(Create(self._schema(version), version, table.live_from, load))
         return Position(table.live_from, -1, version, load)
 
+    def _catch_up(self, position: Position) -> None:
+        """The worker before us died after the target's commit: the journal does not know of it yet."""
+        ahead = position.applied > self._table.applied or position.loaded > self._table.loaded
+        if ahead and position.load == self._table.load:
+            self._mark(NOTHING, position)
+
     def _already_renamed(self) -> Position | None:
         """A rename reached the target, but not the journal."""
         for item in self._store.items(self._table.table, self._table.live_from):
@@ -151,6 +187,7 @@ class _Pass:
                 new = self._renamed(item)
                 position = self._target.position(new)
                 if position is not None and position.load == self._table.load:
+                    self._seen = position.load
                     self._move_target(new)
                     return position
         return None
@@ -180,7 +217,7 @@ class _Pass:
             loaded = group[-1].last_sequence
             result = self._apply(Append(group, self._schema(group[0].schema_version), loaded))
             position = replace(position, loaded=loaded, schema_version=group[0].schema_version)
-            self._mark(result, position, group)
+            self._mark(result, position)
         else:
             return position
         if self._table.run_complete:
@@ -199,7 +236,7 @@ class _Pass:
         change = Replace(chunks, self._schema(version), version, self._table.live_from, loaded, self._table.load)
         result = self._apply(change)
         position = Position(self._table.live_from, loaded, version, self._table.load)
-        self._mark(result, position, chunks)
+        self._mark(result, position)
         self._move(TableState.STREAMING)
         return position
 
@@ -215,13 +252,13 @@ class _Pass:
             todo = [item for item in items if not _loaded_already(item, position)]
             if not todo:
                 if items:
-                    self._mark(ApplyResult(0, 0, 0, "skip", 0.0), replace(position, applied=_last(items[-1])), [])
+                    self._mark(NOTHING, replace(position, applied=_last(items[-1])))
                 return
             position = self._step(todo, position)
 
     def _drop(self) -> int:
         """Gone from the source: the target's table goes too, unless the policy keeps it (then with its last changes)."""
-        position = self._target.position(self._name)
+        position = self._look(self._name)
         items = self._store.items(self._table.table, self._table.live_from)
         kept = any(
             isinstance(item, TableEvent) and item.kind is EventKind.DROP_TABLE and item.detail.get("keep")
@@ -230,24 +267,32 @@ class _Pass:
         if kept and position is not None and position.load == self._table.load:
             self._follow(position)
         elif items:
-            result = self._apply(Drop())
+            theirs = position is not None and position.load in self._table.others  # the name is another table's by now
+            result = NOTHING if theirs else self._apply(Drop())
             done = Position(_last(items[-1]), position.loaded if position else -1, 0, self._table.load)
-            self._mark(result, done, [])
+            self._mark(result, done)
         return self.commits
 
     def _step(self, todo: Sequence[Segment | TableEvent], position: Position) -> Position:
         head = todo[0]
         if isinstance(head, TableEvent):
-            result = self._event(head)
+            result = NOTHING if self._on_the_way_home(head, todo) else self._event(head)
             position = replace(position, applied=head.sequence)
-            self._mark(result, position, [])
+            self._mark(result, position)
             return position
         group = self._group(todo)
         upto = group[-1].last_sequence
         result = self._apply(Merge(group, self._schema(head.schema_version), upto))
         position = replace(position, applied=upto)
-        self._mark(result, position, group)
+        self._mark(result, position)
         return position
+
+    def _on_the_way_home(self, event: TableEvent, todo: Sequence[Segment | TableEvent]) -> bool:
+        """A rename that leads, through others, to where the table was made in the first place."""
+        if event.kind is not EventKind.RENAME_TABLE or (self._name.namespace, self._name.name) != self._table.home:
+            return False
+        later = [item for item in todo if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE]
+        return self._renamed(later[-1]) == self._name
 
     def _group(self, items: Sequence[Segment | TableEvent]) -> list[Segment]:
         """Segments of one schema up to the next event or `max_rows`; each ends at a transaction's end (invariant 6)."""
@@ -288,12 +333,19 @@ class _Pass:
         if event.detail.get("replaces_dropped"):
             position = self._target.position(new)
             if position is not None and position.load != self._table.load:
-                self._target.apply(new, Drop())
+                self._target.apply(new, Drop(), position.load)
 
     # Small steps
 
+    def _look(self, name: TargetTable) -> Position | None:
+        position = self._target.position(name)
+        self._seen = NO_TABLE if position is None else position.load
+        return position
+
     def _apply(self, change: TargetChange) -> ApplyResult:
-        result = self._target.apply(self._name, change)
+        result = self._target.apply(self._name, change, self._seen)
+        if isinstance(change, Create | Replace):
+            self._seen = change.load
         self.commits += 1
         detail = {"how": result.how, "seconds": round(result.seconds, 3)}
         counts = {"inserted": result.inserted, "updated": result.updated, "deleted": result.deleted}
@@ -302,24 +354,18 @@ class _Pass:
         self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
         return result
 
-    def _mark(self, result: ApplyResult, position: Position, group: Sequence[Segment]) -> None:
-        firsts = [s.first_commit_ts for s in group if s.first_commit_ts is not None]
-        lasts = [s.last_commit_ts for s in group if s.last_commit_ts is not None]
+    def _mark(self, result: ApplyResult, position: Position) -> None:
         outcome = Applied(
             table=self._table.table,
             applied=position.applied,
             loaded=position.loaded,
-            rows=sum(s.rows for s in group),
-            inserts=sum(s.inserts + s.reads for s in group),
-            updates=sum(s.updates for s in group),
-            deletes=sum(s.deletes for s in group),
             seconds=result.seconds,
             how=result.how,
-            first_commit_ts=min(firsts, default=None),
-            last_commit_ts=max(lasts, default=None),
             queryable_at=datetime.now(UTC),
         )
+        reach("apply.mark.before")
         self._store.applied(self._lease, outcome)
+        reach("apply.mark.after")
 
     def _schema(self, version: int) -> TableSchema:
         if version not in self._schemas:
@@ -333,13 +379,18 @@ class _Pass:
         return TargetTable(self._name.namespace.removesuffix(event.table.database) + database, name)
 
     def _move(self, state: TableState) -> None:
-        self._store.move(self._lease, self._table.table, state)
+        self._moved(state, None)
         self._table = replace(self._table, state=state)
 
     def _move_target(self, new: TargetTable) -> None:
-        self._store.move(self._lease, self._table.table, self._table.state, (new.namespace, new.name))
+        self._moved(self._table.state, (new.namespace, new.name))
         self._name = new
         self._table = replace(self._table, target=(new.namespace, new.name))
+
+    def _moved(self, state: TableState, target: tuple[str, str] | None) -> None:
+        reach("apply.move.before")
+        self._store.move(self._lease, self._table.table, state, target)
+        reach("apply.move.after")
 
 
 def _loaded_already(item: Segment | TableEvent, position: Position) -> bool:

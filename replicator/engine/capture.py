@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replicator.engine.admission import Admission
@@ -18,7 +18,9 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.tracking import Tracking
 from replicator.errors import SourceReplaced, TableError
+from replicator.faults import reach
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, SchemaChange, TableFailed, Watermark
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
@@ -26,7 +28,15 @@ from replicator.sources.base import LogReader, ReadOptions, Source
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import RawChunkStore
-from replicator.state.journal import CapturePlan, Checkpoint, Journal, JournalEntry, SchemaVersion
+from replicator.state.journal import (
+    CapturePlan,
+    Checkpoint,
+    EventKind,
+    Journal,
+    JournalEntry,
+    SchemaVersion,
+    TableEvent,
+)
 from replicator.state.lease import Lease
 
 IDLE_COMMIT_SECONDS = 5.0
@@ -66,8 +76,8 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         plan = journal.plan()
         if not plan.wanted:
             return
-        plan = _begin(source, journal, lease, plan)
-        followed = {tracked.table.database for tracked in plan.tracked}
+        plan = _begin(source, parse_offset, journal, lease, plan)
+        followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades)
         reader = source.log_reader(replicator, options.read)
@@ -79,11 +89,19 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
             reader.close()
 
 
-def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) -> CapturePlan:
+def _begin(
+    source: Source,
+    parse_offset: Callable[[Mapping[str, Any]], Offset],
+    journal: Journal,
+    lease: Lease,
+    plan: CapturePlan,
+) -> CapturePlan:
     """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
 
     Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that the
-    reader does not know would mean nothing to it.
+    reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was accepted
+    with their being read anew, and is not for the policy to stop at.  A table found in a whole database that the catalog does not show any more is
+    gone: the log's DROP or RENAME of it would mean nothing either.
     """
     source.tables = plan.tables
     state = source.state()
@@ -91,16 +109,49 @@ def _begin(source: Source, journal: Journal, lease: Lease, plan: CapturePlan) ->
     if checkpoint.identity and checkpoint.identity != state.identity:
         message = "Another server answers at the source's address: its log is not the one that was followed so far."
         raise SourceReplaced(message)
-    unknown = [tracked.table for tracked in plan.tracked if tracked.schema is None]
-    described = source.catalog().describe(unknown) if unknown else {}
+    if state.offset < (wanted := parse_offset(checkpoint.offset)):  # waiting there would be silent, and skip what comes
+        message = (
+            f"The source's log ends at {state.offset}, before {wanted}, which was read already: it is an older state."
+        )
+        raise SourceReplaced(message)
+    known = {one.table: one.schema for one in plan.tracked if one.schema is None or not one.followed}
+    described = source.catalog().describe(list(known)) if known else {}
+    schemas, events = _versions(known, described, checkpoint.next_sequence)
+    absent = {table for table, version in known.items() if version is None} - described.keys()
+    gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
+    first = checkpoint.next_sequence + len(events)
+    events += [TableEvent(table, number, EventKind.DROP_TABLE) for number, table in enumerate(gone, first)]
     entry = JournalEntry(
-        checkpoint=checkpoint,
-        schemas=tuple(SchemaVersion(1, found) for found in described.values() if isinstance(found, TableSchema)),
+        checkpoint=replace(checkpoint, next_sequence=checkpoint.next_sequence + len(events)),
+        schemas=tuple(schemas),
+        events=tuple(events),
+        dropped=tuple(gone),
         tracking=frozenset(tracked.table for tracked in plan.tracked),
         failures=tuple((table, found) for table, found in described.items() if isinstance(found, TableError)),
     )
+    reach("capture.begin.before")
     journal.commit(lease, entry)
+    reach("capture.begin.after")
     return journal.plan()
+
+
+def _versions(
+    known: Mapping[TableId, SchemaVersion | None], described: Mapping[TableId, TableSchema | TableError], sequence: int
+) -> tuple[list[SchemaVersion], list[TableEvent]]:
+    """Versions for what the catalog shows, and an event for each that changed a table's schema, numbered from `sequence`."""
+    schemas: list[SchemaVersion] = []
+    events: list[TableEvent] = []
+    for table, found in described.items():
+        before = known[table]
+        if not isinstance(found, TableSchema) or (before is not None and before.schema == found):
+            continue
+        version = 1 if before is None else before.version + 1
+        schemas.append(SchemaVersion(version, found))
+        if before is not None:
+            detail = {"decision": "changed while the table was not followed", "reload": False}
+            number = sequence + len(events)
+            events.append(TableEvent(table, number, EventKind.ALTER_TABLE, version, detail=detail))
+    return schemas, events
 
 
 class _Capture:
@@ -140,6 +191,7 @@ class _Capture:
     def follow(self, reader: LogReader, start: Offset, plan: CapturePlan, keep: Callable[[], bool]) -> None:
         """Handle messages until it is time to stop."""
         for message in reader.read(start, plan.tables, self._tracking.schemas()):
+            reach("capture.message.read")
             boundary = self._handle(message)
             stopping = self._stopping(keep)
             if boundary is not None and (self._due() or (stopping and self.entry.pending(self.writer))):
@@ -178,7 +230,7 @@ class _Capture:
             version = self._tracking.version_of(batch.table, batch.schema)
         assert version is not None
         self._windows.observe(batch)
-        self.writer.add(batch.table, version, self.entry.number(batch))
+        self.writer.add(batch.table, version, self.entry.number(batch), zero_dates=batch.zero_dates)
         for child in self._cascades.reached(batch):
             self._ddl.reread(child, batch.table)
         if self._waiting_since is None:
@@ -190,6 +242,7 @@ class _Capture:
         self._tracking.ignore(failed.table)
         self.entry.failures.append((failed.table, failed.error))
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
+        reach("capture.failure.noted")
 
     def _due(self) -> bool:
         now = time.monotonic()
@@ -206,8 +259,11 @@ class _Capture:
     def _commit(self, reader: LogReader, boundary: Offset) -> None:
         segments = self.writer.seal()
         entry = self.entry.build(boundary, segments)
+        reach("capture.journal.before")
         self._journal.commit(self._lease, entry)  # invariant 2
+        reach("capture.journal.after")
         reader.confirm(boundary)  # invariant 1: only now
+        reach("capture.confirm.after")
         self.entry.begin(entry.checkpoint)
         self._waiting_since = None
         self._committed_at = time.monotonic()

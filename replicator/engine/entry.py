@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import (
     Checkpoint,
     ClosedChunk,
+    EventKind,
     JournalEntry,
     ReloadRequest,
     SchemaVersion,
@@ -82,6 +84,32 @@ class EntryBuilder:
         self.next_sequence += 1
         self.shift = self.next_sequence - ordinal
         return sequence
+
+    def drop(self, table: TableId) -> None:
+        """The table is gone, and with it what was to happen to it after this entry."""
+        self.dropped.append(table)
+        self.reloads = [request for request in self.reloads if request.table != table]
+        self.failures = [failure for failure in self.failures if failure[0] != table]
+
+    def rename(self, old: TableId, new: TableId) -> None:
+        """What is to happen to the table after this entry happens to it under its new name."""
+        self.renamed.append((old, new))
+        self.reloads = [replace(one, table=new) if one.table == old else one for one in self.reloads]
+        self.failures = [(new if table == old else table, error) for table, error in self.failures]
+
+    def present(self, table: TableId) -> TableId | None:
+        """The name at this place of the log of what the journal knows as `table`; None where it was dropped meanwhile."""
+        name = table
+        for event in self.events:
+            if event.table == name and event.kind is EventKind.DROP_TABLE:
+                return None
+            if event.table == name and event.kind is EventKind.RENAME_TABLE:
+                name = TableId(*event.detail["new"])
+        return name
+
+    def superseded(self, table: TableId) -> bool:
+        """The snapshot run that the journal knows ends with this entry: another one begins."""
+        return any(request.table == table and not request.again for request in self.reloads)
 
     def urgent(self) -> bool:
         """Something that others wait for."""

@@ -9,6 +9,7 @@ from replicator.engine.ddl import Decision, decide, stopped_by_policy
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.tracking import Tracking
+from replicator.faults import reach
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange
 from replicator.model.identifiers import TableId
 from replicator.model.schema import SEQUENCE
@@ -55,6 +56,7 @@ class SchemaChanges:
             self._tracking.ignore(change.table)
             return
         self._dispatch(change, sequence, decision)
+        reach("capture.schema.handled")
 
     def _dispatch(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
         match change.operation:
@@ -68,7 +70,7 @@ class SchemaChanges:
             case Ddl.DROP_TABLE:
                 detail = {"statement": change.statement, "keep": decision.action is DdlAction.IGNORE}
                 self._event(change, sequence, None, detail)
-                self._entry.dropped.append(change.table)
+                self._entry.drop(change.table)
                 self._tracking.forget(change.table)
             case Ddl.RENAME_TABLE:
                 self._rename(change, sequence)
@@ -111,7 +113,7 @@ class SchemaChanges:
         detail = {"statement": change.statement, "new": [new.database, new.name]}
         self._event(change, sequence, None, detail)
         self._tracking.rename(change.table, new)
-        self._entry.renamed.append((change.table, new))
+        self._entry.rename(change.table, new)
         if change.schema is not None:
             self._tracking.new_version(new, change.schema)
         if change.reload or loading:
@@ -157,6 +159,7 @@ class SchemaChanges:
     def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
         self._entry.reloads.append(ReloadRequest(table, sequence, fresh, reason))
         self._report.log(Level.WARNING, f"{table} is read again: {reason}.", table=table)
+        reach("capture.reload.decided")
 
     def _event(self, change: SchemaChange, sequence: int, version: int | None, detail: dict[str, Any]) -> None:
         kind = EventKind(change.operation.value)

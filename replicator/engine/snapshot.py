@@ -13,8 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.faults import reach
+from replicator.model.schema import ZERO_DATES
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
 from replicator.staging.storage import Storage
 from replicator.state.chunks import (
@@ -29,6 +33,7 @@ from replicator.state.chunks import (
 )
 
 WANTED_SECONDS = 1.0
+ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
 
 
 @dataclass(frozen=True)
@@ -101,6 +106,7 @@ class _Worker:
             while self._keep():
                 chunk = self._chunks.claim(self._owner)
                 if chunk is not None:
+                    reach("snapshot.claim.after")
                     done += self._read(reader, chunk)
                 elif not self._plan(reader):
                     break
@@ -143,28 +149,43 @@ class _Worker:
             if isinstance(schema, TableError):
                 raise schema
             if not schema.key:
-                self._chunks.planned(run.run, end=None, bounds=[KeyRange()], done=True, keyless=True)
+                self._planned(run, end=None, bounds=[KeyRange()], done=True, keyless=True)
                 return
         end = run.end if run.started else reader.end_key(run.table)
         if end is None:
-            self._chunks.planned(run.run, end=None, bounds=[KeyRange()], done=True)
+            self._planned(run, end=None, bounds=[KeyRange()], done=True)
             return
         bounds = list(_bounds(reader, run, end, count))
-        self._chunks.planned(run.run, end=end, bounds=bounds, done=bounds[-1].upper == end)
+        self._planned(run, end=end, bounds=bounds, done=bounds[-1].upper == end)
+
+    def _planned(
+        self, run: RunToPlan, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+    ) -> None:
+        reach("snapshot.plan.before")
+        self._chunks.planned(run.run, end=end, bounds=bounds, done=done, keyless=keyless)
+        reach("snapshot.plan.after")
 
     def _read(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
         """Low mark, SELECT, staged file, journal row, high mark: in this order."""
         started = time.monotonic()
         try:
+            if chunk.staged:  # a second high mark does no harm: the chunk is admitted at the first
+                reader.mark(high_mark(chunk))
+                return 1
             reader.mark(low_mark(chunk))
+            reach("snapshot.low.after")
             if chunk.keyless:
                 data = reader.read_table(chunk.table, opened_mark(chunk))
             else:
                 data = reader.read_chunk(chunk.table, chunk.bounds)
+            reach("snapshot.select.after")
             raw = self._stage(chunk, data, started)
+            reach("snapshot.file.after")
             if raw is None or not self._chunks.read(raw):
                 return 0
+            reach("snapshot.chunk.after")
             reader.mark(high_mark(chunk))
+            reach("snapshot.high.after")
         except TidemarkError as error:
             self._report.log(Level.WARNING, error.message, **{**chunk_detail(chunk), "table": chunk.table})
             self._chunks.failed(chunk, error)
@@ -177,9 +198,11 @@ class _Worker:
         """Write the rows as they come (invariant 9); None where the chunk is no longer wanted."""
         path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
         rows, asked = 0, time.monotonic()
-        with self._storage.writer(path, data.schema.row_arrow) as writer:
+        with self._storage.writer(path, data.schema.row_arrow.append(ZERO_DATES_FIELD)) as writer:
             for batch in data.batches:
-                writer.write_batch(batch)
+                writer.write_batch(_with_zero_dates(batch, data.zero_dates()))
+                if rows == 0:
+                    reach("snapshot.select.rows")
                 rows += batch.num_rows
                 if time.monotonic() - asked > WANTED_SECONDS:
                     asked = time.monotonic()
@@ -187,10 +210,17 @@ class _Worker:
                         break
             else:
                 asked = 0.0
+            reach("snapshot.file.before")
         if asked:
             self._storage.delete(path)
             return None
         return RawChunk(chunk, path, rows, self._storage.size(path), time.monotonic() - started, data.schema)
+
+
+def _with_zero_dates(batch: pa.RecordBatch, counts: pa.Array | None) -> pa.RecordBatch:
+    """Which rows of a chunk enter the sequence, only capture will know: so the count stands beside each."""
+    column = pa.nulls(batch.num_rows, ZERO_DATES_FIELD.type) if counts is None else counts
+    return batch.append_column(ZERO_DATES_FIELD, column)
 
 
 def _bounds(reader: SnapshotReader, run: RunToPlan, end: tuple[str, ...], count: int) -> Iterator[KeyRange]:

@@ -42,7 +42,7 @@ class Tracking:
     def new_version(self, table: TableId, schema: TableSchema) -> int:
         """`schema` holds from here on."""
         present = self._versions.get(table)
-        version = SchemaVersion((present.version if present else 0) + 1, schema)
+        version = SchemaVersion((present.version if present else 0) + 1, schema, self._entry.next_sequence)
         self._versions[table] = version
         self._entry.schemas.append(version)
         return version.version

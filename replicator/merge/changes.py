@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everybody's name for it
 from pyspark.sql import types as T  # noqa: N812
 
+from replicator.faults import reach
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
 from replicator.model.types import DataType, Kind
@@ -75,4 +76,6 @@ def read(spark: SparkSession, uris: Sequence[str], schema: TableSchema, above: i
     wanted += [F.col(quoted(name)).alias(row(i)) for i, name in enumerate(schema.names)]
     wanted += [F.col(quoted(BEFORE + name)).alias(before(i)) for i, name in enumerate(schema.names)]
     # An entry of the segment may straddle the position (a keyless table's base): rows at or below it are in already.
-    return spark.read.schema(T.StructType(fields)).parquet(*uris).where(F.col(SEQUENCE) > above).select(*wanted)
+    rows = spark.read.schema(T.StructType(fields)).parquet(*uris).where(F.col(SEQUENCE) > above).select(*wanted)
+    reach("apply.read.after")
+    return rows

@@ -43,12 +43,13 @@ class ChangeBatch:
     `data` has the Arrow schema `schema.change_arrow`.  Its `_sequence_num` is the change's ordinal since `read` began
     (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number.
     INSERT fills the row columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is
-    none), as in CDAP's example.
+    none), as in CDAP's example.  `zero_dates`: how many values were dates that do not exist, and became null.
     """
 
     table: TableId
     schema: TableSchema
     data: pa.RecordBatch
+    zero_dates: int = 0
 
 
 @dataclass(frozen=True, slots=True)

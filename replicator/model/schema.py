@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from replicator.model.types import DataType
 
@@ -16,6 +17,7 @@ OPERATION = "_operation"
 COMMIT_TS = "_commit_ts"
 TXN_ID = "_txn_id"
 OFFSET = "_offset"
+ZERO_DATES = "_zero_dates"  # in raw chunks: how many of a row's values were dates that do not exist
 
 # The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
 CHANGE_FIELDS = (
@@ -25,7 +27,8 @@ CHANGE_FIELDS = (
     pa.field(TXN_ID, pa.string(), nullable=True),
     pa.field(OFFSET, pa.string(), nullable=True),
 )
-RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id"}
+_STORED = frozenset({"database", "table", "columns", "key", "name", "type", "nullable", "source_type", "warning"})
+RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,20 @@ class TableSchema:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
-        """Inverse of `to_dict`."""
-        columns = tuple(
-            Column(c["name"], DataType.parse(c["type"]), c["nullable"], c["source_type"], c.get("warning", ""))
-            for c in data["columns"]
-        )
-        return cls(TableId(data["database"], data["table"]), columns, tuple(data["key"]))
+        """Inverse of `to_dict`; a column without `warning` has none.  ConfigurationError for all else.
+
+        A field or type that is unknown here is a later version's: rows must not be read without what it says.
+        """
+        try:
+            columns = tuple(
+                Column(c["name"], DataType.parse(c["type"]), c["nullable"], c["source_type"], c.get("warning", ""))
+                for c in data["columns"]
+            )
+            schema = cls(TableId(data["database"], data["table"]), columns, tuple(data["key"]))
+            unknown = [name for part in (data, *data["columns"]) for name in part if name not in _STORED]
+            if unknown or not set(schema.names).issuperset(schema.key):
+                raise ValueError(*unknown, *schema.key)  # noqa: TRY301 - worded with the others below
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            message = f"A stored schema cannot be read by this version: {error!r}"
+            raise ConfigurationError(message) from error
+        return schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -14,6 +14,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from replicator.errors import StagingError, StorageFull
+from replicator.faults import reach
 
 
 class Storage:
@@ -39,13 +40,25 @@ class Storage:
 
     @contextmanager
     def writer(self, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-        """A Parquet writer; the file is complete and durable when the block ends.  Raises StorageFull, StagingError."""
+        """A Parquet writer; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
+
+        Where it fails there is no file: half-written ones must not keep a full disk full.
+        """
         full = self.local(path)
-        with _translated(path):
+        with translated(path):
+            reach("storage.open.before")
             self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
-            with pq.ParquetWriter(full, schema, filesystem=self._fs, compression="zstd", compression_level=1) as writer:
-                yield writer
-            self._make_durable(full)
+            try:
+                with pq.ParquetWriter(
+                    full, schema, filesystem=self._fs, compression="zstd", compression_level=1
+                ) as file:
+                    yield file
+                reach("storage.sync.before")
+                self._make_durable(full)
+            except BaseException:
+                with suppress(OSError):
+                    self._fs.delete_file(full)
+                raise
 
     def _make_durable(self, full: str) -> None:
         """A local file survives a power cut only after fsync; object stores are durable when closed (invariant 1)."""
@@ -59,40 +72,41 @@ class Storage:
 
     def open(self, path: str) -> pq.ParquetFile:
         """A Parquet file for reading in batches; the caller closes it."""
-        with _translated(path):
+        with translated(path):
             return pq.ParquetFile(self.local(path), filesystem=self._fs)
 
     def size(self, path: str) -> int:
         """Bytes."""
-        with _translated(path):
+        with translated(path):
             return int(self._fs.get_file_info(self.local(path)).size)
 
     def delete(self, path: str) -> None:
         """No error where there is no such file."""
         if self.exists(path):
-            with _translated(path):
+            with translated(path):
                 self._fs.delete_file(self.local(path))
 
     def delete_tree(self, path: str) -> None:
         """Remove a folder with all its files; no error where there is none."""
-        with _translated(path):
+        with translated(path):
             if self._fs.get_file_info(self.local(path)).type is pafs.FileType.Directory:
                 self._fs.delete_dir(self.local(path))
 
     def exists(self, path: str) -> bool:
         """True for a file."""
-        with _translated(path):
+        with translated(path):
             return bool(self._fs.get_file_info(self.local(path)).type is pafs.FileType.File)
 
     def files(self, path: str) -> list[Any]:
         """All files below `path` as pyarrow FileInfo (path inside the file system, size, mtime)."""
         selector = pafs.FileSelector(self.local(path), recursive=True, allow_not_found=True)
-        with _translated(path):
+        with translated(path):
             return [info for info in self._fs.get_file_info(selector) if info.is_file]
 
 
 @contextmanager
-def _translated(path: str) -> Iterator[None]:
+def translated(path: str) -> Iterator[None]:
+    """What went wrong with the file at `path`, as StorageFull or StagingError."""
     try:
         yield
     except OSError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -13,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from replicator.errors import StagingError
+from replicator.faults import reach
 from replicator.model.change import Operation
 from replicator.model.identifiers import TableId
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.naming import folder_name
-from replicator.staging.storage import Storage
+from replicator.staging.storage import Storage, translated
 from replicator.state.journal import Segment, SegmentKind
 
 SPILL_BYTES = 32 * 1024 * 1024
@@ -38,6 +40,7 @@ class _Open:
     first: int = -1
     last: int = -1
     operations: dict[str, int] = field(default_factory=dict)
+    zero_dates: int = 0
     first_commit: datetime | None = None
     last_commit: datetime | None = None
     writer: pq.ParquetWriter | None = None
@@ -59,8 +62,16 @@ class SegmentWriter:
         self.rows = 0
         self.bytes = 0
 
-    def add(self, table: TableId, version: int, batch: pa.RecordBatch, kind: SegmentKind = SegmentKind.LOG) -> None:
-        """`batch` has the change schema and final sequence numbers."""
+    def add(
+        self,
+        table: TableId,
+        version: int,
+        batch: pa.RecordBatch,
+        kind: SegmentKind = SegmentKind.LOG,
+        *,
+        zero_dates: int = 0,
+    ) -> None:
+        """`batch` has the change schema and final sequence numbers; `zero_dates` of its values became null."""
         if batch.num_rows == 0:
             return
         current = self._open.get(table)
@@ -68,6 +79,7 @@ class SegmentWriter:
             self.cut(table)
             current = self._open[table] = self._begin(table, version, kind, batch)
         _note(current, batch)
+        current.zero_dates += zero_dates
         current.batches.append(batch)
         current.buffered += batch.nbytes
         self.rows += batch.num_rows
@@ -77,15 +89,18 @@ class SegmentWriter:
 
     def cut(self, table: TableId) -> None:
         """End the table's segment here: what follows it (a DDL, a chunk) must not lie within its sequence numbers."""
-        if (part := self._open.pop(table, None)) is not None:
+        if (part := self._open.get(table)) is not None:
             self._sealed.append(self._close(part))
+            del self._open[table]  # only now: one that cannot be closed is still to be abandoned
 
     def take_chunk(self, table: TableId) -> Segment | None:
         """Close the table's chunk segment now and hand it out by itself; None where no row was added."""
         part = self._open.get(table)
         if part is None or part.kind is not SegmentKind.CHUNK:
             return None
-        return self._close(self._open.pop(table))
+        segment = self._close(part)
+        del self._open[table]
+        return segment
 
     def seal(self) -> list[Segment]:
         """Close all files durably and hand out their segments; the writer is empty afterwards."""
@@ -96,13 +111,15 @@ class SegmentWriter:
         return segments
 
     def abandon(self) -> None:
-        """Throw away everything that was not handed out."""
+        """Throw away everything that was not handed out.  Raises nothing: what cannot be deleted is garbage."""
         for part in self._open.values():
             part.batches.clear()
-            part.stack.close()
-            self._storage.delete(part.path)
-        for segment in self._sealed:
-            self._storage.delete(segment.path)
+            with suppress(StagingError, OSError):  # a full disk takes no footer
+                part.stack.close()
+        paths = [part.path for part in self._open.values()] + [segment.path for segment in self._sealed]
+        for path in paths:
+            with suppress(StagingError):
+                self._storage.delete(path)
         self._open.clear()
         self._sealed.clear()
         self.rows = self.bytes = 0
@@ -116,13 +133,19 @@ class SegmentWriter:
     def _spill(self, part: _Open) -> None:
         if part.writer is None:
             part.writer = part.stack.enter_context(self._storage.writer(part.path, part.schema))
-        part.writer.write_table(pa.Table.from_batches(part.batches, part.schema))
-        part.batches, part.buffered = [], 0
+        with translated(part.path):
+            reach("segment.spill.before")
+            part.writer.write_table(pa.Table.from_batches(part.batches, part.schema))
+            part.batches, part.buffered = [], 0
+            reach("segment.spill.after")
 
     def _close(self, part: _Open) -> Segment:
         if part.batches:
             self._spill(part)
-        part.stack.close()
+        with translated(part.path):
+            reach("segment.close.before")
+            part.stack.close()
+            reach("segment.close.after")
         count = part.operations.get
         return Segment(
             table=part.table,
@@ -137,6 +160,7 @@ class SegmentWriter:
             updates=count(Operation.UPDATE, 0),
             deletes=count(Operation.DELETE, 0),
             reads=count(Operation.READ, 0),
+            zero_dates=part.zero_dates,
             first_commit_ts=part.first_commit,
             last_commit_ts=part.last_commit,
         )

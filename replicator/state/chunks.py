@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -9,6 +10,8 @@ from replicator.errors import TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
+
+_NUMBER = re.compile(r"[0-9]{1,18}")  # what the journal's own numbers are: other digits are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +32,10 @@ class RunToPlan:
 
 @dataclass(frozen=True, slots=True)
 class ChunkToRead:
-    """A chunk claimed for one attempt.  `keyless`: the whole table in one consistent read."""
+    """A chunk claimed for one attempt.  `keyless`: the whole table in one consistent read.
+
+    staged: it was read by somebody who is gone; whether its high mark was written is not known, so that is to be done.
+    """
 
     chunk: int
     run: int
@@ -37,11 +43,14 @@ class ChunkToRead:
     attempt: str
     bounds: KeyRange
     keyless: bool
+    staged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RawChunk:
     """A chunk that was read: its staged file (relative path), rows, bytes, seconds, and the schema it was read under.
+
+    schema: names the table as it was read; `chunk.table` is its present name in the journal.
 
     base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
     reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load.
@@ -69,7 +78,10 @@ class ChunkStore(Protocol):
         ...
 
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
-        """A planned chunk, or one whose reader's claim ran out; None where there is nothing, or too many wait for capture."""
+        """A planned chunk, or one whose reader is gone; None where there is nothing, or too many wait for capture.
+
+        `owner`: `<lease's owner>/<reader>`: only one lease's readers work at a time, so that all others are gone.
+        """
         ...
 
     def wanted(self, chunk: ChunkToRead) -> bool:
@@ -132,7 +144,7 @@ class Mark:
 def parse_mark(token: str) -> Mark | None:
     """None for a token that is not a chunk's (a heartbeat, another version's)."""
     parts = token.split(":")
-    if len(parts) != 4 or parts[0] not in {"L", "O", "H"} or not (parts[1].isdigit() and parts[2].isdigit()):  # noqa: PLR2004
+    if len(parts) != 4 or parts[0] not in {"L", "O", "H"} or not all(map(_NUMBER.fullmatch, parts[1:3])):  # noqa: PLR2004
         return None
     return Mark(parts[0], int(parts[1]), int(parts[2]), parts[3])
 

@@ -28,6 +28,7 @@ class Segment:
     """An immutable staged file: one table, one schema version, a contiguous run of the table's changes.
 
     `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
+    zero_dates: values that were dates that do not exist, and became null.
     """
 
     table: TableId
@@ -44,6 +45,7 @@ class Segment:
     reads: int = 0
     first_commit_ts: datetime | None = None
     last_commit_ts: datetime | None = None
+    zero_dates: int = 0
 
 
 class EventKind(StrEnum):
@@ -64,7 +66,7 @@ class TableEvent:
     """One DDL or engine event in the order of sequence numbers.
 
     detail: ALTER_TABLE `renamed_columns` {old: new}, `statement`, `decision`, `reload`; RENAME_TABLE `new` [database, table];
-    SWEEP `below` (rows with a smaller sequence number are gone from the source).
+    SWEEP `below` (rows with a smaller sequence number are gone from the source), `run` (if all of its chunks are admitted).
     `table` of a database event has an empty name.
     """
 
@@ -87,10 +89,11 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """Versions count from 1 per table."""
+    """Versions count from 1 per table.  `begins`: the sequence number from which it holds; -1: from before the entry."""
 
     version: int
     schema: TableSchema
+    begins: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,7 @@ class TrackedTable:
 
     live_from: log changes up to this sequence number are covered by the snapshot and never applied.
     run: the present snapshot run, or None.
+    followed: False where capture does not follow it yet (again): its log was not read up to here.
     """
 
     table: TableId
@@ -106,6 +110,7 @@ class TrackedTable:
     schema: SchemaVersion | None
     run: int | None
     live_from: int = -1
+    followed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,35 +221,39 @@ class ApplyTable:
     run_complete: every chunk of the present run is admitted.  target: (namespace, name).
     load: names the target table's generation; it changes when the table has to be made anew (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
+    applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
+    home: the target that the table's present name asks for; a load that begins anew goes there.
+    others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     """
 
     table: TableId
     target: tuple[str, str]
     state: TableState
     live_from: int
+    applied: int
+    loaded: int
     run: int | None
     run_complete: bool
     keyless: bool
     load: str
     schema_version: int
     attempt: int = 0
+    home: tuple[str, str] = ("", "")
+    others: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Outcome of one target commit, for the journal's mark, lag and statistics.  Durations in seconds."""
+    """Where the target stands after a commit, for the journal's mark; what that covers anew, the journal counts itself.
+
+    Durations in seconds.
+    """
 
     table: TableId
     applied: int
     loaded: int
-    rows: int
-    inserts: int
-    updates: int
-    deletes: int
     seconds: float
     how: str
-    first_commit_ts: datetime | None
-    last_commit_ts: datetime | None
     queryable_at: datetime
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-LEASE_SECONDS = 10.0
+LEASE_SECONDS = 10.0  # where the installation says nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Lease:
 class LeaseStore(Protocol):
     """Compare-and-set on the metadata database's clock."""
 
-    def acquire(self, name: str, owner: str, seconds: float = LEASE_SECONDS) -> Lease | None:
-        """None while another owner's lease is live."""
+    def acquire(self, name: str, owner: str, seconds: float | None = None) -> Lease | None:
+        """For `seconds` (None: the installation's lease time); None while another owner's lease is live."""
         ...
 
-    def renew(self, lease: Lease, seconds: float = LEASE_SECONDS) -> bool:
+    def renew(self, lease: Lease, seconds: float | None = None) -> bool:
         """False: somebody else has it now."""
         ...
 

@@ -9,6 +9,8 @@ from typing import Protocol
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Segment
 
+NO_TABLE = "(none)"  # in the place of a load: there was no table
+
 
 @dataclass(frozen=True, order=True, slots=True)
 class TargetTable:
@@ -136,8 +138,12 @@ class Target(Protocol):
         """Read from the target itself; None where the table does not exist."""
         ...
 
-    def apply(self, table: TargetTable, change: TargetChange) -> ApplyResult:
-        """Do one change, atomically with its position.  Raises TargetError, TableError."""
+    def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
+        """Do one change, atomically with its position.  Raises TargetError, TableError.
+
+        seen: the load of the table whose position the caller goes by, or NO_TABLE; TargetConflict where another table has its
+        place by now: a stale worker must not change, drop or replace what its successor has made.  None: whatever is there.
+        """
         ...
 
     def maintain(self, table: TargetTable) -> str:

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replicator import faults
+from replicator.errors import StorageFull
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT
@@ -85,3 +87,29 @@ def test_a_chunk_is_handed_out_by_itself(storage: Storage) -> None:
     assert (chunk.kind, chunk.reads) == (SegmentKind.CHUNK, 2)
     assert writer.take_chunk(A) is None
     assert [segment.kind for segment in writer.seal()] == [SegmentKind.LOG]
+
+
+@pytest.mark.parametrize("point", ["storage.open.before", "segment.spill.before", "segment.close.before"])
+def test_a_full_disk_is_said_and_leaves_no_file(storage: Storage, tmp_path: Path, point: str) -> None:
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(1))
+    faults.arm([faults.Fault(point, "full")])
+    try:
+        with pytest.raises(StorageFull):
+            writer.seal()
+        writer.abandon()
+    finally:
+        faults.disarm()
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_abandoning_on_a_full_disk_raises_nothing(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SPILL_BYTES", 1)
+    writer = SegmentWriter(storage, "r1")
+    writer.add(A, 1, batch(1))
+    faults.arm([faults.Fault("storage.sync.before", "full")])
+    try:
+        writer.abandon()
+    finally:
+        faults.disarm()
+    assert writer.seal() == []

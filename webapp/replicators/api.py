@@ -132,6 +132,13 @@ class ReplicatorViewSet(ApiViewSet):
         return self._act(request, pk, "start")
 
     @extend_schema(request=None)
+    @action(detail=True, methods=["post"], url_path="start-anew")
+    def start_anew(self, request: Request, pk: str) -> Response:
+        """From where the source's log ends now, every table read again: after a purged log, or on another server."""
+        services.start_anew(replicator=self._get(pk), user=request.user)
+        return self._answer(pk)
+
+    @extend_schema(request=None)
     @action(detail=True, methods=["post"])
     def pause(self, request: Request, pk: str) -> Response:
         """Stop reading and merging for a while; it goes on from the same place."""

@@ -22,7 +22,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from django.db import transaction
@@ -37,12 +37,14 @@ from webapp.replicators.models import Desired, Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection import SelectionEntry
 
+Kind = TypeVar("Kind")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 STATES = {
     "running": (Desired.RUNNING, services.start_replicator),
     "paused": (Desired.PAUSED, services.pause_replicator),
     "stopped": (Desired.STOPPED, services.stop_replicator),
 }
+MOST_OF_A_NAME, MOST_OF_A_TABLE = 100, 255  # what the columns of the models hold
 CONNECTION_KEYS = {"name", "kind", "config"}
 REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options", "state"}
 
@@ -51,22 +53,48 @@ REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options
 def apply(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
     """One line for each change that was made; all or nothing.  ConfigurationError that says where the file is wrong."""
     try:
-        document = yaml.safe_load(text) or {}
+        document = _interpolated(yaml.safe_load(text) or {}, environ)
     except yaml.YAMLError as error:
         message = f"The file is not YAML: {' '.join(str(error).split())}"
         raise ConfigurationError(message) from None
+    except RecursionError:
+        raise ConfigurationError("The file is nested too deeply.") from None
     _known(document, {"connections", "replicators"}, "the file")
     changes: list[str] = []
-    for item in document.get("connections") or []:
-        changes += _connection(_interpolated(item, environ))
-    for item in document.get("replicators") or []:
-        changes += _replicator(_interpolated(item, environ))
+    for item in _list(document, "connections", "the file"):
+        changes += _connection(item)
+    for item in _list(document, "replicators", "the file"):
+        changes += _replicator(item)
     return changes
+
+
+def _list(item: Mapping[str, Any], key: str, where: str) -> list[Any]:
+    return _of_kind(item.get(key) or [], list, f"{where}: {key} must be a list.")
+
+
+def _mapping(item: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    return _of_kind(item.get(key) or {}, dict, f"{where}: {key} must be a mapping.")
+
+
+def _settings(item: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
+    """A mapping of names to texts and numbers."""
+    found = _mapping(item, key, where)
+    for name, value in found.items():
+        _of_kind(name, str, f"{where}: {key} has the name {name!r}, which is no text.")
+        if isinstance(value, dict | list):
+            raise ConfigurationError(f"{where}: {key}.{name} must be a text or a number.")
+    return found
+
+
+def _of_kind(value: Any, kind: type[Kind], message: str) -> Kind:
+    if not isinstance(value, kind):
+        raise ConfigurationError(message)
+    return value
 
 
 def _connection(item: Mapping[str, Any]) -> list[str]:
     name = _named(item, CONNECTION_KEYS, "connection")
-    config = item.get("config") or {}
+    config = _settings(item, "config", f"connection {name}")
     found = Connection.objects.filter(name=name).first()
     if found is None:
         connections.create_connection(name=name, kind=str(item.get("kind", "mysql")), config=config)
@@ -85,22 +113,24 @@ def _connection(item: Mapping[str, Any]) -> list[str]:
 def _replicator(item: Mapping[str, Any]) -> list[str]:
     name = _named(item, REPLICATOR_KEYS, "replicator")
     selection = _selection(item, name)
-    options = ReplicatorOptions.from_dict(item.get("options") or {})
+    where = f"replicator {name}"
+    given, target = _mapping(item, "options", where), _settings(item, "target", where)
+    options = ReplicatorOptions.from_dict(given)
     found = selectors.by_name(name)
     changes = []
     if found is None:
-        connection = Connection.objects.filter(name=item.get("connection")).first()
+        connection = Connection.objects.filter(name=str(item.get("connection"))).first()
         if connection is None:
             message = f"replicator {name}: there is no connection named {item.get('connection')!r}."
             raise ConfigurationError(message)
         found = services.create_replicator(
-            name=name, connection=connection, selection=selection, target=item.get("target") or {}, options=options
+            name=name, connection=connection, selection=selection, target=target, options=options
         )
         changes.append(f"replicator {name}: created")
     else:
         _same_place(found, item)
         changes += _selection_changes(found, selection)
-        changes += _option_changes(found, item.get("options") or {})
+        changes += _option_changes(found, given)
     return changes + _state_changes(found, item.get("state"))
 
 
@@ -114,7 +144,7 @@ def _same_place(replicator: Replicator, item: Mapping[str, Any]) -> None:
 
 
 def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry]) -> list[str]:
-    """Lines are added and changed; single tables that are no longer named are removed."""
+    """Lines are added and changed (an excluded table goes with it); single tables that are no longer named are removed."""
     present = {
         (s.database, s.table): SelectionEntry(s.database, s.table, s.excluded, tuple(s.excluded_columns))
         for s in replicator.selection.all()
@@ -124,17 +154,13 @@ def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry]) -> 
     if fresh := [entry for key, entry in named.items() if present.get(key) != entry]:
         services.add_tables(replicator=replicator, selection=wanted)
         changes += [
-            f"replicator {replicator.name}: selected {e.database}.{e.table or '*'}" for e in fresh if not e.excluded
+            f"replicator {replicator.name}: {'excluded' if e.excluded else 'selected'} {e.database}.{e.table or '*'}"
+            for e in fresh
         ]
     for key, entry in present.items():
         if key not in named and entry.table and not entry.excluded:
             services.remove_table(replicator=replicator, table=TableId(*key))
             changes.append(f"replicator {replicator.name}: removed {entry.database}.{entry.table}")
-    for entry in wanted:
-        row = selectors.table_of(replicator, TableId(entry.database, entry.table)) if entry.excluded else None
-        if row is not None:
-            services.remove_table(replicator=replicator, table=row.table_id)
-            changes.append(f"replicator {replicator.name}: excluded {row}")
     return changes
 
 
@@ -152,7 +178,7 @@ def _option_changes(replicator: Replicator, given: Mapping[str, Any]) -> list[st
 def _state_changes(replicator: Replicator, state: str | None) -> list[str]:
     if state is None:
         return []
-    if state not in STATES:
+    if not isinstance(state, str) or state not in STATES:
         message = f"replicator {replicator.name}: state must be one of {', '.join(STATES)}, not {state!r}."
         raise ConfigurationError(message)
     desired, change = STATES[state]
@@ -165,18 +191,21 @@ def _state_changes(replicator: Replicator, state: str | None) -> list[str]:
 
 def _selection(item: Mapping[str, Any], name: str) -> list[SelectionEntry]:
     entries = []
-    for line in item.get("tables") or []:
-        values = {"table": line} if isinstance(line, str) else dict(line)
+    for line in _list(item, "tables", f"replicator {name}"):
+        values = {"table": line} if isinstance(line, str) else line
         _known(values, {"table", "exclude_columns"}, f"replicator {name}, tables")
         database, table = _split(str(values.get("table", "")), name)
-        columns = tuple(sorted(values.get("exclude_columns") or ()))
+        columns = tuple(sorted(map(str, _list(values, "exclude_columns", f"replicator {name}, tables"))))
         entries.append(SelectionEntry(database, "" if table == "*" else table, excluded_columns=columns))
-    left_out = item.get("exclude") or []
+    left_out = _list(item, "exclude", f"replicator {name}")
     return entries + [SelectionEntry(*_split(str(line), name), excluded=True) for line in left_out]
 
 
 def _split(text: str, name: str) -> tuple[str, str]:
     database, dot, table = text.partition(".")
+    if max(len(database), len(table)) > MOST_OF_A_TABLE:
+        message = f"replicator {name}: a database or table has at most {MOST_OF_A_TABLE} characters."
+        raise ConfigurationError(message)
     if not (database and dot and table):
         message = f"replicator {name}: {text!r} must be DATABASE.TABLE, or DATABASE.* for all of its tables."
         raise ConfigurationError(message)
@@ -188,21 +217,29 @@ def _named(item: Any, keys: set[str], what: str) -> str:
         message = f"Every {what} needs a name."
         raise ConfigurationError(message)
     _known(item, keys, f"{what} {item['name']}")
-    return str(item["name"])
+    name = str(item["name"])
+    if len(name) > MOST_OF_A_NAME:
+        message = f"The name of a {what} has at most {MOST_OF_A_NAME} characters."
+        raise ConfigurationError(message)
+    return name
 
 
 def _known(item: Any, keys: set[str], where: str) -> None:
     if not isinstance(item, Mapping):
         message = f"{where} must be a mapping."
         raise ConfigurationError(message)
-    if unknown := sorted(set(item) - keys):
+    if unknown := sorted(map(str, set(item) - keys)):
         message = f"{where}: there is no {unknown[0]!r}; there are: {', '.join(sorted(keys))}."
         raise ConfigurationError(message)
 
 
 def _interpolated(value: Any, environ: Mapping[str, str]) -> Any:
     if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: _variable(match, environ), value)
+        text = _VARIABLE.sub(lambda match: _variable(match, environ), value)
+        if "\0" in text:
+            message = "The file has a text with a NUL character, which cannot be stored."
+            raise ConfigurationError(message)
+        return text
     if isinstance(value, Mapping):
         return {key: _interpolated(item, environ) for key, item in value.items()}
     if isinstance(value, list):

@@ -54,7 +54,7 @@ def assess(
         names = sorted(found)
         for start in range(0, len(names), DESCRIBE):
             described |= catalog.describe(names[start : start + DESCRIBE])
-        cascades = catalog.cascades({table.database for table in names})
+        cascades = catalog.cascades(names)
     left_out = {TableId(e.database, e.table): frozenset(e.excluded_columns) for e in selection if e.table}
     assessed = [
         _assess_table(table, found[table], described.get(table), left_out.get(table, frozenset()), options)
@@ -88,12 +88,13 @@ def selected_tables(catalog: Catalog, selection: Sequence[SelectionEntry]) -> di
     named = {TableId(e.database, e.table) for e in selection if e.table and not e.excluded}
     excluded = {TableId(e.database, e.table) for e in selection if e.table and e.excluded}
     found: dict[TableId, TableInfo | None] = dict.fromkeys(named - excluded)
-    for database in sorted(whole | {table.database for table in named}):
+    found |= catalog.infos(sorted(table for table in found if table.database not in whole))
+    for database in sorted(whole):
         offset, total = 0, 1
         while offset < total:
             page, total = catalog.tables(database=database, limit=PAGE, offset=offset)
             for info in page:
-                if info.table in found or (database in whole and info.table not in excluded):
+                if info.table not in excluded:
                     found[info.table] = info
             offset += PAGE
     return found

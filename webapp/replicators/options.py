@@ -72,7 +72,10 @@ class ReplicatorOptions:
     def from_dict(cls, data: Mapping[str, Any]) -> ReplicatorOptions:
         """ConfigurationError that names the option; `ddl_policy` may be a preset's name or a partial mapping."""
         known = {item.name for item in fields(cls)}
-        if unknown := sorted(set(data) - known):
+        if not isinstance(data, Mapping):
+            message = f"options must be a mapping, not {data!r}."
+            raise ConfigurationError(message)
+        if unknown := sorted(map(str, set(data) - known)):
             message = f"There is no option {unknown[0]!r}; there are: {', '.join(sorted(known))}."
             raise ConfigurationError(message)
         values = dict(data)
@@ -90,12 +93,15 @@ def parse_policy(value: str | Mapping[str, str]) -> dict[str, str]:
             message = f"ddl_policy: there is no preset {value!r}; there are: {', '.join(DDL_PRESETS)}."
             raise ConfigurationError(message)
         return dict(DDL_PRESETS[value])
-    if unknown := sorted(set(value) - set(DDL_OPERATIONS)):
+    if not isinstance(value, Mapping):
+        message = f"ddl_policy must be a preset's name or a mapping, not {value!r}."
+        raise ConfigurationError(message)
+    if unknown := sorted(map(str, set(value) - set(DDL_OPERATIONS))):
         message = f"ddl_policy: there is no operation {unknown[0]!r}; there are: {', '.join(DDL_OPERATIONS)}."
         raise ConfigurationError(message)
     for operation, action in value.items():
         allowed = {"apply", "stop"} | ({"ignore"} if operation in IGNORABLE else set())
-        if action not in allowed:
+        if str(action) not in allowed:
             message = f"ddl_policy.{operation} must be one of {', '.join(sorted(allowed))}, not {action!r}."
             raise ConfigurationError(message)
     return DDL_PRESETS["mirror"] | dict(value)

@@ -35,7 +35,7 @@ def check_selection(selection: Sequence[SelectionEntry]) -> None:
 
 
 def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry]) -> list[str]:
-    """Add or change lines; single tables get their rows at once.  Returns what is new or changed, for people."""
+    """Add or change lines; single tables get their rows, or lose them, at once.  Returns what is new or changed, for people."""
     changed = []
     for entry in selection:
         line, created = TableSelection.objects.get_or_create(
@@ -53,12 +53,22 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
             changed.append(str(line))
         if entry.table and not entry.excluded:
             ensure_table(replicator, TableId(entry.database, entry.table))
+        elif entry.table:  # its log is not followed from now on: should it come back, it is read anew
+            ReplicatorTable.objects.filter(replicator=replicator, database=entry.database, name=entry.table).delete()
     return changed
 
 
 def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
     """(namespace, name) in the target: the database's name with the replicator's prefix, the table's own name."""
     return f"{replicator.target.get('namespace_prefix', '')}{table.database}", table.name
+
+
+def home_of(row: ReplicatorTable) -> tuple[str, str]:
+    """The target that the row's present name asks for: namespace, name."""
+    uid = row.replicator.uid
+    if row.target_namespace.startswith(f"{uid}."):  # made under a free name (webapp/worker/discovery.py)
+        return f"{uid}.{row.database}", row.name
+    return target_of(row.replicator, row.table_id)
 
 
 def ensure_table(replicator: Replicator, table: TableId) -> ReplicatorTable:

@@ -189,6 +189,7 @@ def _table_summary(table: ReplicatorTable, replicator: Replicator, run: Snapshot
             "updated": table.rows_updated,
             "deleted": table.rows_deleted,
         },
+        "zero_dates": table.zero_dates,
         "lag_seconds": None if lag is None else round(lag / 1000, 3),
     }
     if run is not None:

@@ -161,6 +161,7 @@ class ReplicatorTableSerializer(serializers.Serializer):
     state = serializers.CharField()
     keyless = serializers.BooleanField()
     rows = RowsSerializer(source="*")
+    zero_dates = serializers.IntegerField(help_text="Dates that do not exist, read or changed, which became null")
     schema_version = serializers.IntegerField(allow_null=True)
     applied_sequence = serializers.IntegerField(source="applied")
     last_sequence = serializers.IntegerField()

@@ -18,6 +18,7 @@ from webapp.replicators.selection import SelectionEntry, check_selection, write_
 from webapp.replicators.table_services import (
     add_tables,
     cancel_snapshot,
+    read_all_anew,
     remove_table,
     resnapshot_table,
     retry_table,
@@ -41,11 +42,13 @@ __all__ = [
     "retry_table",
     "save_draft",
     "set_snapshot_paused",
+    "start_anew",
     "start_replicator",
     "stop_replicator",
     "update_options",
 ]
 
+MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
 TARGET_KEYS = frozenset({"kind", "namespace_prefix"})
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
 DEFAULT_TARGET = {"kind": "iceberg", "namespace_prefix": ""}
@@ -92,12 +95,41 @@ def checked_target(target: Mapping[str, Any]) -> dict[str, Any]:
     if values["kind"] != "iceberg":
         message = f"There is no target of kind {values['kind']!r}; there is: iceberg."
         raise ConfigurationError(message)
+    prefix = values["namespace_prefix"]
+    if not isinstance(prefix, str) or len(prefix) > MOST_OF_A_PREFIX:
+        message = f"target: namespace_prefix must be a text of at most {MOST_OF_A_PREFIX} characters."
+        raise ConfigurationError(message)
     return values
 
 
 def start_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
     """Also after a failure: its counting begins anew."""
     return _want(replicator, Desired.RUNNING, Status.STARTING, "started", "Started", user)
+
+
+@transaction.atomic
+def start_anew(*, replicator: Replicator, user: User | None = None) -> Replicator:
+    """From where the source's log ends now, every table read anew: for a log that is gone, or another server.
+
+    What was copied stays readable; sequence numbers go on.
+    """
+    # Tables before their replicator, as the workers lock them.
+    tables = ReplicatorTable.objects.filter(replicator=replicator).order_by("id").select_related("replicator")
+    locked = list(tables.select_for_update(no_key=True, of=("self",)))
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    if fresh.desired == Desired.DELETED:
+        message = f"The replicator {fresh.name} is being deleted."
+        raise ConfigurationError(message, remedy="Create a new one.")
+    read_all_anew(locked, reason="the replicator was started anew")
+    Replicator.objects.filter(pk=fresh.pk).update(checkpoint_offset=None, identity="", source_ts=None)
+    fresh.selection.update(discovered=False)  # tables may have come while nobody looked
+    fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+    fresh.refresh_from_db()
+    fresh.desired = Desired.RUNNING
+    _begin_anew(fresh, Status.STARTING)
+    note(replicator=fresh, kind="started_anew", summary="Started anew: all tables are read again", user=user)
+    replicator.refresh_from_db()
+    return replicator
 
 
 def resume_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:

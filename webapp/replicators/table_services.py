@@ -109,6 +109,15 @@ def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | N
     return run
 
 
+def read_all_anew(tables: Sequence[ReplicatorTable], *, reason: str) -> None:
+    """Locked tables, whose log was not followed to its end; those that are gone stay so until they are found again."""
+    for table in tables:
+        if table.table_state in {TableState.DROPPED, TableState.WAITING}:
+            continue
+        table.tracked = False
+        _read_anew(table, reason)
+
+
 def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
     """A new run of a locked table."""
     if table.table_state is TableState.DROPPED:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from django.db.models import F, Q, QuerySet
-from django.db.models.functions import Greatest
+from django.db.models import F, Max, Min, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce, Greatest
 
 from replicator.errors import StateError, TidemarkError
+from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
@@ -17,12 +18,14 @@ from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.models import ReplicatorTable, RunState
+from webapp.replicators.selection import home_of
 from webapp.replicators.table_services import begin_run, clear_error
 from webapp.worker.database import clock, fenced, stored
 from webapp.worker.failures import table_attempt_failed
-from webapp.worker.minutes import count_applied, lags_ms
+from webapp.worker.minutes import Covered, count_applied, lags_ms
 
 ITEMS = 2000
+LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
 
 
@@ -49,14 +52,16 @@ class OrmApplyStore:
         # After the runs: a run that is complete has all its chunks below the end of the pass.
         ends = ReplicatorTable.objects.filter(pk__in=self._loads)
         self._ends = dict(ends.values_list("pk", "last_sequence"))
-        return [_apply_table(row, runs.get(row.pk)) for row in rows]
+        loads = _loads(self._id)
+        return [_apply_table(row, runs.get(row.pk), loads) for row in rows]
 
     @stored
-    def pass_finished(self) -> None:
+    def pass_finished(self, lease: Lease) -> None:
         """Every table of the pass had its turn: those that have not failed exist in the target with their present load."""
-        for pk, load in self._loads.items():
-            rows = ReplicatorTable.objects.filter(pk=pk, load=load, retry_at=None, schema_version__isnull=False)
-            rows.exclude(state=TableState.FAILED.value).update(made_load=load)
+        with fenced(lease):
+            for pk, load in self._loads.items():
+                rows = ReplicatorTable.objects.filter(pk=pk, load=load, retry_at=None, schema_version__isnull=False)
+                rows.exclude(state=TableState.FAILED.value).update(made_load=load)
 
     @stored
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
@@ -89,25 +94,27 @@ class OrmApplyStore:
             row = self._locked(result.table)
             if row is None:
                 return
+            further = result.applied > row.applied or result.loaded > row.loaded
             row.applied, row.loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
-            reads = result.first_commit_ts is None
-            row.rows_read += result.inserts if reads else 0
-            row.rows_inserted += 0 if reads else result.inserts
-            row.rows_updated += result.updates
-            row.rows_deleted += result.deletes
-            if (lags := lags_ms(result)) is not None:
+            covered = _mark_applied(row)
+            row.rows_read += covered.reads
+            row.rows_inserted += covered.inserts
+            row.rows_updated += covered.updates
+            row.rows_deleted += covered.deletes
+            if (lags := lags_ms(covered, result.queryable_at)) is not None:
                 row.applied_commit_ts, row.queryable_at, row.lag_ms = (
-                    result.last_commit_ts,
+                    covered.last_commit_ts,
                     result.queryable_at,
                     lags[0],
                 )
-            if row.attempt:
+            if row.attempt and further:
                 clear_error(row)
-            row.made_load = row.load
+            if self._loads.get(row.pk, row.load) == row.load:  # else it was dropped and created again during this pass
+                row.made_load = row.load
             row.save()
-            _mark_applied(row)
-            if result.rows:
-                count_applied(row, result)
+            if covered.reads + covered.changes:
+                count_applied(row, covered, result)
+            reach("apply.mark.written")
 
     @stored
     def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
@@ -121,6 +128,7 @@ class OrmApplyStore:
             old = row.table_state
             if (
                 state is not old
+                and old in LOADS  # a pass ends loads, nothing else: what was dropped or failed meanwhile stays so
                 and may_move(old, state)
                 and not _overtaken(row, state, self._loads.get(row.pk, row.load))
             ):
@@ -189,8 +197,17 @@ def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
     return {run.table_id: run for run in runs.order_by("id")}
 
 
-def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None) -> ApplyTable:
+def _loads(replicator_id: int) -> dict[int, set[str]]:
+    """Each table's generations: the one wanted, and the one that the target was last seen to have."""
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "load", "made_load")
+    return {pk: {load, made} - {""} for pk, load, made in rows}
+
+
+def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, loads: dict[int, set[str]]) -> ApplyTable:
+    others = frozenset[str]().union(*(found for pk, found in loads.items() if pk != row.pk))
     return ApplyTable(
+        home=home_of(row),
+        others=others,
         table=row.table_id,
         target=(row.target_namespace, row.target_name),
         state=row.table_state,
@@ -199,6 +216,8 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None) -> ApplyT
         run_complete=run is not None and run.state == RunState.DONE,
         keyless=row.keyless,
         load=row.load,
+        applied=row.applied,
+        loaded=row.loaded,
         schema_version=row.schema_version or 0,
         attempt=row.attempt,
     )
@@ -229,9 +248,16 @@ def _event(row: models.TableEventRow) -> TableEvent:
     return TableEvent(table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail)
 
 
-def _mark_applied(row: ReplicatorTable) -> None:
+def _mark_applied(row: ReplicatorTable) -> Covered:
+    """Each segment is counted in the transaction that marks it: once, whoever died before or after a target commit."""
     now = clock()
     loaded = Q(kind=SegmentKind.CHUNK.value, last_sequence__lte=row.loaded)
     pending = models.SegmentRow.objects.filter(table=row, applied_at=None)
-    pending.filter(Q(last_sequence__lte=row.applied) | loaded).update(applied_at=now)
+    newly = pending.filter(Q(last_sequence__lte=row.applied) | loaded)
+    sums = newly.aggregate(
+        inserts=Coalesce(Sum("inserts"), 0), updates=Coalesce(Sum("updates"), 0), deletes=Coalesce(Sum("deletes"), 0),
+        reads=Coalesce(Sum("reads"), 0), first_commit_ts=Min("first_commit_ts"), last_commit_ts=Max("last_commit_ts"),
+    )  # fmt: skip
+    newly.update(applied_at=now)
     models.TableEventRow.objects.filter(table=row, applied_at=None, sequence__lte=row.applied).update(applied_at=now)
+    return Covered(**sums)

@@ -35,6 +35,8 @@ READ_AHEAD = 16
 # A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
 LOST_AFTER = timedelta(seconds=60)
 LOST_MARGIN = timedelta(seconds=30)
+# What another lease's reader has staged this long ago is marked again: most are on their way through the log.
+ORPHANED_AFTER = timedelta(seconds=3)
 # Everything else is the replicator's trouble: it would stop every table in turn.
 TABLES_FAULT = (TableError, SourcePermissionDenied)
 
@@ -100,7 +102,7 @@ class OrmChunkStore:
         if not wants_reading(self._id):
             return None
         now = clock()
-        candidates = readable(self._id, now).select_related("run__table")
+        candidates = readable(self._id, now, owner.rpartition("/")[0]).select_related("run__table__replicator")
         row = (
             candidates.select_for_update(no_key=True, of=("self",), skip_locked=True)
             .order_by("run_id", "number")
@@ -108,11 +110,17 @@ class OrmChunkStore:
         )
         if row is None:
             return None
-        row.state, row.owner, row.attempt = ChunkState.READING, owner[:100], uuid.uuid4().hex[:8]
+        staged = row.state == ChunkState.READ and not _lost(row, now)
+        row.owner = owner[:100]
+        if staged:
+            row.read_at = now
+            row.save(update_fields=["owner", "read_at"])
+            return _to_read(row, staged=True)
+        row.state, row.attempt = ChunkState.READING, uuid.uuid4().hex[:8]
         row.claimed_until = now + timedelta(seconds=seconds)
         row.read_at = row.base_sequence = None
         row.save()
-        return ChunkToRead(row.pk, row.run_id, row.run.table.table_id, row.attempt, bounds_of(row), row.keyless)
+        return _to_read(row)
 
     @stored
     def wanted(self, chunk: ChunkToRead) -> bool:
@@ -229,8 +237,11 @@ def plannable(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
     return runs.select_related("table").annotate(ahead=ahead).order_by("id")
 
 
-def readable(replicator_id: int, now: datetime) -> QuerySet[ChunkRow]:
-    """Planned chunks and those whose reader is gone; none while capture has enough to admit."""
+def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[ChunkRow]:
+    """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
+
+    Nothing is planned to be read while capture has enough to admit.
+    """
     chunks = ChunkRow.objects.filter(
         run__table__replicator_id=replicator_id,
         run__table__tracked=True,
@@ -243,18 +254,33 @@ def readable(replicator_id: int, now: datetime) -> QuerySet[ChunkRow]:
         run__table__replicator__source_ts__gt=F("read_at") + LOST_MARGIN,
     )
     waiting = chunks.filter(state=ChunkState.READ).exclude(lost).count()
+    gone = ~Q(owner__startswith=f"{lease_owner}/")
+    orphaned = gone & Q(state=ChunkState.READ, read_at__lt=now - ORPHANED_AFTER)
     if waiting >= READ_AHEAD:
-        return chunks.none()
+        return chunks.filter(orphaned)
     due = Q(state=ChunkState.PLANNED) & (Q(retry_at=None) | Q(retry_at__lte=now))
-    return chunks.filter(due | Q(state=ChunkState.READING, claimed_until__lt=now) | lost)
+    reading = Q(state=ChunkState.READING) & (Q(claimed_until__lt=now) | gone)
+    return chunks.filter(due | reading | lost | orphaned)
 
 
-def has_work(replicator_id: int) -> bool:
-    """Is there anything to plan or to read?"""
+def has_work(replicator_id: int, lease_owner: str = "") -> bool:
+    """Is there anything to plan or to read for the holder of the lease; "": nobody holds it."""
     now = clock()
     return wants_reading(replicator_id) and (
-        _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists() or readable(replicator_id, now).exists()
+        _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists()
+        or readable(replicator_id, now, lease_owner).exists()
     )
+
+
+def _lost(row: ChunkRow, now: datetime) -> bool:
+    seen = row.run.table.replicator.source_ts
+    assert row.read_at is not None
+    return row.read_at < now - LOST_AFTER and seen is not None and seen > row.read_at + LOST_MARGIN
+
+
+def _to_read(row: ChunkRow, *, staged: bool = False) -> ChunkToRead:
+    table = row.run.table.table_id
+    return ChunkToRead(row.pk, row.run_id, table, row.attempt, bounds_of(row), row.keyless, staged)
 
 
 def _as_list(key: tuple[str, ...] | None) -> list[str] | None:

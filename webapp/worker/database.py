@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from replicator.errors import FenceLost, StateError
@@ -15,6 +16,11 @@ from replicator.state.lease import Lease
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def unanswered(error: OperationalError | InterfaceError) -> StateError:
+    """What it means that the database broke off."""
+    return StateError(f"The metadata database does not answer: {str(error).strip()}")
 
 
 def stored(method: Callable[P, R]) -> Callable[P, R]:
@@ -26,26 +32,32 @@ def stored(method: Callable[P, R]) -> Callable[P, R]:
             return method(*args, **kwargs)
         except (OperationalError, InterfaceError) as error:
             connection.close()
-            message = f"The metadata database does not answer: {str(error).strip()}"
-            raise StateError(message) from error
+            raise unanswered(error) from error
 
     return translated
 
 
+FENCE = """
+SELECT owner, fence, expires_at > clock_timestamp(), set_config('idle_in_transaction_session_timeout', %s, true)
+FROM worker_lease WHERE name = %s FOR UPDATE
+"""
+LEAST_IDLE_SECONDS = 5.0
+
+
 @contextmanager
-def fenced(lease: Lease) -> Iterator[None]:
+def fenced(lease: Lease, *, expired: bool = False) -> Iterator[None]:
     """One transaction that only the live owner of `lease` can commit (invariant 2).
 
-    The lease's row stays locked until the end, so nobody can take it over in between.  Raises FenceLost before anything is written.
+    The lease's row stays locked until the end, so nobody can take it over in between; an owner that stands still in the
+    midst of it is cut off by the database after the lease time, or its standby would wait for it for ever.
+    Raises FenceLost before anything is written.  expired: it may have run out, if nobody has taken it since.
     """
+    idle = max(settings.TIDEMARK_LEASE_SECONDS, LEAST_IDLE_SECONDS)
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT owner, fence, expires_at > clock_timestamp() FROM worker_lease WHERE name = %s FOR UPDATE",
-                [lease.name],
-            )
+            cursor.execute(FENCE, [f"{idle * 1000:.0f}", lease.name])
             row = cursor.fetchone()
-        if row is None or (row[0], row[1]) != (lease.owner, lease.fence) or not row[2]:
+        if row is None or (row[0], row[1]) != (lease.owner, lease.fence) or not (row[2] or expired):
             message = f"The lease {lease.name} went to somebody else."
             raise FenceLost(message)
         yield

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import uuid
 
 from replicator.engine.reporting import Level
+from replicator.faults import reach
 from replicator.targets.base import Drop, TargetTable
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Desired, Replicator
@@ -24,13 +26,16 @@ def delete(replicator_id: int) -> bool:
     )
     if replicator is None or any(lease_name(stage, replicator_id) in live_leases() for stage in LEASES):
         return False
-    lease = OrmLeaseStore().acquire(f"delete:{replicator_id}", wiring.label(replicator), seconds=600)
+    lease = OrmLeaseStore().acquire(f"delete:{replicator_id}", uuid.uuid4().hex, seconds=600)
     if lease is None:
         return False
     try:
         if replicator.drop_target_on_delete:
+            reach("delete.target.before")
             _drop_tables(replicator)
+        reach("delete.files.before")
         wiring.storage().delete_tree(wiring.label(replicator))
+        reach("delete.rows.before")
     except Exception as error:
         known = as_tidemark(error)
         LOGGER.warning("Deleting %s failed", replicator.name, exc_info=error)

@@ -29,9 +29,14 @@ def discover(replicator: Replicator, source: Source) -> bool:
     fresh = {line.database for line in lines}
     found = selected_tables(source.catalog(), [entry for entry in entries if entry.database in fresh])
     with transaction.atomic():
+        still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
+        if still.count() != len(lines):
+            return False  # another worker, or the user, was quicker: what was found may be old
         for table, info in sorted(found.items()):
             row = make_row(replicator, table)
             if info is not None:
+                if row.table_state is TableState.DROPPED:  # made again where nobody looked (in the log it would be met)
+                    ReplicatorTable.objects.filter(pk=row.pk).update(state=TableState.WAITING.value)
                 ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
         replicator.selection.filter(pk__in=[line.pk for line in lines]).update(discovered=True)
         replan(replicator)

@@ -23,7 +23,14 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     """One more failure in a row of a (locked, fresh) table: a retry time on it, or FAILED.  Saves it."""
     now = clock()
     options = table.replicator.parsed_options
-    verdict = judge(error, options, attempt=table.attempt, first_failure_at=table.first_failure_at, now=now)
+    verdict = judge(
+        error,
+        options,
+        attempt=table.attempt,
+        first_failure_at=table.first_failure_at,
+        now=now,
+        log_time=table.replicator.source_ts,
+    )
     table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
     if verdict.retry_at is None:
         fail_table(table, stage, error, attempt=verdict.attempt)

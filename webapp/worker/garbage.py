@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from django.db.models import Max
 
+from replicator.faults import reach
 from replicator.staging.storage import Storage
 from webapp.monitoring.models import Failure, LogLine, MetricMinute, TimelineEvent
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, SegmentRow, TableEventRow
@@ -35,6 +36,7 @@ def _applied_segments(storage: Storage, now: datetime) -> int:
     removed = 0
     while found := list(SegmentRow.objects.filter(applied_at__lt=before).order_by("id")[:BATCH]):
         SegmentRow.objects.filter(pk__in=[row.pk for row in found]).delete()
+        reach("garbage.rows.after")
         for row in found:
             storage.delete(row.path)
         removed += len(found)
@@ -56,6 +58,7 @@ def _orphans(storage: Storage, folder: str, now: datetime) -> int:
         known = set(SegmentRow.objects.filter(path__in=page).values_list("path", flat=True))
         chunks = ChunkRow.objects.filter(path__in=page, state__in=(ChunkState.READING, ChunkState.READ))
         known |= set(chunks.values_list("path", flat=True))
+        reach("garbage.orphans.before")
         for path in set(page) - known:
             storage.delete(path)
             removed += 1

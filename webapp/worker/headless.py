@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import Enum
 from typing import Any, Self
 
-from django.db import connections
+from django.db import InterfaceError, OperationalError, connection, connections
 
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
@@ -20,10 +22,12 @@ from webapp.replicators.models import Desired, Replicator, Status
 from webapp.worker import wiring
 from webapp.worker.database import clock
 from webapp.worker.failures import retry_ahead
-from webapp.worker.slices import run_slice
+from webapp.worker.leases import live_leases
+from webapp.worker.slices import lease_name, run_slice
 from webapp.worker.supervisor import last_round
 
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
+LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 0.25
 SUPERVISED = timedelta(seconds=15)
 
@@ -44,6 +48,7 @@ class HeadlessRun:
         self._replicator = replicator
         self._stop = threading.Event()
         self._upto: int | None = None
+        self._since = clock()
         self._stopped = stopped
         self._threads = [
             threading.Thread(target=self._stage, args=(stage,), name=str(stage), daemon=True) for stage in STAGES
@@ -53,6 +58,7 @@ class HeadlessRun:
         """Start (again after a failure) and begin."""
         replicator = self._replicator
         replicator.refresh_from_db()
+        self._since = clock()
         if replicator.desired != Desired.RUNNING or replicator.status in {Status.FAILED, Status.CREATED}:
             services.start_replicator(replicator=replicator)
         elif replicator.status not in {Status.RUNNING, Status.RETRYING}:
@@ -67,7 +73,8 @@ class HeadlessRun:
         for thread in self._threads:
             thread.join(timeout=60)
         seen = last_round()
-        if seen is None or clock() - seen > SUPERVISED:
+        held = {lease_name(stage, self._replicator.pk) for stage in STAGES} & live_leases()  # by another such run
+        if not held and (seen is None or clock() - seen > SUPERVISED):
             running = (Status.STARTING, Status.RUNNING, Status.RETRYING, Status.STOPPING)
             Replicator.objects.filter(pk=self._replicator.pk, status__in=running).update(status=Status.STOPPED)
 
@@ -78,8 +85,9 @@ class HeadlessRun:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while deadline is None or time.monotonic() < deadline:
-            if (outcome := self._look(reached)) is not None:
-                return outcome
+            with _patience():
+                if (outcome := self._look(reached)) is not None:
+                    return outcome
             time.sleep(POLL_SECONDS)
         return Outcome.TIMEOUT
 
@@ -90,7 +98,7 @@ class HeadlessRun:
             return Outcome.FAILED
         if self._stopped() or replicator.desired != Desired.RUNNING:
             return Outcome.TIMEOUT if reached is not None else Outcome.CURRENT
-        if reached is None or not captured(replicator, reached):
+        if reached is None or not self._begun() or not captured(replicator, reached):
             return None
         if self._upto is None:  # what is captured now holds all up to there; a source under load never stops
             self._upto = replicator.next_sequence - 1
@@ -99,17 +107,33 @@ class HeadlessRun:
         failed = replicator.tables.filter(state=TableState.FAILED.value).exists()
         return Outcome.FAILED if failed else Outcome.CURRENT
 
+    def _begun(self) -> bool:
+        """Capture found the source to be the one it knows: another one's position says nothing about ours."""
+        at = self._replicator.captured_at
+        return at is not None and at >= self._since
+
     def _over(self) -> bool:
         return self._stop.is_set() or self._stopped()
 
     def _stage(self, stage: Stage) -> None:
         try:
             while not self._over():
-                if not retry_ahead(self._replicator.pk, stage, clock()):
-                    run_slice(stage, self._replicator.pk, seconds=None, idle=None, stopped=self._over)
+                with _patience():
+                    if not retry_ahead(self._replicator.pk, stage, clock()):
+                        run_slice(stage, self._replicator.pk, seconds=None, idle=None, stopped=self._over)
                 self._stop.wait(POLL_SECONDS)
         finally:
             connections.close_all()
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """A metadata database that is away for a while is asked again."""
+    try:
+        yield
+    except (OperationalError, InterfaceError) as error:
+        LOGGER.warning("The metadata database does not answer: %s", str(error).strip())
+        connection.close()
 
 
 def source_position(replicator: Replicator) -> Mapping[str, Any]:
@@ -119,13 +143,8 @@ def source_position(replicator: Replicator) -> Mapping[str, Any]:
 
 
 def captured(replicator: Replicator, reached: Mapping[str, Any]) -> bool:
-    """The checkpoint is not before `reached`.
-
-    A server that restarted stands in a new file where nothing has happened yet: the same GTIDs are the same place.
-    """
+    """The checkpoint is not before `reached`."""
     if replicator.checkpoint_offset is None:
         return False
-    if reached.get("gtid") and reached["gtid"] == replicator.checkpoint_offset.get("gtid"):
-        return True
     parse: Callable[[Mapping[str, Any]], Offset] = source_kind(replicator.connection.kind).parse_offset
     return not parse(replicator.checkpoint_offset) < parse(reached)

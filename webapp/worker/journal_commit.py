@@ -12,7 +12,7 @@ from datetime import datetime
 from django.db.models import Q
 
 from replicator.model.identifiers import TableId
-from replicator.state.journal import EventKind, JournalEntry, ReloadRequest, Segment, TableEvent
+from replicator.state.journal import EventKind, JournalEntry, ReloadRequest, SchemaVersion, Segment, TableEvent
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators import models
@@ -26,6 +26,7 @@ from webapp.worker.minutes import count_captured
 from webapp.worker.structure import created, dropped, renamed, tracked
 
 Row = ReplicatorTable
+CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates"]
 
 
 def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
@@ -64,19 +65,18 @@ class EntryWriter:
     rows: dict[TableId, Row]
     admitted: list[str] = field(default_factory=list)
     _changed: set[Row] = field(default_factory=set)
-    _versions: dict[tuple[TableId, int], Row] = field(default_factory=dict)
+    _placed: list[tuple[Row, SchemaVersion]] = field(default_factory=list)
 
     def run(self) -> None:
         """Structure, segments and events in log order; then chunks, reloads, failures."""
         entry = self.entry
-        before = dict(self.rows)
         for table in entry.tracking:
             if (row := self.rows.get(table)) is not None and not row.tracked:
                 tracked(row, entry.checkpoint.next_sequence)
         self._walk(self._segments())
-        self._schemas(before)
+        self._schemas()
         for row in self._changed:
-            row.save(update_fields=["last_sequence", "last_chunk_sequence", "schema_version", "keyless"])
+            row.save(update_fields=CHANGED)
         reopen(entry.reopened)
         for request in entry.reloads:
             self._reload(request)
@@ -97,11 +97,16 @@ class EntryWriter:
         return segments
 
     def _walk(self, segments: list[Segment]) -> None:
-        items: list[tuple[int, Segment | TableEvent]] = [(s.first_sequence, s) for s in segments]
-        items += [(event.sequence, event) for event in self.entry.events]
+        items: list[tuple[int, int, Segment | TableEvent | SchemaVersion]] = []
+        items += [(version.begins, 0, version) for version in self.entry.schemas]
+        items += [(segment.first_sequence, 1, segment) for segment in segments]
+        items += [(event.sequence, 1, event) for event in self.entry.events if not _premature(event)]
         new_segments: list[models.SegmentRow] = []
         new_events: list[models.TableEventRow] = []
-        for _, item in sorted(items, key=lambda pair: pair[0]):
+        for _, _, item in sorted(items, key=lambda found: found[:2]):
+            if isinstance(item, SchemaVersion):
+                self._place(item)
+                continue
             row = self._row(item)
             if isinstance(item, TableEvent):
                 new_events.append(_event_row(self.replicator, row, item))
@@ -122,10 +127,10 @@ class EntryWriter:
             return None
         last = item.sequence if isinstance(item, TableEvent) else item.last_sequence
         row.last_sequence = max(row.last_sequence, last)
+        if isinstance(item, Segment):
+            row.zero_dates += item.zero_dates
         if isinstance(item, Segment) and item.kind == "chunk":
             row.last_chunk_sequence = max(row.last_chunk_sequence, last)
-        if item.schema_version:
-            self._versions[item.table, item.schema_version] = row
         self._changed.add(row)
         return row
 
@@ -151,16 +156,20 @@ class EntryWriter:
                 self.rows[new] = self.rows.pop(event.table)
                 renamed(row, new)
 
-    def _schemas(self, before: dict[TableId, Row]) -> None:
-        """New versions; which row a name meant is known from the items that use the version, else it is the last meaning."""
+    def _place(self, version: SchemaVersion) -> None:
+        table = version.schema.table
+        if table not in self.rows and self._expected(table):
+            self.rows[table] = make_row(self.replicator, table)
+        if (row := self.rows.get(table)) is not None:
+            self._placed.append((row, version))
+
+    def _schemas(self) -> None:
+        """New versions, each with the row that its name meant where it began."""
         statements = {(e.table, e.schema_version): e for e in self.entry.events if e.schema_version}
-        for version in self.entry.schemas:
-            table = version.schema.table
-            row = self._versions.get((table, version.version)) or self.rows.get(table) or before.get(table)
-            if row is None and self._expected(table):
-                row = self.rows[table] = make_row(self.replicator, table)
-            if row is None or row.pk is None:
+        for row, version in self._placed:
+            if row.pk is None:  # another table took its name meanwhile
                 continue
+            table = version.schema.table
             event = statements.get((table, version.version))
             models.SchemaVersion.objects.update_or_create(
                 table=row,
@@ -189,6 +198,12 @@ class EntryWriter:
             begin_run(row, TableState.LOADING, sequence=request.sequence + 1, reason=request.reason)
         else:
             begin_run(row, TableState.RELOADING, sequence=request.sequence, reason=request.reason)
+
+
+def _premature(event: TableEvent) -> bool:
+    """A sweep of a run that is not over after all: capture counted on a chunk that was cancelled, or is read again."""
+    run = event.detail.get("run") if event.kind is EventKind.SWEEP else None
+    return run is not None and not models.SnapshotRun.objects.filter(pk=run, state=models.RunState.DONE).exists()
 
 
 def _segment_row(row: Row, segment: Segment) -> models.SegmentRow:

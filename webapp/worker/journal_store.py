@@ -8,6 +8,7 @@ from dataclasses import replace
 from django.db import transaction
 from django.db.models import Q
 
+from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, Source
@@ -68,6 +69,7 @@ class OrmJournal:
                     schema=schemas.get(row.pk),
                     run=run.pk if run else None,
                     live_from=row.live_from,
+                    followed=row.tracked,
                 )
             )
         return tracked
@@ -82,7 +84,9 @@ class OrmJournal:
     def commit(self, lease: Lease, entry: JournalEntry) -> None:
         """Invariant 2: one transaction, guarded by the fence."""
         with fenced(lease):
+            reach("journal.begun")
             admitted = write_entry(self._id, entry)
+            reach("journal.written")
             if self._discard is not None:
                 for path in admitted:
                     transaction.on_commit(lambda path=path: self._discard(path), robust=True)
@@ -118,7 +122,7 @@ class OrmRawChunkStore:
             return None
         table = row.run.table.table_id
         claimed = ChunkToRead(row.pk, row.run_id, table, attempt, bounds_of(row), row.keyless)
-        schema = replace(TableSchema.from_dict(row.schema), table=table)
+        schema = TableSchema.from_dict(row.schema)
         reloading = row.run.table.table_state is TableState.RELOADING
         reload_from = row.run.start_sequence if reloading else None
         return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from)

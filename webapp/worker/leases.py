@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from replicator.state.lease import LEASE_SECONDS, Lease
+from replicator.state.lease import Lease
 from webapp.worker.database import stored
 from webapp.worker.models import Lease as LeaseRow
 
@@ -31,18 +32,18 @@ class OrmLeaseStore:
     """`replicator.state.lease.LeaseStore`.  A released lease keeps its row, so that the fence never starts over."""
 
     @stored
-    def acquire(self, name: str, owner: str, seconds: float = LEASE_SECONDS) -> Lease | None:
+    def acquire(self, name: str, owner: str, seconds: float | None = None) -> Lease | None:
         """None while another owner's lease is live."""
         with connection.cursor() as cursor:
-            cursor.execute(ACQUIRE, [name, owner, seconds])
+            cursor.execute(ACQUIRE, [name, owner, _seconds(seconds)])
             row = cursor.fetchone()
         return Lease(name, owner, row[0]) if row else None
 
     @stored
-    def renew(self, lease: Lease, seconds: float = LEASE_SECONDS) -> bool:
+    def renew(self, lease: Lease, seconds: float | None = None) -> bool:
         """False: it ran out, or somebody else has it now."""
         with connection.cursor() as cursor:
-            cursor.execute(RENEW, [seconds, lease.name, lease.owner, lease.fence])
+            cursor.execute(RENEW, [_seconds(seconds), lease.name, lease.owner, lease.fence])
             return bool(cursor.rowcount == 1)
 
     @stored
@@ -50,6 +51,10 @@ class OrmLeaseStore:
         """No error where it is gone."""
         with connection.cursor() as cursor:
             cursor.execute(RELEASE, [lease.name, lease.owner, lease.fence])
+
+
+def _seconds(asked: float | None) -> float:
+    return settings.TIDEMARK_LEASE_SECONDS if asked is None else asked
 
 
 @stored

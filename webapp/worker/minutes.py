@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
@@ -43,6 +44,23 @@ ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
 """
 
 
+@dataclass(frozen=True)
+class Covered:
+    """The segments that a target commit covers anew: their row events, and the commit times of the log's."""
+
+    inserts: int
+    updates: int
+    deletes: int
+    reads: int
+    first_commit_ts: datetime | None
+    last_commit_ts: datetime | None
+
+    @property
+    def changes(self) -> int:
+        """Without snapshot rows."""
+        return self.inserts + self.updates + self.deletes
+
+
 def count_captured(replicator: Replicator, segments: Sequence[Segment], now: datetime) -> None:
     """What came out of the log, on the row without a table."""
     if not segments:
@@ -52,29 +70,26 @@ def count_captured(replicator: Replicator, segments: Sequence[Segment], now: dat
         cursor.execute(CAPTURED, [replicator.pk, _minute(now), *sums])
 
 
-def lags_ms(result: Applied) -> tuple[int, int, int] | None:
+def lags_ms(covered: Covered, queryable_at: datetime) -> tuple[int, int, int] | None:
     """(p50, p95, max) of the commit, its changes taken as spread evenly between the first and the last commit time."""
-    if result.first_commit_ts is None or result.last_commit_ts is None:
+    if covered.first_commit_ts is None or covered.last_commit_ts is None:
         return None
-    longest = max(0, _milliseconds(result.first_commit_ts, result.queryable_at))
-    shortest = max(0, _milliseconds(result.last_commit_ts, result.queryable_at))
+    longest = max(0, _milliseconds(covered.first_commit_ts, queryable_at))
+    shortest = max(0, _milliseconds(covered.last_commit_ts, queryable_at))
     span = longest - shortest
     return shortest + span // 2, shortest + span * 95 // 100, longest
 
 
-def count_applied(table: ReplicatorTable, result: Applied) -> None:
+def count_applied(table: ReplicatorTable, covered: Covered, result: Applied) -> None:
     """One target commit.  Snapshot rows count as reads, and have no lag."""
-    lags = lags_ms(result)
-    reads = result.inserts if lags is None else 0
-    events = 0 if lags is None else result.rows
-    inserts = 0 if lags is None else result.inserts
-    p50, p95, longest = lags or (None, None, None)
+    p50, p95, longest = lags_ms(covered, result.queryable_at) or (None, None, None)
     with connection.cursor() as cursor:
         cursor.execute(
             APPLIED,
             [
-                table.replicator_id, table.pk, _minute(result.queryable_at), inserts, result.updates, result.deletes,
-                reads, result.seconds, p50, p95, longest, (p50 or 0) * events, events,
+                table.replicator_id, table.pk, _minute(result.queryable_at), covered.inserts, covered.updates,
+                covered.deletes, covered.reads, result.seconds, p50, p95, longest, (p50 or 0) * covered.changes,
+                covered.changes,
             ],
         )  # fmt: skip
 

@@ -6,12 +6,15 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.db import InterfaceError, OperationalError
+
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from webapp.replicators.options import ReplicatorOptions
+from webapp.worker.database import unanswered
 
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
-# The DROP of a table that is not there may still be on its way through the log.
+# The DROP of a table that is not there may still be on its way through the log: by the log's own time, however late capture is.
 DISAPPEARED_WINDOW = timedelta(seconds=30)
 
 
@@ -37,16 +40,18 @@ def judge(
     attempt: int,
     first_failure_at: datetime | None,
     now: datetime,
+    log_time: datetime | None = None,
 ) -> Verdict:
-    """`attempt` failures in a row came before this one, the first at `first_failure_at`."""
+    """`attempt` failures in a row came before this one, the first at `first_failure_at`; capture has read up to `log_time`."""
     first = first_failure_at or now
+    over = now
     window = timedelta(minutes=options.retry_minutes)
     retryable = error.retryable
     if isinstance(error, TableDisappeared):
-        retryable, window = True, DISAPPEARED_WINDOW
+        retryable, window, over = True, DISAPPEARED_WINDOW, min(now, log_time or first)
     elif isinstance(error, TableError):
         retryable = False
-    if not retryable or now - first >= window:
+    if not retryable or over - first >= window:
         return Verdict(attempt + 1, first, None)
     return Verdict(attempt + 1, first, now + timedelta(seconds=backoff(attempt + 1)))
 
@@ -59,7 +64,9 @@ class InternalError(TidemarkError):
 
 
 def as_tidemark(error: BaseException) -> TidemarkError:
-    """`error` itself, or an InternalError that names its class."""
+    """`error` itself; a StateError for a broken connection to the metadata database; or an InternalError that names the class."""
     if isinstance(error, TidemarkError):
         return error
+    if isinstance(error, OperationalError | InterfaceError):
+        return unanswered(error)
     return InternalError(f"Unexpected {type(error).__name__}: {str(error)[:500]}")

@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable
 
-from django.db import close_old_connections, connections
+from django.db import InterfaceError, OperationalError, close_old_connections, connections
 
 from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
-from replicator.errors import FenceLost, TidemarkError
+from replicator.errors import FenceLost, StateError, TidemarkError
+from replicator.faults import reach
 from replicator.sources.base import Source
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
@@ -23,9 +24,10 @@ from webapp.replicators.selectors import table_set
 from webapp.worker import wiring
 from webapp.worker.apply_store import OrmApplyStore, with_work
 from webapp.worker.chunk_store import OrmChunkStore, has_work
+from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_works
 from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
-from webapp.worker.policy import as_tidemark
+from webapp.worker.policy import InternalError, as_tidemark
 from webapp.worker.tenure import Tenure
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -63,8 +65,8 @@ def run_slice(
             if began is not None:
                 began()
             return _work(stage, replicator, tenure, idle)
-    except TidemarkError as error:  # the metadata database itself
-        LOGGER.error("%s of replicator %s: %s", stage, replicator_id, error.message)  # noqa: TRY400 - it says enough
+    except (TidemarkError, OperationalError, InterfaceError) as error:  # the metadata database itself
+        LOGGER.error("%s of replicator %s: %s", stage, replicator_id, as_tidemark(error).message)  # noqa: TRY400 - it says enough
         return False
     finally:
         close_old_connections()
@@ -76,17 +78,41 @@ def _work(stage: Stage, replicator: Replicator, tenure: Tenure, idle: float | No
     except FenceLost:
         return False  # somebody else goes on; there is nothing to say
     except Exception as error:  # noqa: BLE001 - whatever it is, the policy decides and people are told
-        _tell(stage, replicator, as_tidemark(error), error)
+        assert tenure.lease is not None
+        _tell(stage, replicator, tenure.lease, as_tidemark(error), error)
         return False
     return True
 
 
-def _tell(stage: Stage, replicator: Replicator, error: TidemarkError, cause: BaseException) -> None:
-    report = wiring.reporter(replicator, stage)
-    if error is not cause:
+def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkError, cause: BaseException) -> None:
+    """A stale owner's trouble is not the replicator's: a successor that works must not be stopped by it."""
+    close_old_connections()  # it may be the connection itself that broke
+    if isinstance(error, InternalError):
         LOGGER.error("Unexpected error in %s of %s", stage, replicator.name, exc_info=cause)
+    reach("slice.failure.before")
+    try:
+        _count(stage, replicator.pk, lease, error)
+    except FenceLost:
+        LOGGER.warning("%s of %s, after another worker took over: %s", stage, replicator.name, error.message)
+        return
+    except StateError:
+        LOGGER.error("%s of %s: %s", stage, replicator.name, error.message)  # noqa: TRY400 - it says enough
+        raise
+    report = wiring.reporter(replicator, stage)
     report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy)
-    stage_failed(replicator.pk, stage, error)
+
+
+@stored
+def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> None:
+    with fenced(lease, expired=True):
+        stage_failed(replicator_id, stage, error)
+
+
+@stored
+def _works(stage: Stage, replicator_id: int, lease: Lease) -> None:
+    """Its failures are over."""
+    with fenced(lease):
+        stage_works(replicator_id, stage)
 
 
 def _capture(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
@@ -114,7 +140,9 @@ def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, leas
     """The first checkpoint, and only then the tables that are there: what is made later is met in the log."""
     if replicator.checkpoint_offset is None:
         state = source.state()
-        journal.commit(lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), 0, state.identity)))
+        journal.commit(
+            lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), replicator.next_sequence, state.identity))
+        )
     journal.plan()
 
 
@@ -123,7 +151,7 @@ def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None) -> Non
     store = OrmChunkStore(replicator.pk)
     waited, told = Patience(idle), False
     while tenure.keep() and waited.on():
-        if has_work(replicator.pk):
+        if has_work(replicator.pk, tenure.lease.owner):
             replicator.refresh_from_db(fields=["options"])
             with wiring.opened_source(replicator) as source:
                 source.tables = table_set(replicator)
@@ -133,7 +161,7 @@ def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None) -> Non
         else:
             time.sleep(IDLE_POLL)
         if not told:  # a slice without an end would never say that it works again
-            stage_works(replicator.pk, Stage.SNAPSHOT)
+            _works(Stage.SNAPSHOT, replicator.pk, tenure.lease)
             told = True
 
 
@@ -178,8 +206,8 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
             released=connections.close_all,
         )
         if tenure.keep():
-            store.pass_finished()
-        stage_works(replicator.pk, Stage.APPLY)
+            store.pass_finished(tenure.lease)
+        _works(Stage.APPLY, replicator.pk, tenure.lease)
         waited.reset(worked=commits > 0)
         if not commits:
             time.sleep(IDLE_POLL)

@@ -105,7 +105,11 @@ def _set_status(replicator: Replicator, status: Status) -> bool:
 
 def _dispatch(name: str, task: str, replicator_id: int, send: Send) -> None:
     if claim_dispatch(name):
-        send(task, replicator_id)
+        try:
+            send(task, replicator_id)
+        except Exception:
+            dispatch_taken(name)  # nothing was sent, so the next round need not wait
+            raise
 
 
 def claim_dispatch(name: str, seconds: float = DISPATCH_SECONDS) -> bool:

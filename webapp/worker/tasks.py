@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from celery import shared_task
 from celery.signals import worker_shutting_down
 from django.conf import settings
-from django.db import close_old_connections
+from django.db import InterfaceError, OperationalError, close_old_connections
+from kombu.exceptions import OperationalError as BrokerUnreachable
 
+from replicator.errors import TidemarkError
 from webapp.celery import app
 from webapp.monitoring.models import Stage
 from webapp.worker import garbage
@@ -17,6 +22,7 @@ from webapp.worker.slices import lease_name, run_slice
 from webapp.worker.supervisor import DISPATCH_SECONDS, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
 
+LOGGER = logging.getLogger("tidemark.worker")
 # Made before the pool forks, so that its children see it too: slices end at once when the worker is told to stop.
 STOPPING = multiprocessing.Event()
 
@@ -40,11 +46,8 @@ def _queue(task: str) -> str:
 @shared_task(name="tidemark.supervise")
 def supervise() -> None:
     """Every two seconds, by beat."""
-    close_old_connections()
-    try:
+    with _round("The supervisor's round"):
         supervise_all(send)
-    finally:
-        close_old_connections()
 
 
 @shared_task(name="tidemark.capture_slice")
@@ -68,22 +71,18 @@ def merge_slice(replicator_id: int) -> None:
 @shared_task(name="tidemark.delete_replicator")
 def delete_replicator_task(replicator_id: int) -> None:
     """Runs where Spark runs: it may have to drop tables."""
-    close_old_connections()
-    try:
-        delete(replicator_id)
-    finally:
-        dispatch_taken(f"delete:{replicator_id}")
-        close_old_connections()
+    with _round(f"Deleting replicator {replicator_id}"):
+        try:
+            delete(replicator_id)
+        finally:
+            dispatch_taken(f"delete:{replicator_id}")
 
 
 @shared_task(name="tidemark.collect_garbage")
 def collect_garbage() -> None:
     """Every five minutes, by beat."""
-    close_old_connections()
-    try:
+    with _round("Collecting garbage"):
         garbage.collect()
-    finally:
-        close_old_connections()
 
 
 def _slice(stage: Stage, replicator_id: int) -> None:
@@ -96,5 +95,19 @@ def _slice(stage: Stage, replicator_id: int) -> None:
         began=lambda: dispatch_taken(name),
     )
     if worked and not STOPPING.is_set():
+        with _round(f"Handing on {name}"):
+            supervise_one(replicator_id, send)
+
+
+@contextmanager
+def _round(what: str) -> Iterator[None]:
+    """Database or broker away: one line, and the next round does it."""
+    close_old_connections()
+    try:
+        yield
+    except TidemarkError as error:
+        LOGGER.error("%s: %s", what, error.message)  # noqa: TRY400 - it says enough
+    except (OperationalError, InterfaceError, BrokerUnreachable) as error:
+        LOGGER.error("%s: %s", what, str(error).strip())  # noqa: TRY400 - the same
+    finally:
         close_old_connections()
-        supervise_one(replicator_id, send)

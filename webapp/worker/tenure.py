@@ -10,17 +10,20 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError, connection
 
-from replicator.errors import StateError
-from replicator.state.lease import LEASE_SECONDS, Lease
+from replicator.errors import TidemarkError
+from replicator.faults import reach
+from replicator.state.lease import Lease
 from webapp.replicators.models import Desired, Replicator, Status
 from webapp.worker.leases import OrmLeaseStore
 
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 0.7
-RENEW_SECONDS = 3.0
-SAFETY_SECONDS = 1.0
+# Shares of the lease time: it is renewed after the one, and not counted on for the other at its end.
+RENEW_SHARE = 0.3
+SAFETY_SHARE = 0.1
 
 
 class Tenure:
@@ -33,6 +36,7 @@ class Tenure:
         self.lease: Lease | None = None
         self._name, self._id, self._seconds, self._stopped = name, replicator_id, seconds, stopped
         self._leases = OrmLeaseStore()
+        self._lease_seconds: float = settings.TIDEMARK_LEASE_SECONDS
         self._wanted = True
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._guard, name=f"lease {name}", daemon=True)
@@ -44,6 +48,7 @@ class Tenure:
         self.lease = self._leases.acquire(self._name, uuid.uuid4().hex)
         self._renewed = started
         if self.lease is not None:
+            reach("lease.acquire.after")
             self._thread.start()
         return self
 
@@ -56,8 +61,9 @@ class Tenure:
         self._over.set()
         self._thread.join(timeout=5)
         try:
+            reach("lease.release.before")
             self._leases.release(self.lease)
-        except StateError:
+        except TidemarkError:
             LOGGER.warning("The lease %s could not be released; it runs out by itself.", self._name)
 
     def keep(self) -> bool:
@@ -67,19 +73,22 @@ class Tenure:
         now = time.monotonic()
         if self._deadline is not None and now >= self._deadline:
             return False
-        return self._wanted and now - self._renewed < LEASE_SECONDS - SAFETY_SECONDS
+        return self.wanted
 
     @property
     def wanted(self) -> bool:
-        """False once the user wants it to stop, or the lease is lost."""
-        return self._wanted and time.monotonic() - self._renewed < LEASE_SECONDS - SAFETY_SECONDS
+        """False, and for good, once the user wants it to stop, or the lease is lost or may be."""
+        if time.monotonic() - self._renewed >= self._lease_seconds * (1 - SAFETY_SHARE):
+            self._wanted = False
+        return self._wanted
 
     def _guard(self) -> None:
+        renew = self._lease_seconds * RENEW_SHARE
         try:
-            while not self._over.wait(POLL_SECONDS) and self._wanted:
+            while not self._over.wait(min(POLL_SECONDS, renew / 2)) and self._wanted:
                 try:
                     self._look()
-                except (StateError, DatabaseError, InterfaceError):
+                except (TidemarkError, DatabaseError, InterfaceError):
                     connection.close()  # until it answers again, the clock in `keep` runs
         finally:
             connection.close()
@@ -91,7 +100,8 @@ class Tenure:
             self._wanted = False
             return
         asked = time.monotonic()
-        if asked - self._renewed >= RENEW_SECONDS:
+        if asked - self._renewed >= self._lease_seconds * RENEW_SHARE:
+            reach("lease.renew.before")
             if self._leases.renew(self.lease):
                 self._renewed = asked
             else:

@@ -52,6 +52,11 @@ class LakeTable:
         schema = next(s for s in self.metadata["schemas"] if s["schema-id"] == wanted)
         return [(f["name"], str(f["type"])) for f in schema["fields"] if f["name"] != SEQUENCE]
 
+    @property
+    def last_sequence(self) -> int:
+        """Grows with every snapshot, staged ones among them."""
+        return int(self.metadata.get("last-sequence-number", 0))
+
     def history(self) -> Iterator[Json]:
         """Snapshots from the present one back.  Raises TargetError where one is missing before the first."""
         by_id = {s["snapshot-id"]: s for s in self.metadata.get("snapshots", [])}

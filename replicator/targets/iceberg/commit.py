@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from replicator.errors import TargetError
+from replicator.errors import TargetConflict, TargetError
+from replicator.faults import reach
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import STAGED, LakeCatalog, LakeTable, publish, stage_nothing
 from replicator.targets.iceberg.position import as_properties
@@ -25,6 +26,7 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     """
     token = uuid.uuid4().hex
     said = as_properties(at)
+    reach("apply.stage.before")
     if write is not None:
         settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in said.items()}
         with catalog.pool.session({**settings, "spark.wap.id": token}) as spark:
@@ -32,12 +34,18 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     fresh = catalog.again(table)
     staged = fresh.staged(token)
     if staged is None:
+        # Where somebody wrote, this is not "nothing written": our snapshot may have been there, and expired since.
+        if fresh.last_sequence != table.last_sequence:
+            message = f"Another worker wrote to {table.name} in the meantime."
+            raise TargetConflict(message, table=str(table.name))
         stage_nothing(fresh, {**said, STAGED: token})
         fresh = catalog.again(table)
         staged = fresh.staged(token)
     if staged is None:
         message = f"The change of {table.name} was not written."
         raise TargetError(message, table=str(table.name))
+    reach("apply.publish.before")
     publish(table, fresh, staged)
+    reach("apply.publish.after")
     summary: Mapping[str, str] = staged["summary"]
     return summary

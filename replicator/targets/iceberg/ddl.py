@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from replicator.errors import TargetConflict, UnsupportedDdl, UnsupportedType
+from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.schema import RESERVED, SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
@@ -37,7 +38,8 @@ PROPERTIES = {
 def create(catalog: LakeCatalog, table: TargetTable, change: Create) -> bool:
     """Drop an older table of this replicator, make this one; True where there was an older one."""
     _refuse_reserved(change.schema)
-    older = catalog.drop(table)
+    if older := catalog.drop(table):
+        reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
@@ -60,13 +62,16 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     old = TableSchema(old.table, tuple(c for c in old.columns if c.name not in kept | overwritten))
     plan = plan_evolution(old, change.schema, change.renamed)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
+    operations = table.handle.operations()
+    base = operations.current()
     transaction = table.handle.newTransaction()
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
     _add_and_widen(catalog.jvm(), transaction, plan)
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE])
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
-    transaction.commitTransaction()
+    # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
+    operations.commit(base, transaction.table().operations().current())
     return True
 
 

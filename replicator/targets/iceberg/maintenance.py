@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from replicator.faults import reach
 from replicator.merge.changes import quoted
 from replicator.merge.session import CATALOG
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
@@ -27,6 +28,7 @@ def maintain(catalog: LakeCatalog, table: LakeTable) -> str:
     done = []
     if _compaction_due(table):
         rewritten = _compact(catalog, table)
+        reach("apply.compact.after")
         done.append(f"compacted {rewritten} files")
         table = catalog.require(table.name)
     if len(table.metadata.get("snapshots", [])) > MAX_SNAPSHOTS:

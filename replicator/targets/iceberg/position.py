@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replicator.errors import TargetError
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import LakeTable
 
@@ -40,4 +41,8 @@ def as_properties(at: Position) -> dict[str, str]:
 def _said(values: object, version: int) -> Position | None:
     if not isinstance(values, dict) or APPLIED not in values:
         return None
-    return Position(int(values[APPLIED]), int(values.get(LOADED, "-1")), version, str(values.get(LOAD, "")))
+    try:
+        return Position(int(values[APPLIED]), int(values.get(LOADED, "-1")), version, str(values.get(LOAD, "")))
+    except ValueError:
+        message = f"The target says {values[APPLIED]!r} of how far it is, which is no sequence number: somebody has changed it."
+        raise TargetError(message) from None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from replicator.errors import TargetConflict
+from replicator.faults import reach
 from replicator.merge.session import SparkConfig, SparkPool, guarded
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
+    NO_TABLE,
     Append,
     ApplyResult,
     Create,
@@ -45,11 +48,11 @@ class IcebergTarget:
             found = self._catalog.load(table)
             return None if found is None else position(found)
 
-    def apply(self, table: TargetTable, change: TargetChange) -> ApplyResult:
+    def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""
         started = time.monotonic()
         with guarded(self._secret):
-            outcome = self._apply(table, change)
+            outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
     def maintain(self, table: TargetTable) -> str:
@@ -62,19 +65,41 @@ class IcebergTarget:
         """Give back the sessions; the process's Spark goes on for others."""
         self._pool.close()
 
-    def _apply(self, table: TargetTable, change: TargetChange) -> Outcome:
+    def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> Outcome:
         match change:
             case Create():
+                reach("apply.create.before")
+                self._as_seen(table, seen)
                 how = "recreate" if ddl.create(self._catalog, table, change) else "create"
+                reach("apply.create.after")
             case Drop():
+                reach("apply.drop.before")
+                self._as_seen(table, seen)
                 how = "drop" if self._catalog.drop(table) else SKIPPED
+                reach("apply.drop.after")
             case Rename():
+                reach("apply.rename.before")
+                self._as_seen(table, seen)
                 how = "rename" if ddl.rename(self._catalog, table, change) else SKIPPED
+                reach("apply.rename.after")
             case Evolve():
-                how = "evolve" if ddl.evolve(self._catalog, self._catalog.require(table), change) else SKIPPED
+                reach("apply.evolve.before")
+                how = "evolve" if ddl.evolve(self._catalog, self._required(table, seen), change) else SKIPPED
+                reach("apply.evolve.after")
             case _:
-                return self._rows(self._catalog.require(table), change)
+                return self._rows(self._required(table, seen), change)
         return Outcome(how, NOTHING)
+
+    def _as_seen(self, table: TargetTable, seen: str | None) -> LakeTable | None:
+        """The table; TargetConflict where it is not the one that the caller has seen."""
+        found = self._catalog.load(table)
+        if seen is None or (NO_TABLE if found is None else position(found).load) == seen:
+            return found
+        message = f"{table} was made anew, or dropped, by another worker."
+        raise TargetConflict(message, table=str(table))
+
+    def _required(self, table: TargetTable, seen: str | None) -> LakeTable:
+        return self._as_seen(table, seen) or self._catalog.require(table)
 
     def _rows(self, table: LakeTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
         match change:

@@ -79,7 +79,10 @@ class MemorySource:
         found = [TableInfo(t, 10, 100, "primary") for t in sorted(TABLES) if database in {None, t.database}]
         return found[offset : offset + limit], len(found)
 
-    def cascades(self, databases: object) -> list[object]:
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        return {info.table: info for info in self.tables()[0] if info.table in tables}
+
+    def cascades(self, tables: object) -> list[object]:
         return []
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:

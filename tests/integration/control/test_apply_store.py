@@ -38,10 +38,8 @@ def lease(streaming: Captured) -> Lease:
     return found
 
 
-def outcome(applied: int, *, rows: int = 10, seconds_late: float = 2.0, loaded: int = -1) -> Applied:
-    now = datetime.now(UTC)
-    then = now - timedelta(seconds=seconds_late)
-    return Applied(ORDERS, applied, loaded, rows, rows, 0, 0, 0.5, "merge", then, then, now)
+def outcome(applied: int, *, seconds_late: float = 2.0) -> Applied:
+    return Applied(ORDERS, applied, -1, 0.5, "merge", datetime.now(UTC) + timedelta(seconds=seconds_late))
 
 
 def test_a_table_with_pending_changes_has_something_to_do_until_they_are_applied(
@@ -60,6 +58,18 @@ def test_a_table_with_pending_changes_has_something_to_do_until_they_are_applied
     metric = MetricMinute.objects.get(table=row)
     assert (metric.inserts, metric.merges, metric.events) == (10, 1, 10)
     assert monitoring.slo(streaming.replicator)[0] == 100
+
+
+def test_every_event_is_counted_once_however_often_a_mark_is_made(streaming: Captured, lease: Lease) -> None:
+    """A worker that died between the target's commit and the mark leaves the mark to the next one."""
+    store = OrmApplyStore(streaming.replicator.pk)
+    streaming.commit(next_sequence=20, segments=(segment(ORDERS, 10, 19),))
+    store.tables()
+    for applied in (9, 9, 19, 19):
+        store.applied(lease, outcome(applied))
+    row = streaming.row(ORDERS)
+    assert row.rows_inserted == 20
+    assert sum(metric.inserts for metric in MetricMinute.objects.filter(table=row)) == 20
 
 
 def test_a_pass_covers_what_was_journaled_when_it_began(streaming: Captured) -> None:
@@ -179,6 +189,39 @@ def test_an_empty_new_table_is_made_once(streaming: Captured, lease: Lease) -> N
         created=(ITEMS,),
     )
     assert [table.table for table in store.tables()] == [ITEMS]
-    store.pass_finished()
+    store.pass_finished(lease)
     assert store.tables() == []
     assert TableEventRow.objects.count() == 1
+
+
+def test_a_table_that_was_dropped_and_created_again_during_a_pass_is_made_anew(
+    streaming: Captured, lease: Lease
+) -> None:
+    """It is empty then, and no change would ever bring it up again."""
+    store = OrmApplyStore(streaming.replicator.pk)
+    (before,) = store.tables()
+    streaming.commit(
+        next_sequence=12,
+        schemas=(SchemaVersion(2, schema_of(ORDERS)),),
+        events=(TableEvent(ORDERS, 10, EventKind.DROP_TABLE), TableEvent(ORDERS, 11, EventKind.CREATE_TABLE, 2)),
+        dropped=(ORDERS,),
+        created=(ORDERS,),
+    )
+    store.applied(lease, outcome(9))
+    store.pass_finished(lease)
+    (after,) = store.tables()
+    assert after.load != before.load
+    store.pass_finished(lease)
+    assert store.tables() == []
+
+
+def test_the_end_of_a_load_does_not_bring_back_a_table_that_was_dropped_during_its_pass(captured: Captured) -> None:
+    lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
+    assert lease is not None
+    store = OrmApplyStore(captured.replicator.pk)
+    captured.commit(next_sequence=1, schemas=(V1,))
+    captured.row(ORDERS).runs.update(state="done", planned_all=True)
+    store.tables()
+    captured.commit(next_sequence=2, events=(TableEvent(ORDERS, 1, EventKind.DROP_TABLE),), dropped=(ORDERS,))
+    store.move(lease, ORDERS, TableState.STREAMING)
+    assert captured.row(ORDERS).state == "dropped"

@@ -97,10 +97,3 @@ def test_the_commands_say_what_they_did(tmp_path: Path, monkeypatch: pytest.Monk
         call_command("status", "other")
     with pytest.raises(CommandError, match="cannot be read"):
         call_command("apply", str(tmp_path / "absent.yml"))
-
-
-def test_the_same_gtids_in_a_new_file_are_the_same_place() -> None:
-    from webapp.worker.headless import captured
-
-    replicator = Replicator(checkpoint_offset={"kind": "mysql", "file": "b.000003", "position": 9, "gtid": "0-1-7"})
-    assert captured(replicator, {"kind": "mysql", "file": "b.000004", "position": 4, "gtid": "0-1-7"})

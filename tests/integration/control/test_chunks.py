@@ -73,7 +73,7 @@ def test_threads_claim_every_chunk_once(store: OrmChunkStore) -> None:
         finally:
             database.close()
 
-    threads = [threading.Thread(target=work, args=(f"reader {n}",)) for n in range(4)]
+    threads = [threading.Thread(target=work, args=(f"lease/{n}",)) for n in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -83,8 +83,8 @@ def test_threads_claim_every_chunk_once(store: OrmChunkStore) -> None:
 
 def test_a_chunk_whose_reader_is_gone_is_claimed_again_under_another_attempt(store: OrmChunkStore) -> None:
     plan(store, 1)
-    first = store.claim("a", seconds=-1)
-    second = store.claim("b")
+    first = store.claim("lease/a", seconds=-1)
+    second = store.claim("lease/b")
     assert first is not None
     assert second is not None
     assert second.chunk == first.chunk
@@ -97,15 +97,15 @@ def test_a_chunk_whose_reader_is_gone_is_claimed_again_under_another_attempt(sto
 def test_no_more_chunks_are_handed_out_while_capture_has_enough_to_admit(store: OrmChunkStore) -> None:
     plan(store, READ_AHEAD + 2)
     for _ in range(READ_AHEAD):
-        chunk = store.claim("a")
+        chunk = store.claim("lease/a")
         assert chunk is not None
         store.read(raw(chunk))
-    assert store.claim("a") is None
+    assert store.claim("lease/a") is None
 
 
 def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
     run = plan(store, 1)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     store.read(raw(chunk, rows=START_ROWS))
     assert SnapshotRun.objects.get(pk=run).chunk_rows == START_ROWS * 4
@@ -114,26 +114,26 @@ def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
 @pytest.mark.parametrize("how", [services.pause_replicator, services.stop_replicator])
 def test_a_paused_replicator_wants_no_chunk(store: OrmChunkStore, captured: Captured, how: Any) -> None:
     plan(store, 2)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     how(replicator=captured.replicator)
     assert not store.wanted(chunk)
-    assert store.claim("a") is None
+    assert store.claim("lease/a") is None
     assert ChunkRow.objects.get(pk=chunk.chunk).state == ChunkState.PLANNED
 
 
 def test_paused_snapshots_wait_while_capture_goes_on(store: OrmChunkStore, captured: Captured) -> None:
     plan(store, 2)
     services.set_snapshot_paused(replicator=captured.replicator, paused=True)
-    assert store.claim("a") is None
+    assert store.claim("lease/a") is None
     assert captured.journal.plan().wanted
     services.set_snapshot_paused(replicator=captured.replicator, paused=False)
-    assert store.claim("a") is not None
+    assert store.claim("lease/a") is not None
 
 
 def test_a_resnapshot_cancels_what_is_being_read(store: OrmChunkStore, captured: Captured) -> None:
     plan(store, 2)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     services.resnapshot_table(table=captured.row(ORDERS))
     assert not store.wanted(chunk)
@@ -142,7 +142,7 @@ def test_a_resnapshot_cancels_what_is_being_read(store: OrmChunkStore, captured:
 
 def test_an_unreachable_source_is_not_the_tables_fault(store: OrmChunkStore, captured: Captured) -> None:
     plan(store, 1)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     store.failed(chunk, SourceUnreachable("gone"))
     row = ChunkRow.objects.get()
@@ -154,7 +154,7 @@ def test_an_unreachable_source_is_not_the_tables_fault(store: OrmChunkStore, cap
 
 def test_an_unsupported_type_stops_the_table(store: OrmChunkStore, captured: Captured) -> None:
     plan(store, 1)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     error = UnsupportedType("what is a FROB?", table=str(ORDERS))
     store.failed(chunk, error)
@@ -172,18 +172,51 @@ def test_a_table_that_disappeared_may_still_be_dropped_by_the_log(store: OrmChun
     SnapshotRun.objects.update(first_failure_at=timezone.now() - timedelta(seconds=31), retry_at=None)
     (run,) = store.to_plan()
     store.run_failed(run, TableDisappeared("where is it?", table=str(ORDERS)))
+    assert captured.row(ORDERS).state == "loading"  # capture has not read that far: the DROP may still come
+    Replicator.objects.update(source_ts=timezone.now())
+    SnapshotRun.objects.update(retry_at=None)
+    (run,) = store.to_plan()
+    store.run_failed(run, TableDisappeared("where is it?", table=str(ORDERS)))
     assert captured.row(ORDERS).state == "failed"
 
 
 def test_a_chunk_whose_high_mark_was_never_written_is_read_again(store: OrmChunkStore, captured: Captured) -> None:
     plan(store, 1)
-    chunk = store.claim("a")
+    chunk = store.claim("lease/a")
     assert chunk is not None
     store.read(raw(chunk))
-    assert store.claim("b") is None
+    assert store.claim("lease/b") is None
     now = timezone.now()
     ChunkRow.objects.update(read_at=now - timedelta(minutes=5))
     Replicator.objects.update(source_ts=now - timedelta(minutes=6))
-    assert store.claim("b") is None  # capture has not read that far yet
+    assert store.claim("lease/b") is None  # capture has not read that far yet
     Replicator.objects.update(source_ts=now)
-    assert store.claim("b") is not None
+    assert store.claim("lease/b") is not None
+
+
+def test_a_new_holder_of_the_lease_takes_over_at_once_what_was_being_read(store: OrmChunkStore) -> None:
+    plan(store, 1)
+    first = store.claim("dead/0")
+    second = store.claim("lease/0")
+    assert first is not None
+    assert second is not None
+    assert (second.chunk, second.staged) == (first.chunk, False)
+    assert not store.read(raw(first))
+
+
+def test_a_new_holder_of_the_lease_marks_what_was_staged_once_more(store: OrmChunkStore, captured: Captured) -> None:
+    """Whether its reader lived to write the high mark is not known; without it the chunk would never be admitted."""
+    plan(store, 1)
+    first = store.claim("dead/0")
+    assert first is not None
+    store.read(raw(first))
+    assert store.claim("lease/0") is None  # it may be on its way through the log
+    ChunkRow.objects.update(read_at=timezone.now() - timedelta(seconds=4))
+    assert has_work(captured.replicator.pk)
+    assert has_work(captured.replicator.pk, "lease")
+    assert not has_work(captured.replicator.pk, "dead")
+    second = store.claim("lease/0")
+    assert second is not None
+    assert (second.attempt, second.staged) == (first.attempt, True)
+    assert store.claim("lease/1") is None
+    assert ChunkRow.objects.get().state == ChunkState.READ

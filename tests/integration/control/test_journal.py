@@ -289,3 +289,22 @@ def test_a_keyless_chunk_may_get_its_place_and_be_admitted_in_one_entry(captured
     row = captured.row(ORDERS)
     assert (row.live_from, row.keyless) == (5, True)
     assert SnapshotRun.objects.get().state == RunState.DONE
+
+
+def test_a_version_belongs_to_the_table_that_had_its_name_where_it_began(captured: Captured) -> None:
+    """Two tables swap names in one entry; each name meant both of them, with a version 2 of its own."""
+    captured.commit(next_sequence=3, events=(TableEvent(ITEMS, 2, EventKind.CREATE_TABLE),), created=(ITEMS,))
+    one, other = captured.row(ORDERS).pk, captured.row(ITEMS).pk
+    swap = TableId(ORDERS.database, "swap")
+    moves = ((ORDERS, swap), (ITEMS, ORDERS), (swap, ITEMS))
+    events = tuple(
+        TableEvent(old, 10 + n, EventKind.RENAME_TABLE, detail={"new": [new.database, new.name]})
+        for n, (old, new) in enumerate(moves)
+    )
+    versions = (
+        SchemaVersion(2, schema_of(ORDERS, extra=("first",)), begins=5),
+        SchemaVersion(2, schema_of(ORDERS, extra=("second",)), begins=12),
+    )
+    captured.commit(next_sequence=20, schemas=versions, events=events, renamed=moves)
+    found = {row.table_id: row.parsed.names[-1] for row in SchemaVersionRow.objects.filter(version=2)}
+    assert found == {one: "first", other: "second"}

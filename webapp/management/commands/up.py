@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import InterfaceError, OperationalError, connection
 
 from webapp.embedded.java_artifacts import ArtifactMissing, spark_jars
 from webapp.embedded.ports import is_free
@@ -14,6 +16,7 @@ from webapp.local import LocalMachine
 from webapp.management.signals import stop_on_signals
 
 DEFAULT_PORT = 8000
+DATABASE_SECONDS = 1.0
 
 
 def default_port() -> int:
@@ -52,12 +55,16 @@ class Command(BaseCommand):
         machine.watch(self._stop.is_set)
 
     def _ready(self, machine: LocalMachine) -> None:
-        from webapp.accounts.services import ensure_admin  # noqa: PLC0415 - models, once the database is there
-
-        admin = ensure_admin()
+        link = None
+        while link is None and not self._stop.is_set():
+            try:
+                link = first_login(machine.address)
+            except (OperationalError, InterfaceError):  # it restarts: no reason to stop everything else
+                connection.close()
+                time.sleep(DATABASE_SECONDS)
         self._say(f"\nTidemark runs at {machine.address}")
-        if not admin.has_usable_password():
-            self._say(f"Sign in once with {login_link(machine.address)}")
+        if link:
+            self._say(f"Sign in once with {link}")
         self._say("Ctrl-C stops everything.")
 
     def _say(self, line: str) -> None:
@@ -71,6 +78,13 @@ def check_machine(port: int) -> None:
         message = f"Port {port} is in use: choose another one with --port or TIDEMARK_PORT."
         raise ServerFailed(message)
     spark_jars()
+
+
+def first_login(address: str) -> str:
+    """A login link, or nothing where the administrator has a password."""
+    from webapp.accounts.services import ensure_admin  # noqa: PLC0415 - models, once the database is there
+
+    return "" if ensure_admin().has_usable_password() else login_link(address)
 
 
 def login_link(address: str) -> str:

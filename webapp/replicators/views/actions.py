@@ -22,6 +22,11 @@ def _start(replicator: Replicator, user: User) -> str:
     return f"{replicator.name} is starting."
 
 
+def _start_anew(replicator: Replicator, user: User) -> str:
+    services.start_anew(replicator=replicator, user=user)
+    return f"{replicator.name} starts anew: all its tables are read again."
+
+
 def _pause(replicator: Replicator, user: User) -> str:
     services.pause_replicator(replicator=replicator, user=user)
     return f"{replicator.name} is pausing; it stops within seconds."
@@ -54,6 +59,7 @@ def _resume_snapshots(replicator: Replicator, user: User) -> str:
 
 ACTIONS: dict[str, Callable[[Replicator, User], str]] = {
     "start": _start,
+    "start-anew": _start_anew,
     "pause": _pause,
     "resume": _resume,
     "stop": _stop,

@@ -1,0 +1,56 @@
+"""Broker and metadata database go away and come back: nothing waits longer than it must, and the count is honest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import connection
+from kombu.exceptions import OperationalError as BrokerUnreachable
+
+from webapp.monitoring.models import Failure, Stage
+from webapp.replicators.models import Status
+from webapp.worker import slices, tasks
+from webapp.worker.leases import live_leases
+from webapp.worker.models import Dispatch
+from webapp.worker.supervisor import supervise
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_what_could_not_be_sent_is_sent_in_the_next_round(make: Any) -> None:
+    replicator = make()
+
+    def away(task: str, replicator_id: int) -> None:
+        raise BrokerUnreachable("Connection refused")
+
+    with pytest.raises(BrokerUnreachable):
+        supervise(away)
+    assert not Dispatch.objects.exists()
+    sent: list[tuple[str, int]] = []
+    supervise(lambda *message: sent.append(message))
+    assert sent == [("tidemark.capture_slice", replicator.pk)]
+
+
+def test_a_round_without_a_broker_ends_in_one_line(make: Any, caplog: pytest.LogCaptureFixture) -> None:
+    make()  # the tests' REDIS_URL leads nowhere
+    tasks.supervise()
+    assert [(record.levelname, record.exc_info) for record in caplog.records] == [("ERROR", None)]
+    assert caplog.records[0].getMessage().startswith("The supervisor's round: ")
+
+
+def test_a_cut_connection_is_a_counted_failure_with_its_right_name(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    replicator = make()
+
+    def cut(*_: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    monkeypatch.setitem(slices.WORK, Stage.SNAPSHOT, cut)
+    assert slices.run_slice(Stage.SNAPSHOT, replicator.pk) is False
+    failure = Failure.objects.get(replicator=replicator)
+    assert (failure.stage, failure.code, failure.attempt) == ("snapshot", "state", 1)
+    assert failure.next_retry_at is not None
+    replicator.refresh_from_db()
+    assert replicator.status == Status.RETRYING
+    assert live_leases() == set()

@@ -1,0 +1,254 @@
+"""An owner that slept longer than its lease, then went on, while another had taken over: it changes nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.db import OperationalError, transaction
+from django.db import connection as database
+
+from replicator.errors import FenceLost, SourceAuthenticationFailed
+from replicator.model.identifiers import TableId
+from replicator.sources.base import KeyRange
+from replicator.state.chunks import RawChunk
+from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent
+from replicator.state.lease import Lease
+from tests.integration.control.conftest import ORDERS, Captured, MemorySource, schema_of, segment
+from webapp.monitoring.models import Failure, Stage
+from webapp.replicators import services
+from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableEventRow
+from webapp.worker import database as worker_database
+from webapp.worker import deletion, headless, slices
+from webapp.worker.apply_store import OrmApplyStore
+from webapp.worker.chunk_store import OrmChunkStore
+from webapp.worker.database import fenced
+from webapp.worker.discovery import discover
+from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.models import Lease as LeaseRow
+from webapp.worker.tenure import Tenure
+
+pytestmark = pytest.mark.django_db
+
+
+def taken_over(name: str) -> Lease:
+    """A lease that ran out and is somebody else's now."""
+    leases = OrmLeaseStore()
+    stale = leases.acquire(name, "stale", seconds=-1)
+    assert stale is not None
+    assert leases.acquire(name, "successor") is not None
+    return stale
+
+
+def tell(replicator: Replicator, lease: Lease) -> Replicator:
+    error = SourceAuthenticationFailed("Access denied")
+    slices._tell(Stage.CAPTURE, replicator, lease, error, error)
+    return Replicator.objects.get(pk=replicator.pk)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_stale_owners_failure_does_not_stop_the_replicator(make: Any) -> None:
+    replicator = make()
+    seen = tell(replicator, taken_over(f"capture:{replicator.pk}"))
+    assert (seen.status, seen.error_code) == ("starting", "")
+    assert not Failure.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_failure_that_took_longer_than_the_lease_counts_if_nobody_took_over(make: Any) -> None:
+    replicator = make()
+    lease = OrmLeaseStore().acquire(f"capture:{replicator.pk}", "slow", seconds=-1)
+    assert lease is not None
+    seen = tell(replicator, lease)
+    assert (seen.status, seen.error_code) == ("failed", "source_authentication")
+
+
+def test_a_stale_owners_success_resolves_nothing(make: Any) -> None:
+    replicator = make()
+    with pytest.raises(FenceLost):
+        slices._works(Stage.APPLY, replicator.pk, taken_over(f"merge:{replicator.pk}"))
+
+
+def test_a_stale_owner_does_not_say_that_tables_are_made(make: Any) -> None:
+    capture = Captured(make(initial_snapshot=False))
+    capture.begin()
+    capture.commit(next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),))
+    store = OrmApplyStore(capture.replicator.pk)
+    assert store.tables()
+    with pytest.raises(FenceLost):
+        store.pass_finished(taken_over(f"merge:{capture.replicator.pk}"))
+    assert ReplicatorTable.objects.get().made_load == ""
+
+
+def test_what_a_worker_found_before_another_looked_makes_no_rows(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its tables may be gone by then."""
+    replicator = make(tables=(TableId("shop", ""),))
+    asked = MemorySource.tables
+
+    def slow(self: MemorySource, **filters: Any) -> Any:
+        found = asked(self, **filters)
+        replicator.selection.update(discovered=True)  # the successor
+        return found
+
+    monkeypatch.setattr(MemorySource, "tables", slow)
+    assert not discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
+    assert not ReplicatorTable.objects.exists()
+    monkeypatch.setattr(MemorySource, "tables", asked)
+    replicator.selection.update(discovered=False)
+    assert discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
+    assert ReplicatorTable.objects.count() == 2
+
+
+# A reload's last chunk that is not admitted after all
+
+
+def reloading(make: Any) -> tuple[Captured, ClosedChunk]:
+    """`orders` is read anew in one chunk, which a reader has staged; capture has met its high mark."""
+    capture = Captured(make(initial_snapshot=False))
+    capture.begin()
+    capture.commit(next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),))
+    services.resnapshot_table(table=capture.row(ORDERS))
+    capture.begin()
+    store = OrmChunkStore(capture.replicator.pk)
+    (run,) = store.to_plan()
+    store.planned(run.run, end=None, bounds=[KeyRange()], done=True)
+    chunk = store.claim("a/0")
+    assert chunk is not None
+    assert store.read(RawChunk(chunk, "r/raw", 1, 10, 0.1, schema_of(ORDERS)))
+    rows = segment(ORDERS, 10, 10, kind=SegmentKind.CHUNK)
+    return capture, ClosedChunk(chunk.chunk, run.run, chunk.attempt, rows)
+
+
+def commit_with_sweep(capture: Captured, closed: ClosedChunk) -> list[str]:
+    sweep = TableEvent(ORDERS, 11, EventKind.SWEEP, detail={"below": 10, "run": closed.run})
+    capture.commit(next_sequence=12, closed=(closed,), events=(sweep,))
+    return list(TableEventRow.objects.values_list("kind", flat=True))
+
+
+def test_a_reload_ends_with_its_sweep(make: Any) -> None:
+    assert commit_with_sweep(*reloading(make)) == ["SWEEP"]
+
+
+def test_rows_are_not_swept_that_a_cancelled_snapshot_did_not_bring(make: Any) -> None:
+    capture, closed = reloading(make)
+    services.cancel_snapshot(table=capture.row(ORDERS))
+    assert commit_with_sweep(capture, closed) == []
+
+
+def test_rows_are_not_swept_whose_chunk_is_being_read_again(make: Any) -> None:
+    capture, closed = reloading(make)
+    OrmChunkStore(capture.replicator.pk)
+    SnapshotRun.objects.get(pk=closed.run).chunks.update(state="reading", attempt="another")
+    assert commit_with_sweep(capture, closed) == []
+
+
+# Leases
+
+
+def test_the_lease_time_is_a_setting(settings: Any) -> None:
+    settings.TIDEMARK_LEASE_SECONDS = 2.0
+    lease = OrmLeaseStore().acquire("capture:1", "a")
+    assert lease is not None
+    left = LeaseRow.objects.get().expires_at - worker_database.clock()
+    assert 1.5 < left.total_seconds() <= 2.0
+
+
+def test_a_tenure_that_may_have_run_out_is_over_for_good(make: Any) -> None:
+    replicator = make()
+    with Tenure(f"merge:{replicator.pk}", replicator.pk) as tenure:
+        assert tenure.keep()
+        renewed = tenure._renewed
+        tenure._renewed = renewed - 9.5
+        assert not tenure.keep()
+        tenure._renewed = renewed
+        assert not tenure.keep()
+
+
+def test_two_workers_do_not_delete_the_same_replicator(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    replicator = make()
+    services.delete_replicator(replicator=replicator)
+    second: list[bool] = []
+
+    class Staging:
+        def delete_tree(self, path: str) -> None:
+            second.append(deletion.delete(replicator.pk))
+
+    monkeypatch.setattr(deletion.wiring, "storage", Staging)
+    assert deletion.delete(replicator.pk)
+    assert second == [False]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_owner_that_stands_still_in_its_transaction_is_cut_off(
+    captured: Captured, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that its standby would wait for the lease's row for as long as the connection lives."""
+    settings.TIDEMARK_LEASE_SECONDS = 0.3
+    monkeypatch.setattr(worker_database, "LEAST_IDLE_SECONDS", 0.0)
+    leases = OrmLeaseStore()
+    lease = captured.lease
+    assert leases.renew(lease)
+    waited: list[float] = []
+
+    def standby() -> None:
+        started = time.monotonic()
+        try:
+            while leases.acquire(lease.name, "standby") is None:
+                time.sleep(0.05)
+            waited.append(time.monotonic() - started)
+        finally:
+            database.close()
+
+    def stand_still() -> None:
+        with fenced(lease):
+            thread.start()
+            thread.join(5)
+            Replicator.objects.update(next_sequence=99)
+
+    thread = threading.Thread(target=standby)
+    with pytest.raises(OperationalError):
+        stand_still()
+    database.close()
+    assert waited
+    assert waited[0] < 3
+    assert Replicator.objects.get().next_sequence != 99
+
+
+# The metadata database goes away for a while
+
+
+def test_a_headless_stage_outlives_a_metadata_database_that_is_away(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = headless.HeadlessRun(make())
+    calls: list[Stage] = []
+
+    def away_once(stage: Stage, *_: Any, **__: Any) -> bool:
+        calls.append(stage)
+        if len(calls) == 1:
+            raise OperationalError("connection refused")
+        run._stop.set()
+        return True
+
+    monkeypatch.setattr(headless, "run_slice", away_once)
+    monkeypatch.setattr(headless, "connection", ClosedNever())
+    monkeypatch.setattr(headless, "connections", ClosedNever())
+    run._stage(Stage.CAPTURE)
+    assert len(calls) == 2
+
+
+class ClosedNever:
+    """The test's transaction lives on its connection."""
+
+    def close(self) -> None: ...
+
+    def close_all(self) -> None: ...
+
+
+def test_a_journal_entry_of_a_stale_owner_makes_no_chunk_done(make: Any) -> None:
+    capture, closed = reloading(make)
+    stale = capture.lease
+    OrmLeaseStore().release(stale)
+    with transaction.atomic(), pytest.raises(FenceLost):
+        capture.journal.commit(stale, JournalEntry(checkpoint=capture.journal.plan().checkpoint, closed=(closed,)))  # type: ignore[arg-type]
+    assert SnapshotRun.objects.get(pk=closed.run).chunks.get().state == "read"

@@ -1,0 +1,65 @@
+"""What the journal entry under way knows before the journal does: names that changed, loads that began anew."""
+
+from __future__ import annotations
+
+from replicator.engine.entry import EntryBuilder
+from replicator.errors import UnsupportedType
+from replicator.model.identifiers import TableId
+from replicator.state.journal import Checkpoint, EventKind, ReloadRequest, TableEvent
+
+A, B, C, D = (TableId("shop", name) for name in "abcd")
+
+
+def entry() -> EntryBuilder:
+    return EntryBuilder(Checkpoint({}, 0, "server"))
+
+
+def rename(building: EntryBuilder, old: TableId, new: TableId) -> None:
+    detail = {"new": [new.database, new.name]}
+    building.events.append(TableEvent(old, building.take(), EventKind.RENAME_TABLE, detail=detail))
+    building.rename(old, new)
+
+
+def drop(building: EntryBuilder, table: TableId) -> None:
+    building.events.append(TableEvent(table, building.take(), EventKind.DROP_TABLE))
+    building.drop(table)
+
+
+def test_a_chain_of_renames_is_followed() -> None:
+    """RENAME TABLE a TO d, b TO a, d TO b: a mark in the log after it names tables by what they were called before."""
+    building = entry()
+    for old, new in ((A, D), (B, A), (D, B)):
+        rename(building, old, new)
+    assert (building.present(A), building.present(B), building.present(C)) == (B, A, C)
+
+
+def test_a_dropped_table_has_no_present_name_even_if_another_was_made_under_it() -> None:
+    building = entry()
+    rename(building, A, B)
+    drop(building, B)
+    building.events.append(TableEvent(A, building.take(), EventKind.CREATE_TABLE))
+    assert building.present(A) is None
+
+
+def test_what_was_to_happen_goes_along_with_a_rename_and_ends_with_a_drop() -> None:
+    building = entry()
+    building.reloads += [
+        ReloadRequest(A, 1, fresh=True, reason="a DDL"),
+        ReloadRequest(C, 1, fresh=True, reason="a DDL"),
+    ]
+    building.failures += [(A, UnsupportedType("what is a FROB?")), (C, UnsupportedType("what is a FROB?"))]
+    rename(building, A, B)
+    assert [request.table for request in building.reloads] == [B, C]
+    drop(building, B)
+    assert [request.table for request in building.reloads] == [C]
+    assert [table for table, _ in building.failures] == [C]
+    assert building.dropped == [B]
+
+
+def test_a_run_that_is_to_follow_another_does_not_end_it() -> None:
+    building = entry()
+    building.reloads.append(ReloadRequest(A, 1, fresh=True, reason="a parent's rows went", again=True))
+    assert not building.superseded(A)
+    building.reloads.append(ReloadRequest(A, 2, fresh=True, reason="a DDL"))
+    assert building.superseded(A)
+    assert not building.superseded(B)
