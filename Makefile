@@ -3,6 +3,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
 PY := $(VENV)/bin/python
+HISTORIES ?= 200
+SOURCE ?= mariadb
+SEED ?=
+FUZZ_EXAMPLES ?= 2000
 ENV_STAMP := $(VENV)/.stamp
 JARS_STAMP := $(VENV)/.jars
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -54,8 +58,11 @@ up: env jars
 test: env jars chromium
 	$(PY) -m pytest -ra $(ARGS)
 
+# Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql (docs/reliability.md).
 test-long: env jars chromium
-	$(PY) -m pytest -ra -m long $(ARGS)
+	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
+	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra tests/property
+	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
 
 bench: env jars
 	$(PY) -m benchmarks $(ONLY)

@@ -57,7 +57,10 @@ class FakeCatalog:
         found = [i for i in _tables() if database in {None, i.table.database} and search.lower() in i.table.name]
         return found[offset : offset + limit], len(found)
 
-    def cascades(self, databases: object) -> list[object]:
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        return {info.table: info for info in _tables() if info.table in tables}
+
+    def cascades(self, tables: object) -> list[object]:
         return []
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:

@@ -20,6 +20,7 @@ import pytest
 import redis
 
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.processes import ProcessGroup, ServerFailed, claim
@@ -53,6 +54,37 @@ def test_mariadb_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
             assert cursor.fetchone() == ("shop",)
     finally:
         server.stop()
+
+
+def test_mysql_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
+    server = EmbeddedMySQL(tmp_path)
+    server.start()
+    try:
+        assert not [file for file in tmp_path.glob("*.sql") if server.password in file.read_text()]
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("CREATE DATABASE shop")
+            cursor.execute("CREATE TABLE shop.t (a INT PRIMARY KEY)")
+            cursor.execute("INSERT INTO shop.t VALUES (1), (2)")
+        server.restart(signal.SIGKILL)
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT @@version, @@log_bin, @@binlog_format, @@binlog_row_metadata, @@gtid_mode")
+            assert cursor.fetchone() == ("8.0.12", 1, "ROW", "FULL", "ON")
+            cursor.execute("SELECT a FROM shop.t")
+            assert cursor.fetchall() == ((1,), (2,))
+    finally:
+        server.stop()
+
+
+def test_a_library_that_cannot_be_had_is_named_with_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from webapp.embedded import shared_libraries
+
+    monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path))
+    monkeypatch.setattr(shared_libraries, "_missing", lambda program, folder: ["libaio.so.1"])
+    monkeypatch.setenv("PATH", "")  # no apt
+    with pytest.raises(ServerFailed, match=r"libaio\.so\.1: install it .*apt-get install libaio1t64 or libaio1"):
+        shared_libraries.library_path(tmp_path / "program")
 
 
 def test_postgres_goes_on_with_its_data_after_a_crash(reachable: Path) -> None:

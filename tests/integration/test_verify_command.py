@@ -67,7 +67,8 @@ def replicator(db: None, mariadb: Any) -> Replicator:
         replicator=made, database="verify_command", name="t", target_namespace="lake", target_name="t",
         state=TableState.STREAMING.value,
     )  # fmt: skip
-    schema = {"database": "verify_command", "table": "t", "columns": [], "key": ["id"]}
+    columns = [{"name": "id", "type": "int", "nullable": False, "source_type": "int"}]
+    schema = {"database": "verify_command", "table": "t", "columns": columns, "key": ["id"]}
     SchemaVersion.objects.create(table=table, version=1, schema=schema)
     return made
 

@@ -39,7 +39,10 @@ class FakeCatalog:
         page = [TableInfo(t, 10, 100, "" if t.name == "log" else "primary") for t in found]
         return page[offset : offset + limit], len(found)
 
-    def cascades(self, databases: object) -> list[object]:
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        return {info.table: info for info in self.tables()[0] if info.table in tables}
+
+    def cascades(self, tables: object) -> list[object]:
         return []
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from django.core.management.base import CommandError
 
@@ -87,33 +85,3 @@ def test_a_table_that_disappears_during_the_snapshot(lab: Lab) -> None:
         assert lab.table("gone").error_code == "table_disappeared"
     assert lab.table("stays").state == "streaming"
     assert lab.assert_equal() >= 1
-
-
-def purge_everything_old(lab: Lab) -> None:
-    """The server keeps a file that a reader has just left a moment longer."""
-    lab.execute("SET GLOBAL slave_connections_needed_for_purge = 0", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        with lab.sql.cursor() as cursor:
-            cursor.execute("SHOW MASTER STATUS")
-            newest = cursor.fetchone()[0]
-            cursor.execute(f"PURGE BINARY LOGS TO '{newest}'")
-            cursor.execute("SHOW BINARY LOGS")
-            if cursor.rowcount == 1:
-                return
-        time.sleep(0.2)
-    pytest.fail("the server does not purge its log")
-
-
-def test_a_purged_log_is_said_and_never_a_silent_gap(lab: Lab) -> None:
-    lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    lab.replicate()
-    lab.run_and_compare(1)
-    lab.execute("INSERT INTO t VALUES (2)")
-    purge_everything_old(lab)
-    with pytest.raises(CommandError):
-        lab.run()
-    replicator = lab.replicator
-    assert replicator.status == "failed"
-    assert replicator.error_code == "log_purged"
-    assert replicator.error_remedy

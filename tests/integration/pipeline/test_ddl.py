@@ -6,6 +6,9 @@ import pytest
 from django.core.management.base import CommandError
 
 from tests.integration.pipeline.lab import Lab, insert
+from webapp.replicators import services
+from webapp.worker import wiring
+from webapp.worker.discovery import discover
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
@@ -14,6 +17,7 @@ ALTERS = {
     "add with default": "ALTER TABLE t ADD COLUMN extra INT NOT NULL DEFAULT 5",
     "add first": "ALTER TABLE t ADD COLUMN extra VARCHAR(10) DEFAULT 'x' FIRST",
     "drop": "ALTER TABLE t DROP COLUMN v",
+    "drop and add": "ALTER TABLE t DROP COLUMN v, ADD COLUMN v INT",
     "rename": "ALTER TABLE t RENAME COLUMN v TO w",
     "change": "ALTER TABLE t CHANGE COLUMN v w BIGINT",
     "widen": "ALTER TABLE t MODIFY COLUMN v BIGINT",
@@ -116,3 +120,61 @@ def test_a_policy_that_stops_stops_the_table_and_says_why(lab: Lab) -> None:
         lab.run()
     assert lab.states() == {"t": "failed", "u": "streaming"}
     assert "DROP COLUMN v" in lab.table("t").error_message
+
+
+def test_a_table_that_is_renamed_and_dropped_while_it_loads_is_gone(lab: Lab) -> None:
+    """Online schema change shape, and a chain of renames, all in one journal entry with the loads that they upset."""
+    for name in ("a", "b", "c"):
+        lab.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name} VALUES (1, 1), (2, 2)")
+    lab.replicate(options={"snapshot_paused": True})
+    with pytest.raises(CommandError):  # followed, and not loaded
+        lab.run(timeout=3)
+    lab.execute(
+        "CREATE TABLE a_new LIKE a", "INSERT INTO a_new SELECT * FROM a", "RENAME TABLE a TO a_old, a_new TO a",
+        "DROP TABLE a_old", "RENAME TABLE b TO d, c TO b, d TO c", "DROP TABLE b",
+    )  # fmt: skip
+    services.set_snapshot_paused(replicator=lab.replicator, paused=False)
+    lab.run_and_compare(2)
+    states = lab.states()
+    assert states.pop("a") == states.pop("c") == "streaming"
+    assert set(states.values()) == {"dropped"}
+
+
+def test_a_swap_with_a_table_that_is_being_loaded_waits_for_nobody(lab: Lab) -> None:
+    """The load begins anew under the new name, so that the old one is free for the table that takes it."""
+    lab.execute("CREATE TABLE p (v INT)", "INSERT INTO p VALUES (1), (1), (2)")
+    lab.execute("CREATE TABLE q (id INT PRIMARY KEY)", "INSERT INTO q VALUES (7), (8)")
+    lab.replicate()
+    lab.run_and_compare(2)
+    services.set_snapshot_paused(replicator=lab.replicator, paused=True)
+    services.resnapshot_table(table=lab.table("p"))
+    lab.execute("RENAME TABLE p TO t, q TO p, t TO q", "INSERT INTO p VALUES (9)", "DELETE FROM q WHERE v = 1 LIMIT 1")
+    with pytest.raises(CommandError):  # the swap is journaled, and the load waits
+        lab.run(timeout=3)
+    services.set_snapshot_paused(replicator=lab.replicator, paused=False)
+    lab.run_and_compare(2)
+    assert {t.name: t.target_name for t in lab.replicator.tables.all()} == {"p": "p", "q": "q"}
+
+
+def test_a_table_that_is_dropped_before_capture_begins_is_gone(lab: Lab) -> None:
+    """Nothing in the log that is read means it: it is neither known there nor in the catalog."""
+    lab.execute("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    replicator = lab.replicate()
+    with wiring.opened_source(replicator) as source:
+        assert discover(replicator, source)
+    lab.execute("DROP TABLE b")
+    lab.run_and_compare(1)
+    assert lab.states() == {"a": "streaming", "b": "dropped"}
+
+
+def test_a_table_that_is_renamed_before_it_was_ever_made_leaves_its_name_to_others(lab: Lab) -> None:
+    """Created, renamed away, and another one created under its name, all before the first merge."""
+    lab.execute("CREATE TABLE a (id INT PRIMARY KEY)")
+    lab.replicate()
+    lab.run_and_compare(1)
+    lab.execute(
+        "CREATE TABLE n (id INT PRIMARY KEY)", "INSERT INTO n VALUES (1)", "RENAME TABLE n TO m", "RENAME TABLE m TO o",
+        "CREATE TABLE n (v INT)", "INSERT INTO n VALUES (2), (2)", "INSERT INTO o VALUES (3)",
+    )  # fmt: skip
+    lab.run_and_compare(3)
+    assert {t.name: t.target_name for t in lab.replicator.tables.all()} == {"a": "a", "n": "n", "o": "o"}

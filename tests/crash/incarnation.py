@@ -1,0 +1,75 @@
+"""One life of a worker: `HeadlessRun` with armed faults, in a forked process, on a Spark that may outlive it."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from replicator import faults
+from replicator.errors import TidemarkError
+from replicator.merge import engine
+from webapp.replicators import selectors
+from webapp.worker import headless
+
+IMPORTS = (
+    "pymysql", "pyarrow.parquet", "replicator.merge.session", "replicator.merge.fold", "replicator.targets.registry",
+    "replicator.targets.iceberg.target", "replicator.sources.mysql.log", "replicator.sources.mysql.snapshot",
+    "webapp.worker.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
+)  # fmt: skip
+
+
+def warm() -> None:
+    """Import what a worker needs; no thread and no connection is made."""
+    for name in IMPORTS:
+        importlib.import_module(name)
+
+
+def live(order: dict[str, Any]) -> str:
+    """Work until stopped by SIGTERM, current (where `until_current`), or `seconds` are over; returns the outcome's name.
+
+    order: replicator, faults [{point, action, hit, seconds}], faults_file, gateway {port, secret}, tuning
+    {module.NAME: value}, until_current, seconds.
+    """
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    for place, value in order["tuning"].items():
+        module, _, name = place.rpartition(".")
+        setattr(importlib.import_module(module), name, value)
+    attach(**order["gateway"])
+    faults.arm([faults.Fault(**fault) for fault in order["faults"]], Path(order["faults_file"]))
+    replicator = selectors.by_name(order["replicator"])
+    assert replicator is not None
+    deadline = time.monotonic() + order["seconds"]
+    reached = None
+    while order["until_current"] and reached is None and time.monotonic() < deadline and not stop.is_set():
+        try:
+            reached = headless.source_position(replicator)
+        except TidemarkError as error:
+            print("the source's position:", error.message, flush=True)
+            time.sleep(0.5)
+    with headless.HeadlessRun(replicator, stop.is_set) as run:
+        return run.wait(reached, max(0.0, deadline - time.monotonic())).name
+
+
+def attach(port: int, secret: str) -> None:
+    """Use a Spark that runs already: what this process leaves behind in it goes on, as on a cluster."""
+    os.environ |= {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    try:
+        gateway: Any = launch_gateway()
+    finally:
+        del os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"]
+    jvm = gateway.jvm
+    java = jvm.JavaSparkContext.fromSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
+    context = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jvm=jvm, _jconf=java.getConf()))
+    hadoop = context._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    engine._engine = engine.Engine(SparkSession(context), jvm, gateway, hadoop, 1, os.getpid(), "")
+    engine._generation = 1

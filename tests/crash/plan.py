@@ -1,0 +1,103 @@
+"""Which faults a history suffers: dealt from one deck, so that every fault is played about equally often in a run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from replicator.faults import POINTS, Fault
+from tests.crash.stand import LEASE_SECONDS
+
+STALL_SECONDS = 2 * LEASE_SECONDS + 1
+STORAGE = ("storage.", "segment.", ".file.")
+# Not reached by a worker that captures and merges; played by tests of their own.
+ELSEWHERE = ("garbage.", "delete.")
+# Played by the trial itself, on whatever lives then.
+OUTER = (
+    "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet", "connection cut",
+    "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
+    "two workers at once", "tables asked to be read anew", "paused and resumed",
+)  # fmt: skip
+INNER_EACH, OUTER_EACH = 8, 2
+ACTIONS = ("kill", "fail", "stall", "full")
+
+
+@dataclass
+class Plan:
+    """A history's faults and circumstances."""
+
+    inner: list[Fault] = field(default_factory=list)
+    outer: list[str] = field(default_factory=list)
+    options: dict[str, Any] = field(default_factory=dict)
+    tuning: dict[str, Any] = field(default_factory=dict)
+    head_start: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**vars(self), "inner": [asdict(fault) for fault in self.inner]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Plan:
+        return cls(**{**data, "inner": [Fault(**fault) for fault in data["inner"]]})
+
+
+class Deck:
+    """Cards are dealt until they are out, then shuffled anew."""
+
+    def __init__(self, seed: int) -> None:
+        """The same seed, the same hands."""
+        self._random = random.Random(f"deck {seed}")
+        self._inner: list[tuple[str, str]] = []
+        self._outer: list[str] = []
+
+    def deal(self) -> Plan:
+        """The next history's plan."""
+        hand = self._random
+        return Plan(
+            inner=[self._fault(*self._draw_inner()) for _ in range(INNER_EACH)],
+            outer=[self._draw_outer() for _ in range(OUTER_EACH)],
+            options={
+                "snapshot_parallel": hand.choice((1, 2, 3)),
+                "merge_parallel": hand.choice((1, 2, 3)),
+                "zero_dates": hand.choice(("null", "text")),
+            },
+            tuning={
+                "replicator.snapshot.sizing.START_ROWS": hand.choice((7, 20, 100)),
+                "replicator.snapshot.sizing.MAX_ROWS": 1000,
+                "replicator.engine.capture.IDLE_COMMIT_SECONDS": 0.5,
+                "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
+            },
+            head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
+        )
+
+    def _draw_inner(self) -> tuple[str, str]:
+        if not self._inner:
+            actions = ("kill", "fail", "stall")
+            self._inner = [(point, action) for point in POINTS if not point.startswith(ELSEWHERE) for action in actions]
+            self._inner += [(point, "full") for point in POINTS if any(part in point for part in STORAGE)]
+            self._random.shuffle(self._inner)
+        return self._inner.pop()
+
+    def _draw_outer(self) -> str:
+        if not self._outer:
+            self._outer = list(OUTER)
+            self._random.shuffle(self._outer)
+        return self._outer.pop()
+
+    def _fault(self, point: str, action: str) -> Fault:
+        seconds = STALL_SECONDS if action == "stall" else 0.0
+        return Fault(point, action, hit=self._random.choice((1, 1, 2, 3)), seconds=seconds)
+
+
+def fault_table(faults: Counter[str]) -> str:
+    """Markdown: edges by action, then what came from outside."""
+    edges = sorted({name.partition(": ")[0] for name in faults if ": " in name})
+    lines = [f"| edge | {' | '.join(ACTIONS)} |", "|---" * (len(ACTIONS) + 1) + "|"]
+    lines += [
+        f"| `{edge}` | {' | '.join(str(faults[f'{edge}: {action}'] or '') for action in ACTIONS)} |" for edge in edges
+    ]
+    outside = sorted((name, count) for name, count in faults.items() if ": " not in name)
+    return "\n".join(
+        [*lines, "", "| from outside | times |", "|---|---|", *(f"| {name} | {count} |" for name, count in outside)]
+    )

@@ -1,0 +1,32 @@
+"""`python -m tests.crash.spark_server`: a Spark that outlives the workers that use it; ends when stdin does.
+
+Writes {"port": …, "secret": …, "pid": …} to stdout when it is ready.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import django
+
+
+def main() -> None:
+    """Until stdin ends."""
+    django.setup()
+    from replicator.merge import engine
+    from webapp.worker import wiring
+
+    target = wiring._target("iceberg", "crash")
+    running = target._pool.spark()
+    parameters = running.gateway.java_parameters
+    handle = running.jvm.java.lang.ProcessHandle.current().pid()
+    print(json.dumps({"port": parameters.port, "secret": parameters.auth_token, "pid": int(handle)}), flush=True)
+    sys.stdin.read()
+    engine.stop()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Servers, a zygote and a Spark of their own for random histories; everything that a fault may break is here."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+import pymysql
+from pymysql.cursors import Cursor
+
+from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.mysql import EmbeddedMySQL
+from webapp.embedded.postgres import EmbeddedPostgres
+
+ROOT = Path(__file__).resolve().parents[2]
+# Most of a short-lived Spark's cost on two cores is optimising code that runs a few times.
+SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+LEASE_SECONDS = 2.0
+SOURCES = {"mariadb": EmbeddedMariaDB, "mysql": EmbeddedMySQL}
+# Each worker leaves catalog connections behind in a Spark that outlives it.
+LIVES_PER_SPARK = 60
+START_SECONDS = 120.0
+
+
+@dataclass
+class Life:
+    """A forked worker."""
+
+    pid: int
+    result: Path
+    log: Path
+
+    @property
+    def alive(self) -> bool:
+        """A stopped (SIGSTOP) one is."""
+        return psutil.pid_exists(self.pid)
+
+    @property
+    def outcome(self) -> str:
+        """Name of an `Outcome`; "" where it died."""
+        return self.result.read_text() if self.result.exists() else ""
+
+    def send(self, how: signal.Signals) -> None:
+        """To it and to the Spark that it may have started itself."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, how) if how is signal.SIGKILL else os.kill(self.pid, how)
+
+    def wait(self, seconds: float) -> bool:
+        """True once it has ended."""
+        deadline = time.monotonic() + seconds
+        while self.alive and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.alive
+
+
+class Zygote:
+    """The process that forks workers."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: for logs and results."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._count = 0
+        self._log = (folder / "zygote.log").open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.zygote"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT,
+        )  # fmt: skip
+        self._answer()
+
+    def start(self, order: Mapping[str, Any]) -> Life:
+        """See `incarnation.live` for what an order holds."""
+        with self._lock:
+            self._count += 1
+            stem = self._folder / f"{order['replicator']}-{self._count:05d}"
+            life = {"result": f"{stem}.outcome", "log": f"{stem}.log"}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"order": {**order, **life}}) + "\n")
+            self._process.stdin.flush()
+            return Life(self._answer()["pid"], Path(life["result"]), Path(life["log"]))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=10)
+        self._log.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the zygote died: see zygote.log"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Sparks:
+    """The Spark that workers share: gone and made again at will."""
+
+    def __init__(self, folder: Path) -> None:
+        """Started with `start`."""
+        self._log = (folder / "spark.log").open("ab")
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._said: dict[str, Any] | None = None
+        self._lives = 0
+
+    def gateway(self) -> dict[str, Any]:
+        """For an order; waits while it starts.  A worker whose Spark is killed starts one of its own, as in production."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with self._lock:
+                if self._said is not None and psutil.pid_exists(self._said["pid"]):
+                    self._lives += 1
+                    return {"port": self._said["port"], "secret": self._said["secret"]}
+            time.sleep(0.1)
+        raise AssertionError("Spark did not start: see spark.log")
+
+    @property
+    def worn(self) -> bool:
+        return self._lives >= LIVES_PER_SPARK
+
+    def kill(self) -> None:
+        """SIGKILL; another one is being started when this returns."""
+        with self._lock:
+            if self._said is None:
+                return
+            said, self._said, self._lives = self._said, None, 0
+        with suppress(ProcessLookupError):
+            os.kill(said["pid"], signal.SIGKILL)
+        threading.Thread(target=self.start, daemon=True).start()
+
+    def start(self) -> None:
+        """Blocks until it answers."""
+        self._end()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.spark_server"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+        self._process = process
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                with self._lock:
+                    self._said = json.loads(line)
+                return
+        raise AssertionError("Spark did not start: see spark.log")
+
+    def close(self) -> None:
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+class Stand:
+    """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        """`source`: mariadb or mysql."""
+        self.folder = folder
+        self.kind = source
+        self.source = SOURCES[source](folder / "source")
+        self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
+        self._breaking = threading.Lock()
+        self.logs = folder / "lives"
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True)
+        self.folder.chmod(0o755)
+        self.postgres.start()
+        self.source.start()
+        os.environ |= {
+            "TIDEMARK_HOME": str(self.folder),
+            "DATABASE_URL": self.postgres.url,
+            "REDIS_URL": "redis://127.0.0.1:1/0",  # a headless worker needs none
+            "TIDEMARK_STAGING_URL": (self.folder / "staging").as_uri(),
+            "TIDEMARK_WAREHOUSE_URL": (self.folder / "warehouse").as_uri(),
+            "TIDEMARK_LEASE_SECONDS": str(LEASE_SECONDS),
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        }
+        os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
+        _migrate()
+        self.zygote = Zygote(self.logs)
+        self.sparks = Sparks(self.logs)
+        self.sparks.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.zygote.close()
+        self.sparks.close()
+        self.source.stop(signal.SIGKILL)
+        self.postgres.stop()
+
+    def connect(self, database: str | None = None) -> pymysql.Connection[Cursor]:
+        """An administrator's connection to the source itself, not through the proxy."""
+        return self.source.connect(database=database)
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Inside the block nobody breaks the servers: a history is made, or judged."""
+        with self._breaking:
+            yield
+
+    def restart_source(self, how: signal.Signals) -> None:
+        """One breaker at a time."""
+        with self._breaking:
+            self.source.restart(how)
+
+    def restart_metadata(self) -> None:
+        """Immediate shutdown: every connection is cut, the server recovers."""
+        with self._breaking:
+            self.postgres.stop(signal.SIGQUIT)
+            self.postgres.start()
+
+
+def _migrate() -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0, interactive=False)

@@ -1,0 +1,92 @@
+"""What breaks, or is asked for, from outside a worker."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from django.db import DatabaseError, InterfaceError, connections
+
+from replicator.errors import TidemarkError
+from tests.crash.proxy import Proxy
+from tests.crash.stand import LEASE_SECONDS, Life, Stand
+from webapp.replicators import selectors, services
+from webapp.replicators.models import Replicator
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 60.0
+HUNG_SECONDS = 3.0
+
+
+class Strikes:
+    """By name, as `plan.OUTER` lists them."""
+
+    def __init__(
+        self,
+        stand: Stand,
+        proxy: Proxy,
+        chance: random.Random,
+        find: Callable[[], Replicator],
+        begin: Callable[[], Life],
+    ) -> None:
+        """`find`: the replicator as it is now; `begin`: another worker for it."""
+        self._stand, self._proxy, self._random, self._find, self._begin = stand, proxy, chance, find, begin
+        self._by_name: dict[str, Callable[[Life], object]] = {
+            "source killed": lambda _: stand.restart_source(signal.SIGKILL),
+            "source restarted": lambda _: stand.restart_source(signal.SIGTERM),
+            "metadata database restarted": lambda _: stand.restart_metadata(),
+            "connection cut in mid-packet": lambda _: proxy.cut(chance.randint(1, 5000)),
+            "connection cut": lambda _: proxy.cut_now(),
+            "connection hangs": lambda _: proxy.hang(HUNG_SECONDS),
+            "connection refused": self._refuse,
+            "Spark killed": lambda _: stand.sparks.kill(),
+            "worker killed": lambda life: life.send(signal.SIGKILL),
+            "worker frozen beyond its lease": self._freeze,
+            "two workers at once": lambda _: begin(),
+            "tables asked to be read anew": lambda _: patiently(self._read_anew),
+            "paused and resumed": self._pause,
+        }
+
+    def play(self, name: str, life: Life) -> Life | None:
+        """Returns a second worker where there is one now."""
+        second = self._by_name[name](life)
+        return second if isinstance(second, Life) else None
+
+    def _refuse(self, _: Life) -> None:
+        self._proxy.refuse(HUNG_SECONDS)
+        self._proxy.cut_now()
+
+    def _freeze(self, life: Life) -> Life:
+        life.send(signal.SIGSTOP)
+        second = self._begin()
+        time.sleep(LEASE_SECONDS + 1.5)
+        life.send(signal.SIGCONT)
+        return second
+
+    def _read_anew(self) -> None:
+        streaming = [table for table in selectors.tables_of(self._find()) if table.state == "streaming"]
+        for table in self._random.sample(streaming, k=min(2, len(streaming))):
+            with suppress(TidemarkError):  # it was dropped meanwhile
+                services.resnapshot_table(table=table, reason="a history asks for it")
+
+    def _pause(self, _: Life) -> None:
+        patiently(lambda: services.pause_replicator(replicator=self._find()))
+        time.sleep(HUNG_SECONDS)
+        patiently(lambda: services.resume_replicator(replicator=self._find()))
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """The harness's own questions to the metadata database, which is restarted now and then."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return work()
+        except (DatabaseError, InterfaceError, TidemarkError):
+            if time.monotonic() > deadline:
+                raise
+            connections.close_all()
+            time.sleep(0.3)
