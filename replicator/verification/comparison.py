@@ -5,17 +5,15 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-import pymysql
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.errors import SourceError, SourceUnreachable, TidemarkError
-from replicator.verification import source as source_side
+from replicator.errors import TidemarkError
+from replicator.verification.cells import show
 from replicator.verification.digests import Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
@@ -26,10 +24,13 @@ from replicator.verification.model import (
     TablePair,
     TableReport,
 )
-from replicator.verification.rules import show
+from replicator.verification.mysql_source import MySqlReader
+from replicator.verification.postgres_source import PostgresReader
 from replicator.verification.sides import target_rows, write_source, write_target
-from replicator.verification.source import SourceTable
+from replicator.verification.source import SourceReader, SourceTable
 from replicator.verification.target import TargetTable, key_filter, open_catalog, open_table
+
+READERS: Mapping[str, Callable[[SourceConfig], SourceReader]] = {"mysql": MySqlReader, "postgres": PostgresReader}
 
 
 def compare(
@@ -58,47 +59,37 @@ class _Found:
             del only_source[key], only_target[key]
         return cls(only_source, only_target, different)
 
+    @property
+    def nameless(self) -> bool:
+        """Is there a key with a null, which no SELECT finds again?"""
+        return any(None in key for keys in (self.missing, self.extra, self.different) for key in keys)
+
     def __len__(self) -> int:
         return self.missing.total() + self.extra.total() + len(self.different)
 
 
 class _Comparison:
     def __init__(self, source: SourceConfig, catalog: CatalogConfig, options: Options) -> None:
-        self._source, self._options = source, options
+        self._options = options
         self._catalog: SqlCatalog = open_catalog(catalog)
-        self._connection = source_side.connect(source)
+        self._source = READERS[source.kind](source)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._connection.close()
+        self._source.close()
         self._catalog.engine.dispose()
 
     def table(self, pair: TablePair) -> TableReport:
         report, started = TableReport(pair), time.monotonic()
         try:
-            with self._reading(pair):
+            with self._source.reading(pair):
                 self._table(pair, report)
         except TidemarkError as error:
             report.error = error.message
         report.seconds = time.monotonic() - started
         return report
-
-    @contextmanager
-    def _reading(self, pair: TablePair) -> Iterator[None]:
-        try:
-            self._connection.ping(reconnect=False)
-        except (pymysql.MySQLError, OSError):
-            self._connection = source_side.connect(self._source)
-        try:
-            yield
-        except pymysql.err.OperationalError as error:
-            message = f"the source broke off while {pair} was read: {error.args[-1]}"
-            raise SourceUnreachable(message, table=str(pair)) from error
-        except pymysql.MySQLError as error:
-            message = f"{pair} cannot be read from the source: {error.args[-1]}"
-            raise SourceError(message, table=str(pair)) from error
 
     def _table(self, pair: TablePair, report: TableReport) -> None:
         """Compare whole until equal, or until the keys that differ have been looked at often enough."""
@@ -110,16 +101,17 @@ class _Comparison:
             common = table.restrict([name for name in table.names if name in dict(target.columns)])
             keyed = bool(pair.key) and set(pair.key) <= set(common.names)
             found = self._whole(pair, common, target, report, keyed=keyed)
-            if not found or (keyed and len(found) <= self._options.recheck_keys):
+            by_key = keyed and len(found) <= self._options.recheck_keys and not found.nameless
+            if not found or by_key:
                 break
-        if found and keyed and len(found) <= self._options.recheck_keys:
+        if found and by_key:
             found = self._recheck(pair, common, found, report)
         self._fill(report, common, pair.key if keyed else common.names, found)
         if found and keyed:
             self._name_columns(pair, common, report)
 
     def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, TargetTable]:
-        table = source_side.describe(self._connection, pair, self._options.zero_dates)
+        table = self._source.describe(pair, self._options.zero_dates)
         target = open_table(self._catalog, pair)
         report.columns = column_problems(table, target, self._options)
         return table, target
@@ -131,7 +123,7 @@ class _Comparison:
         sequence = self._options.sequence_column
         sequence = sequence if sequence in dict(target.columns) else ""
         with tempfile.TemporaryDirectory(prefix="tidemark-verify-", dir=self._options.spill) as folder:
-            mine = write_source(Path(folder) / "source", self._connection, pair, table, key)
+            mine = write_source(Path(folder) / "source", self._source, pair, table, key)
             theirs = write_target(Path(folder) / "target", target, table.names, key, sequence)
             report.source_rows, report.target_rows = mine.rows, theirs.rows
             report.null_sequences = theirs.nulls
@@ -179,7 +171,7 @@ class _Comparison:
             return {key: sorted(rows, key=repr) for key, rows in kept.items()}
 
         theirs = by_key(target_rows(target, table.names, filters))
-        return by_key(source_side.read_keys(self._connection, pair, table, keys)), theirs
+        return by_key(self._source.read_keys(pair, table, keys)), theirs
 
     def _fill(self, report: TableReport, table: SourceTable, names: Sequence[str], found: _Found) -> None:
         kinds = [table.iceberg(name) for name in names]
@@ -224,7 +216,7 @@ def column_problems(table: SourceTable, target: TargetTable, options: Options) -
     actual = {name: kind for name, kind in target.columns if name != options.sequence_column}
     problems = [f"column {name} is missing in the target" for name in expected if name not in actual]
     if not options.ignore_extra_columns:
-        problems += [f"column {name} of the target is not in the source" for name in actual if name not in expected]
+        problems += [f"column {name} of the target {_surplus(table, name)}" for name in actual if name not in expected]
     for name, (source_type, kind) in expected.items():
         if name in actual and actual[name].replace(" ", "") != kind.replace(" ", ""):
             problems.append(f"column {name} ({source_type}) is {actual[name]} in the target, not {kind}")
@@ -234,3 +226,7 @@ def column_problems(table: SourceTable, target: TargetTable, options: Options) -
     if options.sequence_column and options.sequence_column not in dict(target.columns):
         problems.append(f"column {options.sequence_column} is missing in the target")
     return problems
+
+
+def _surplus(table: SourceTable, name: str) -> str:
+    return f"should not be there: {table.left_out[name]}" if name in table.left_out else "is not in the source"

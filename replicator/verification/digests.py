@@ -16,7 +16,7 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from replicator.verification.rules import Cell
+from replicator.verification.cells import Cell
 
 Row = tuple[Cell, ...]
 Indices = npt.NDArray[np.int64]

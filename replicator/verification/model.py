@@ -11,13 +11,20 @@ from typing import Any
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """Where to read the source.  `connect` is passed on to pymysql.connect (ssl and the like)."""
+    """Where to read the source.
+
+    `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  Only for kind "postgres":
+    `database`, and `ca`, the PEM text of the authorities that sslmode verify-… trusts.
+    """
 
     host: str
     port: int
     user: str
     password: str = field(repr=False, default="")
     connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    kind: str = "mysql"
+    database: str = ""
+    ca: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,10 @@ class CatalogConfig:
 
 @dataclass(frozen=True)
 class TablePair:
-    """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset."""
+    """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
+
+    `database` is the schema where the source is a Postgres.
+    """
 
     database: str
     table: str
@@ -49,7 +59,8 @@ class TablePair:
 class Options:
     """How to compare.
 
-    zero_dates        "null" or "text": what the replicator makes of 0000-00-00
+    zero_dates        "null" or "text": what the replicator makes of dates that the target has none for (0000-00-00,
+                      infinity)
     shown             differing rows reported per table
     retries, wait     how often, and after how many seconds, what differs is read again (a source under
                       write load); `before_recheck` is called instead of waiting where it is given

@@ -6,21 +6,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import pymysql
 from pyiceberg.expressions import BooleanExpression
-from pymysql.cursors import SSCursor
 
 from replicator.errors import TargetError
-from replicator.verification import source as source_side
 from replicator.verification.digests import Row, Side, Writer
 from replicator.verification.model import TablePair
-from replicator.verification.source import SourceTable
+from replicator.verification.source import SourceReader, SourceTable
 from replicator.verification.target import TargetTable, batches, rows
 
 
 def write_source(
     path: Path,
-    connection: pymysql.Connection[SSCursor],
+    source: SourceReader,
     pair: TablePair,
     table: SourceTable,
     key: Sequence[int],
@@ -28,7 +25,7 @@ def write_source(
     """Read the source table whole.  `key`: positions of the key columns."""
     writer = Writer(path, key)
     try:
-        for batch in source_side.read(connection, pair, table):
+        for batch in source.read(pair, table):
             writer.add(batch)
     finally:
         side = writer.close()

@@ -1,45 +1,37 @@
-"""Reading a MySQL or MariaDB table row by row as canonical cells, with plain SELECTs."""
+"""What a comparison asks of a source, whatever its kind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
 
-import numpy as np
-import pymysql
-from pymysql.converters import encoders
-from pymysql.cursors import SSCursor
-
-from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedType
-from replicator.verification.model import SourceConfig, TablePair
-from replicator.verification.rules import CONVERT, Cell, Cells, Rule, SourceColumn, rule, show
+from replicator.verification.cells import Cell, Rule
+from replicator.verification.model import TablePair
 
 Row = tuple[Cell, ...]
-BATCH_ROWS = 10_000
-ENCODERS: dict[int | type[Any], Any] = dict(encoders.items())  # and no decoders
-SESSION = (
-    "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600",
-    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-)
-UNLIMITED = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
-COLUMNS = """
-    SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
-           COALESCE(DATETIME_PRECISION, 0)
-    FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION
-"""
-ROWS = """
-    SELECT COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
-"""
+
+
+class NamedColumn(Protocol):
+    """A column as its source describes it; `column_type` is for people."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def column_type(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class SourceTable:
-    """Columns with their rules, in source order, without the excluded ones; `rows` is an estimate."""
+    """Columns with their rules, in source order, without the excluded ones; `rows` is an estimate.
 
-    columns: tuple[tuple[SourceColumn, Rule], ...]
+    `left_out`: columns that must not be in the target although nobody excluded them, each with the reason.
+    """
+
+    columns: tuple[tuple[NamedColumn, Rule], ...]
     rows: int
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,113 +43,27 @@ class SourceTable:
 
     def restrict(self, names: Sequence[str]) -> SourceTable:
         """Only these columns, in their order here."""
-        return SourceTable(tuple(pair for pair in self.columns if pair[0].name in set(names)), self.rows)
+        kept = tuple(pair for pair in self.columns if pair[0].name in set(names))
+        return SourceTable(kept, self.rows, self.left_out)
 
 
-def connect(config: SourceConfig) -> pymysql.Connection[SSCursor]:
-    """A connection that gives values as the bytes the server sent.  Raises SourceUnreachable."""
-    try:
-        connection = pymysql.connect(
-            **{"connect_timeout": 10, **config.connect},
-            host=config.host,
-            port=config.port,
-            user=config.user,
-            password=config.password,
-            charset="utf8mb4",
-            use_unicode=False,
-            conv=ENCODERS,
-            autocommit=True,
-            cursorclass=SSCursor,
-        )
-        with connection.cursor() as cursor:
-            for statement in SESSION:
-                cursor.execute(statement)
-            for statement in UNLIMITED:
-                with suppress(pymysql.MySQLError):  # MariaDB knows the first only, MySQL the second
-                    cursor.execute(statement)
-    except (pymysql.err.OperationalError, OSError) as error:
-        message = f"cannot connect to {config.host}:{config.port}: {error.args[-1]}"
-        raise SourceUnreachable(message) from None
-    return connection
+class SourceReader(Protocol):
+    """A connection to a source.  What its server says, it raises as errors of `replicator.errors`, inside `reading`."""
 
+    def reading(self, pair: TablePair) -> AbstractContextManager[None]:
+        """Around the methods below; connects again where the connection is gone.
 
-def quote(name: str) -> str:
-    """An identifier in SQL."""
-    return "`" + name.replace("`", "``") + "`"
+        Raises SourceUnreachable where it breaks off, SourceError where the server refuses.
+        """
 
+    def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
+        """Raises TableDisappeared, UnsupportedType."""
 
-def describe(connection: pymysql.Connection[SSCursor], pair: TablePair, zero_dates: str) -> SourceTable:
-    """Raises TableDisappeared, UnsupportedType."""
-    with connection.cursor() as cursor:
-        cursor.execute(COLUMNS, (pair.database, pair.table))
-        found = [tuple(_text(value) for value in row) for row in cursor.fetchall()]
-        cursor.execute(ROWS, (pair.database, pair.table))
-        rows = sum(int(_text(row[0])) for row in cursor.fetchall())
-    if not found:
-        message = f"{pair} does not exist in the source"
-        raise TableDisappeared(message, table=str(pair))
-    columns: list[tuple[SourceColumn, Rule]] = []
-    for name, data_type, column_type, precision, scale, fraction in found:
-        if name in pair.excluded_columns:
-            continue
-        column = SourceColumn(name, data_type, column_type, int(precision), int(scale), int(fraction))
-        if (how := rule(column, zero_dates)) is None:
-            message = f"verification has no rule for the type {column_type} of {pair}.{name}"
-            raise UnsupportedType(message, table=str(pair))
-        columns.append((column, how))
-    return SourceTable(tuple(columns), rows)
+    def read(self, pair: TablePair, table: SourceTable) -> Iterator[list[Row]]:
+        """All rows as of one moment, in batches of canonical cells."""
 
+    def read_keys(self, pair: TablePair, table: SourceTable, keys: Sequence[Row]) -> Iterator[list[Row]]:
+        """The rows that the source holds now under these keys, and perhaps others."""
 
-def _text(value: bytes | str | int) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def read(
-    connection: pymysql.Connection[SSCursor], pair: TablePair, table: SourceTable, where: str = ""
-) -> Iterator[list[Row]]:
-    """All rows (or those that `where` selects) as of one moment, in batches of canonical cells."""
-    # `%` stays as it is: PyMySQL only formats a statement that comes with arguments
-    selected = ", ".join(how.select.replace("{}", quote(column.name)) for column, how in table.columns)
-    from_ = f"{quote(pair.database)}.{quote(pair.table)}"
-    converts = [(i, CONVERT[how.convert]) for i, (_, how) in enumerate(table.columns) if how.convert]
-    with connection.cursor() as cursor:
-        cursor.execute(f"SELECT {selected} FROM {from_}{where}")
-        while rows := cursor.fetchmany(BATCH_ROWS):
-            if not converts:
-                yield list(rows)
-                continue
-            cells: list[Cells] = list(zip(*rows, strict=True))
-            for i, convert in converts:
-                cells[i] = convert(cells[i])
-            yield list(zip(*cells, strict=True))
-
-
-def read_keys(
-    connection: pymysql.Connection[SSCursor], pair: TablePair, table: SourceTable, keys: Sequence[Row]
-) -> Iterator[list[Row]]:
-    """The rows that the source holds now under these keys (a few hundred at a time)."""
-    columns = [next(c for c in table.columns if c[0].name == name) for name in pair.key]
-    names = ", ".join(how.select.replace("{}", quote(column.name)) for column, how in columns)
-    for start in range(0, len(keys), 200):
-        wanted = [
-            "(" + ", ".join(_literal(cell, how) for cell, (_, how) in zip(key, columns, strict=True)) + ")"
-            for key in keys[start : start + 200]
-            if None not in key
-        ]
-        if wanted:
-            yield from read(connection, pair, table, f" WHERE ({names}) IN ({', '.join(wanted)})")
-
-
-def _literal(cell: Cell, how: Rule) -> str:
-    """A canonical cell as SQL.  Text goes as hexadecimal so that no quoting rule matters."""
-    if cell is None:
-        return "NULL"
-    if how.iceberg == "string":
-        return f"CONVERT(x'{cell.hex()}' USING utf8mb4)"
-    if how.iceberg == "binary":
-        return f"x'{cell.hex()}'"
-    if how.iceberg in {"date", "timestamp", "timestamptz"}:
-        return f"'{cell.decode()}'"
-    if how.iceberg in {"float", "double"}:
-        return repr(float(np.frombuffer(cell, np.float32 if how.iceberg == "float" else np.float64)[0]))
-    return show(cell, how.iceberg) or "NULL"
+    def close(self) -> None:
+        """The connection, too."""

@@ -17,8 +17,8 @@ from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from replicator.errors import TargetError
+from replicator.verification.cells import Cell
 from replicator.verification.model import CatalogConfig, TablePair
-from replicator.verification.rules import Cell
 
 Row = tuple[Cell, ...]
 LOW_DIGITS = 18
@@ -113,6 +113,7 @@ def canonical(column: pa.Array) -> list[Cell]:
         return _decimal(column.cast(pa.decimal128(38, kind.scale)), kind.precision)
     if pa.types.is_floating(kind):
         values = column.fill_null(0).to_numpy(zero_copy_only=False)
+        values = np.where(np.isnan(values), values.dtype.type("nan"), values)  # every NaN is the same
         return _nulls(column, [value.tobytes() for value in values])
     for known, through in _THROUGH:
         if known(kind):

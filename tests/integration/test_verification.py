@@ -25,6 +25,7 @@ from replicator.verification import (
     compare,
 )
 
+Write = Callable[[str, pa.Table], None]
 UTC = dt.UTC
 FLOAT = struct.unpack("f", struct.pack("f", 0.1))[0]
 # SQL type, literal in the source, Arrow type of the target's column, value there
@@ -87,7 +88,6 @@ TYPES: list[tuple[str, str, pa.DataType, Any]] = [
     ("inet4", "'192.0.2.1'", pa.string(), "192.0.2.1"),
     ("inet6", "'2001:db8::1'", pa.string(), "2001:db8::1"),
 ]  # fmt: skip
-Lake = Callable[[str, pa.Table], None]
 
 
 @pytest.fixture
@@ -107,26 +107,6 @@ def sql(config: SourceConfig) -> Iterator[Callable[[str], None]]:
         yield lambda statement: [cursor.execute(statement), None][1]
         cursor.execute("DROP DATABASE `verify me`")
     connection.close()
-
-
-@pytest.fixture
-def lake(tmp_path: Path) -> Iterator[SqlCatalog]:
-    catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())
-    catalog.create_namespace("verify me")
-    yield catalog
-    catalog.engine.dispose()
-
-
-@pytest.fixture
-def write(lake: SqlCatalog) -> Lake:
-    def write(name: str, rows: pa.Table) -> None:
-        if "_sequence_num" not in rows.column_names:
-            rows = rows.append_column("_sequence_num", pa.array(range(len(rows)), pa.int64()))
-        if lake.table_exists(("verify me", name)):
-            lake.drop_table(("verify me", name))
-        lake.create_table(("verify me", name), rows.schema).append(rows)
-
-    return write
 
 
 @pytest.fixture
@@ -159,7 +139,7 @@ def small_source(sql: Callable[[str], None]) -> Callable[[str], None]:
     return sql
 
 
-def test_every_type_is_equal_to_its_copy(sql: Any, write: Lake, check: Any) -> None:
+def test_every_type_is_equal_to_its_copy(sql: Any, write: Write, check: Any) -> None:
     sql("CREATE TABLE `types` (id INT PRIMARY KEY, " + ", ".join(f"c{i} {t[0]}" for i, t in enumerate(TYPES)) + ")")
     sql("INSERT INTO `types` VALUES (1, " + ", ".join(t[1] for t in TYPES) + "), (2" + ", NULL" * len(TYPES) + ")")
     columns = {"id": pa.array([1, 2], pa.int32())}
@@ -171,7 +151,7 @@ def test_every_type_is_equal_to_its_copy(sql: Any, write: Lake, check: Any) -> N
 
 
 @pytest.mark.parametrize("index", range(len(TYPES)), ids=[t[0] for t in TYPES])
-def test_a_null_in_place_of_the_value_is_found(index: int, sql: Any, write: Lake, check: Any) -> None:
+def test_a_null_in_place_of_the_value_is_found(index: int, sql: Any, write: Write, check: Any) -> None:
     kind, literal, arrow, value = TYPES[index]
     sql(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind})")
     sql(f"INSERT INTO t VALUES (1, {literal})")
@@ -180,7 +160,7 @@ def test_a_null_in_place_of_the_value_is_found(index: int, sql: Any, write: Lake
     assert report.different == (0 if value is None else 1)
 
 
-def test_each_kind_of_difference_is_found_with_its_key_and_column(small_source: Any, write: Lake, check: Any) -> None:
+def test_each_kind_of_difference_is_found_with_its_key_and_column(small_source: Any, write: Write, check: Any) -> None:
     write("t", small([(1, "uno"), (3, None), (4, "four")]))
     report = check("t")
     assert (report.missing, report.extra, report.different) == (1, 1, 2)
@@ -190,13 +170,13 @@ def test_each_kind_of_difference_is_found_with_its_key_and_column(small_source: 
     assert {d.columns for d in report.differences if d.kind is DifferenceKind.DIFFERENT} == {("v",)}
 
 
-def test_a_row_that_is_there_twice_is_extra_once(small_source: Any, write: Lake, check: Any) -> None:
+def test_a_row_that_is_there_twice_is_extra_once(small_source: Any, write: Write, check: Any) -> None:
     write("t", small([(1, "one"), (1, "one"), (2, None), (3, "")]))
     report = check("t")
     assert (report.missing, report.extra, report.different) == (0, 1, 0)
 
 
-def test_rows_without_key_are_compared_with_their_number(sql: Any, write: Lake, check: Any) -> None:
+def test_rows_without_key_are_compared_with_their_number(sql: Any, write: Write, check: Any) -> None:
     sql("CREATE TABLE t (id INT, v VARCHAR(20))")
     sql("INSERT INTO t VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL)")
     write("t", small([(1, "a"), (1, "a"), (2, None), (2, None)]))
@@ -209,7 +189,7 @@ def test_rows_without_key_are_compared_with_their_number(sql: Any, write: Lake, 
     assert check("t", ()).equal
 
 
-def test_columns_are_compared_by_name_type_and_order(small_source: Any, write: Lake, check: Any) -> None:
+def test_columns_are_compared_by_name_type_and_order(small_source: Any, write: Write, check: Any) -> None:
     rows = small([(1, "one"), (2, None), (3, "")])
     write("t", rows.select(["v", "id"]))
     assert check("t").columns == ["the target's columns stand in another order: v, id"]
@@ -223,7 +203,7 @@ def test_columns_are_compared_by_name_type_and_order(small_source: Any, write: L
     assert check("t", excluded=frozenset({"v"})).equal
 
 
-def test_sequence_numbers_are_unique_and_never_null(small_source: Any, write: Lake, check: Any) -> None:
+def test_sequence_numbers_are_unique_and_never_null(small_source: Any, write: Write, check: Any) -> None:
     rows = small([(1, "one"), (2, None), (3, "")])
     write("t", rows.append_column("_sequence_num", pa.array([7, 7, None], pa.int64())))
     report = check("t")
@@ -231,7 +211,7 @@ def test_sequence_numbers_are_unique_and_never_null(small_source: Any, write: La
     assert (report.missing, report.extra, report.different) == (0, 0, 0)
 
 
-def test_what_differed_is_read_again_while_the_target_follows(small_source: Any, write: Lake, check: Any) -> None:
+def test_what_differed_is_read_again_while_the_target_follows(small_source: Any, write: Write, check: Any) -> None:
     small_source("UPDATE t SET v = 'new' WHERE id = 1")
     small_source("DELETE FROM t WHERE id = 3")
     write("t", small([(1, "one"), (2, None), (3, "")]))
@@ -241,7 +221,7 @@ def test_what_differed_is_read_again_while_the_target_follows(small_source: Any,
     assert check("t", retries=1, before_recheck=lambda: None).different == 1
 
 
-def test_a_table_without_key_is_read_again_as_a_whole(small_source: Any, write: Lake, check: Any) -> None:
+def test_a_table_without_key_is_read_again_as_a_whole(small_source: Any, write: Write, check: Any) -> None:
     write("t", small([(1, "one")]))
     rows = small([(1, "one"), (2, None), (3, "")])
     assert check("t", (), retries=1, before_recheck=lambda: write("t", rows)).equal
@@ -253,7 +233,7 @@ KEYS = [(kind, literal, arrow, value) for kind, literal, arrow, value in TYPES
 
 
 @pytest.mark.parametrize("key", KEYS, ids=[key[0] for key in KEYS])
-def test_rows_are_found_again_by_a_key_of_any_type(key: tuple[Any, ...], sql: Any, write: Lake, check: Any) -> None:
+def test_rows_are_found_again_by_a_key_of_any_type(key: tuple[Any, ...], sql: Any, write: Write, check: Any) -> None:
     kind, literal, arrow, value = key
     sql(f"CREATE TABLE t (`a.b``c` {kind}, `%s` INT, PRIMARY KEY (`a.b``c`, `%s`))")
     sql(f"INSERT INTO t VALUES ({literal}, 1), ({literal}, 2)")
@@ -263,6 +243,19 @@ def test_rows_are_found_again_by_a_key_of_any_type(key: tuple[Any, ...], sql: An
 
     write("t", rows(1))
     report = check("t", ("a.b`c", "%s"), retries=1, before_recheck=lambda: write("t", rows(2)))
+    assert (report.rechecks, report.lines()) == (1, ["verify me.t: equal, 2 rows"])
+
+
+@pytest.mark.parametrize("text", ["utf8mb4 collate utf8mb4_unicode_ci", "latin1 collate latin1_bin", "utf16", "sjis"])
+@pytest.mark.parametrize("key", [("k",), ("k", "n")], ids=["one", "two"])
+def test_rows_are_found_again_by_a_key_of_any_collation(
+    text: str, key: tuple[str, ...], sql: Any, write: Write, check: Any
+) -> None:
+    sql(f"CREATE TABLE t (k VARCHAR(20) CHARACTER SET {text}, n INT, PRIMARY KEY ({', '.join(key)}))")
+    sql("INSERT INTO t VALUES ('Key 1', 1), ('Key 2', 2)")
+    rows = pa.table({"k": pa.array(["Key 1", "Key 2"]), "n": pa.array([1, 2], pa.int32())})
+    write("t", rows.slice(0, 1))
+    report = check("t", key, retries=1, before_recheck=lambda: write("t", rows))
     assert (report.rechecks, report.lines()) == (1, ["verify me.t: equal, 2 rows"])
 
 
@@ -280,7 +273,7 @@ def test_names_may_hold_any_character(sql: Any, lake: SqlCatalog, config: Source
     assert not report.columns
 
 
-def test_dates_that_no_calendar_has_are_null(sql: Any, write: Lake, check: Any) -> None:
+def test_dates_that_no_calendar_has_are_null(sql: Any, write: Write, check: Any) -> None:
     sql("SET sql_mode = 'ALLOW_INVALID_DATES'")
     sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME)")
     sql("INSERT INTO t VALUES (1, '2026-02-31', '2026-04-31 01:02:03')")
@@ -289,7 +282,7 @@ def test_dates_that_no_calendar_has_are_null(sql: Any, write: Lake, check: Any) 
     assert check("t").equal
 
 
-def test_zero_dates_as_text(sql: Any, write: Lake, check: Any) -> None:
+def test_zero_dates_as_text(sql: Any, write: Write, check: Any) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, d DATE, m DATETIME(3))")
     sql("INSERT INTO t VALUES (1, '2026-00-10', '0000-00-00'), (2, '2026-01-02', '2026-01-02 03:04:05.678')")
     columns = {
@@ -303,7 +296,7 @@ def test_zero_dates_as_text(sql: Any, write: Lake, check: Any) -> None:
 
 
 def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
-    small_source: Any, write: Lake, lake: SqlCatalog, config: SourceConfig
+    small_source: Any, write: Write, lake: SqlCatalog, config: SourceConfig
 ) -> None:
     write("t", small([(1, "one"), (2, None), (3, "")]))
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
@@ -315,7 +308,7 @@ def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
     assert [r.equal for r in reports] == [False, False, True]
 
 
-def test_a_large_table_is_compared_in_partitions(sql: Any, write: Lake, check: Any) -> None:
+def test_a_large_table_is_compared_in_partitions(sql: Any, write: Write, check: Any) -> None:
     sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
     sql("INSERT INTO t SELECT seq, concat('v', seq) FROM seq_1_to_30000")
     write("t", small([(i, f"v{i}") for i in range(30_000, 0, -1) if i != 12345] + [(30001, "x")]))
@@ -325,7 +318,7 @@ def test_a_large_table_is_compared_in_partitions(sql: Any, write: Lake, check: A
 
 
 def test_a_table_of_many_files_with_deletes_and_a_widened_column(
-    sql: Any, write: Lake, lake: SqlCatalog, check: Any, monkeypatch: pytest.MonkeyPatch
+    sql: Any, write: Write, lake: SqlCatalog, check: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("replicator.verification.target.GROUP_BYTES", 3_000)
     sql("CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)")

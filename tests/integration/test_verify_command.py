@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from replicator.state.tables import TableState
 from replicator.verification import CatalogConfig
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.management.commands import verify
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, Status, TableSelection
 
@@ -147,3 +149,44 @@ def test_wrong_use_exits_with_2(replicator: Replicator, target: Target) -> None:
     assert unknown.value.returncode == 2
     with pytest.raises(CommandError, match=r"has no table d\.t"):
         call_command("verify", "r", "--table", "d.t")
+
+
+def test_a_postgres_source_is_read_with_the_settings_of_its_connection(
+    replicator: Replicator, target: Target, postgres_source: EmbeddedPostgresSource
+) -> None:
+    server = postgres_source
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA IF NOT EXISTS verify_command; DROP TABLE IF EXISTS verify_command.t")
+        cursor.execute("CREATE TABLE verify_command.t (id int PRIMARY KEY, v text, hidden int)")
+        cursor.execute("INSERT INTO verify_command.t VALUES (1, 'one', 1), (2, 'two', 2)")
+    connection.close()
+    config = {"host": server.host, "port": server.port, "user": server.user, "database": server.database}
+    source = Connection.objects.create(
+        name="p", kind="postgres", config=config, secrets=seal({"password": server.password})
+    )
+    Replicator.objects.filter(pk=replicator.pk).update(connection=source)
+    target.write({1: "one", 2: "two"})
+    assert run() == (0, "verify_command.t: equal, 2 rows\n1 of 1 tables equal; 2 rows compared.\n")
+    target.write({1: "uno", 2: "two"})
+    code, text = run()
+    assert (code, "different: id='1' (in v)" in text) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("config", "tls"),
+    [
+        ({}, {"sslmode": "prefer"}),
+        ({"tls": "disable"}, {"sslmode": "disable"}),
+        ({"tls": "verify-full", "ca": "PEM"}, {"sslmode": "verify-full"}),
+        ({"tls": "verify-ca"}, {"sslmode": "verify-ca", "sslrootcert": "authorities.pem"}),
+    ],
+)
+def test_tls_of_a_postgres_source_is_that_of_its_connection(
+    config: dict[str, str], tls: dict[str, str], db: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = ssl.get_default_verify_paths()._replace(cafile="authorities.pem")
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
+    source = Connection.objects.create(name="p", kind="postgres", config={"host": "h", "user": "u", **config})
+    found = verify.source_config(source)
+    assert found.connect == {**tls, "gssencmode": "disable"}
+    assert (found.port, found.database, found.ca) == (5432, "u", config.get("ca", ""))

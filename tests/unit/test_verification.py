@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replicator.verification.cells import show
 from replicator.verification.digests import Row, Side, Writer, difference, duplicates
 from replicator.verification.model import TablePair, TableReport
-from replicator.verification.rules import CONVERT, SourceColumn, rule, show
+from replicator.verification.mysql_rules import CONVERT, SourceColumn, rule
 from replicator.verification.target import canonical
 
 rows = st.lists(st.tuples(st.sampled_from([None, b"", b"a", b"b"]), st.sampled_from([None, b"", b"a"])), max_size=40)

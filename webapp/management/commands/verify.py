@@ -6,6 +6,7 @@ import json
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -21,6 +22,7 @@ from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 
 POLL_SECONDS = 1.0
+BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 AT_WORK = {Status.STARTING, Status.RUNNING, Status.RETRYING}
 
 
@@ -32,7 +34,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """The design's flags, and how patient to be."""
         parser.add_argument("name", help="the replicator")
-        parser.add_argument("--table", action="append", default=[], help="database.table; may be repeated")
+        parser.add_argument(
+            "--table", action="append", default=[], help="database.table (schema.table); may be repeated"
+        )
         parser.add_argument("--repair", action="store_true", help="read differing tables anew, verify again")
         parser.add_argument("--json", action="store_true", help="one JSON object")
         parser.add_argument("--wait", type=float, default=60, help="seconds for rows under change to catch up")
@@ -106,10 +110,21 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
 
 
 def source_config(connection: Connection) -> SourceConfig:
-    """How verification itself connects to a MySQL or MariaDB source."""
+    """How verification itself connects to the source of a connection."""
     config = full_config(connection)
     password = config.get("password") or ""
-    return SourceConfig(config["host"], int(config.get("port") or 3306), config["user"], password, _tls(config))
+    if connection.kind != "postgres":
+        return SourceConfig(config["host"], int(config.get("port") or 3306), config["user"], password, _tls(config))
+    return SourceConfig(
+        config["host"],
+        int(config.get("port") or 5432),
+        config["user"],
+        password,
+        _libpq_tls(config),
+        kind="postgres",
+        database=config.get("database") or config["user"],
+        ca=config.get("ca") or "",
+    )
 
 
 def _tls(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,6 +138,16 @@ def _tls(config: Mapping[str, Any]) -> dict[str, Any]:
     if mode == "required":
         context.verify_mode = ssl.CERT_NONE
     return {"ssl": context}
+
+
+def _libpq_tls(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The connection's TLS mode, which is libpq's; its default place for the authorities is in the user's home."""
+    mode = config.get("tls") or "prefer"
+    options = {"sslmode": mode, "gssencmode": "disable"}
+    if mode.startswith("verify") and not config.get("ca"):
+        own = ssl.get_default_verify_paths().cafile
+        options["sslrootcert"] = own or next((file for file in BUNDLES if Path(file).exists()), "system")
+    return options
 
 
 def catalog_config() -> CatalogConfig:

@@ -1,28 +1,17 @@
-"""What every source type must become, and the canonical cell of its values.
+"""What every MySQL and MariaDB type must become, and the canonical cell of its values.
 
-A cell is bytes, or None for NULL; equal values have equal cells and different values different ones:
-
-    boolean, int, long   decimal digits         decimal      the unscaled integer's digits
-    float, double        the IEEE bits          string       UTF-8
-    date, timestamps     ISO text, 6 digits     binary       the bytes
-
-Written from the MySQL and MariaDB manuals ("Data Types") and the Iceberg specification, not the pipeline.
+Written from the MySQL and MariaDB manuals ("Data Types"), not the pipeline.
 """
 
 from __future__ import annotations
 
-import re
 from calendar import monthrange
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-Cell = bytes | None
-Cells = Sequence[Cell]
-Convert = Callable[[Cells], Cells]
+from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cells, Convert, Rule
 
-MAX_DECIMAL_DIGITS = 38
 BIT_LONG = 63
 LAST_SURE_DAY = b"28"
 SMALL_INTEGERS = {"tinyint", "smallint", "mediumint", "int"}
@@ -43,22 +32,15 @@ class SourceColumn:
     precision: int = 0
     scale: int = 0
     fraction: int = 0
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`iceberg`: type in the target.  `select`: SQL around the name (`{}`).  `convert`: raw → cells."""
-
-    iceberg: str
-    select: str = "{}"
-    convert: str = ""
+    charset: str = ""
+    collation: str = ""
 
 
 def rule(column: SourceColumn, zero_dates: str) -> Rule | None:
     """The rule for a column; None for a type this module does not know."""
     kind = column.data_type.lower()
     if kind in TEXTS:
-        return Rule("string")
+        return Rule("string", compare=_own_collation(column))
     if kind in BYTES:
         return Rule("binary")
     if kind in SMALL_INTEGERS or kind == "bigint":
@@ -69,6 +51,11 @@ def rule(column: SourceColumn, zero_dates: str) -> Rule | None:
     if kind in {"date", "datetime", "timestamp"}:
         return _temporal(kind, column, zero_dates)
     return _other(kind, column)
+
+
+def _own_collation(column: SourceColumn) -> str:
+    """Beside a literal of another one the server refuses to compare, or (UTF-16 and the like in MariaDB 11.4) finds nothing."""
+    return f"CONVERT({{}} USING {column.charset}) COLLATE {column.collation}" if column.collation else "{}"
 
 
 def _integer(kind: str, column: SourceColumn) -> Rule:
@@ -161,20 +148,3 @@ CONVERT: dict[str, Convert] = {
     "date": dates,
     **{f"moment{fraction}": moments(fraction) for fraction in range(7)},
 }
-
-
-def show(cell: Cell, iceberg: str) -> str | None:
-    """A cell for people to read."""
-    if cell is None:
-        return None
-    if iceberg == "binary":
-        return "0x" + cell.hex()
-    if iceberg in {"float", "double"}:
-        return str(np.frombuffer(cell, np.float32 if iceberg == "float" else np.float64)[0])
-    text = cell.decode("utf-8", "replace")
-    if match := re.fullmatch(r"decimal\(\d+, (\d+)\)", iceberg):
-        scale = int(match[1])
-        sign, digits_ = ("-", text[1:]) if text.startswith("-") else ("", text)
-        digits_ = digits_.rjust(scale + 1, "0")
-        return sign + (digits_[:-scale] + "." + digits_[-scale:] if scale else digits_)
-    return text

@@ -1,0 +1,104 @@
+"""How verification reaches a Postgres, and what it says where it cannot."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import uuid
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from pyiceberg.catalog.sql import SqlCatalog
+
+from replicator.errors import SourceUnreachable
+from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, compare
+from tests.environment import HOME
+from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, runs, small
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+
+def test_rows_that_a_policy_hides_are_an_error_and_not_a_smaller_table(
+    small_source: Sql, write: Write, lake: SqlCatalog, postgres_source: EmbeddedPostgresSource
+) -> None:
+    small_source(
+        "CREATE ROLE reader LOGIN PASSWORD 'reader';"
+        f"GRANT USAGE ON SCHEMA {SCHEMA} TO reader; GRANT SELECT ON {SCHEMA}.t TO reader;"
+        f"ALTER TABLE {SCHEMA}.t ENABLE ROW LEVEL SECURITY; CREATE POLICY one ON {SCHEMA}.t USING (id = 1)"
+    )
+    write("t", small([(1, "one")]))
+    server = postgres_source
+    config = SourceConfig(server.host, server.port, "reader", "reader", kind="postgres", database=server.database)
+    catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+    try:
+        [report] = compare(config, catalog, [TablePair("verify me", "t", "verify me", "t", ("id",))])
+    finally:
+        small_source(f"DROP TABLE {SCHEMA}.t; DROP OWNED BY reader; DROP ROLE reader")
+    assert "row-level security policy" in report.error
+
+
+def test_a_source_that_breaks_off_is_read_again_with_the_next_table(
+    small_source: Sql, write: Write, lake: SqlCatalog, postgres_source: EmbeddedPostgresSource
+) -> None:
+    write("t", small([(1, "one"), (2, None)]))
+    catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark-verify'"
+    pair = TablePair("verify me", "t", "verify me", "t", ("id",))
+    options = Options(retries=1, before_recheck=lambda: small_source(kill))
+    first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
+    assert "the source broke off while verify me.t was read" in first.error
+    assert "the source broke off" in second.error, "the second began with a connection of its own, and lost that one"
+
+
+def test_a_source_that_refuses_the_login_is_unreachable_without_its_password(
+    lake: SqlCatalog, postgres_source: EmbeddedPostgresSource
+) -> None:
+    server = postgres_source
+    config = SourceConfig(server.host, server.port, server.user, "wr0ng", kind="postgres", database="shop")
+    catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+    with pytest.raises(SourceUnreachable, match="password authentication failed") as caught:
+        compare(config, catalog, [])
+    assert "wr0ng" not in str(caught.value)
+
+
+def certificate() -> tuple[str, str]:
+    """PEM texts of a new certificate for 127.0.0.1 that vouches for itself, and of its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"tests {uuid.uuid4()}")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(1))
+        .not_valid_after(now + dt.timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    text = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    return made.public_bytes(pem).decode(), text.decode()
+
+
+def test_only_a_server_that_the_given_authority_vouches_for_is_read(lake: SqlCatalog, tmp_path: Path) -> None:
+    server = EmbeddedPostgresSource(HOME / f"tls-{tmp_path.name}", durable=False)
+    own, key = certificate()
+    server.start()
+    try:
+        data = server.folder / "data"
+        for name, text in (("server.crt", own), ("server.key", key)):
+            (data / name).write_text(text)
+            (data / name).chmod(0o600)
+            shutil.chown(data / name, data.stat().st_uid)
+        runs(server)("ALTER SYSTEM SET ssl = on")
+        runs(server)("SELECT pg_reload_conf()")
+        config = replace(config_of(server), connect={"sslmode": "verify-full"})
+        catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+        assert compare(replace(config, ca=own), catalog, []) == []
+        with pytest.raises(SourceUnreachable, match="certificate verify failed"):
+            compare(replace(config, ca=certificate()[0]), catalog, [])
+    finally:
+        server.stop()
