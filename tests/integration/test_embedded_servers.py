@@ -19,10 +19,12 @@ import psycopg2
 import pytest
 import redis
 
+from webapp.embedded.java_artifacts import POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.embedded.processes import ProcessGroup, ServerFailed, claim
 from webapp.embedded.redis import EmbeddedRedis
 
@@ -99,6 +101,29 @@ def test_postgres_goes_on_with_its_data_after_a_crash(reachable: Path) -> None:
         with psycopg2.connect(server.url) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT count(*) FROM t")
             assert cursor.fetchone() == (0,)
+        connection.close()
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize("version", sorted(POSTGRES))
+def test_a_postgres_source_goes_on_with_its_data_and_slots_after_a_crash(reachable: Path, version: str) -> None:
+    server = EmbeddedPostgresSource(reachable, version=version)
+    server.start()
+    try:
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT pg_create_logical_replication_slot('kept', 'pgoutput')")
+            cursor.execute("CREATE EXTENSION hstore; CREATE TABLE t (a hstore); INSERT INTO t VALUES ('x=>1')")
+        connection.close()
+        server.restart(signal.SIGKILL)
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW server_version")
+            assert cursor.fetchone() == (version.removesuffix(".0"),)
+            cursor.execute("SELECT slot_name, a::text FROM pg_replication_slots, t")
+            assert cursor.fetchall() == [("kept", '"x"=>"1"')]
+            names = ["wal_level", "max_wal_senders", "max_prepared_transactions", "unix_socket_directories", "fsync"]
+            cursor.execute("SELECT array_agg(current_setting(name)) FROM unnest(%s) AS name", (names,))
+            assert cursor.fetchone() == (["logical", "40", "20", "", "on"],)
         connection.close()
     finally:
         server.stop()

