@@ -13,12 +13,13 @@ from pyspark.sql import types as T  # noqa: N812
 
 from replicator.faults import reach
 from replicator.model.change import Operation
-from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
+from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, UNCHANGED, TableSchema
 from replicator.model.types import DataType, Kind
 
 SEQ = "_seq"
 OP = "_op"
 GONE = "_gone"
+LEFT_OUT = "_left_out"
 
 _SPARK: dict[Kind, T.DataType] = {
     Kind.BOOLEAN: T.BooleanType(),
@@ -67,7 +68,7 @@ def is_(operation: Operation) -> Column:
 def read(spark: SparkSession, uris: Sequence[str], schema: TableSchema, above: int) -> DataFrame:
     """Changes with a sequence number greater than `above`, which is what the target holds already (invariant 3).
 
-    Columns: _seq, _op, c0…, b0….  The schema is given, never inferred.
+    Columns: _seq, _op, c0…, b0…, and for a partial schema _left_out (places, or null).  The schema is given, never inferred.
     """
     fields = [T.StructField(SEQUENCE, T.LongType()), T.StructField(OPERATION, T.StringType())]
     for prefix in ("", BEFORE):
@@ -75,6 +76,9 @@ def read(spark: SparkSession, uris: Sequence[str], schema: TableSchema, above: i
     wanted = [F.col(SEQUENCE).alias(SEQ), F.col(OPERATION).alias(OP)]
     wanted += [F.col(quoted(name)).alias(row(i)) for i, name in enumerate(schema.names)]
     wanted += [F.col(quoted(BEFORE + name)).alias(before(i)) for i, name in enumerate(schema.names)]
+    if schema.partial:
+        fields.append(T.StructField(UNCHANGED, T.ArrayType(T.IntegerType())))
+        wanted.append(F.col(UNCHANGED).alias(LEFT_OUT))
     # An entry of the segment may straddle the position (a keyless table's base): rows at or below it are in already.
     rows = spark.read.schema(T.StructType(fields)).parquet(*uris).where(F.col(SEQUENCE) > above).select(*wanted)
     reach("apply.read.after")

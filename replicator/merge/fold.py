@@ -33,7 +33,7 @@ def fold(changes: DataFrame, schema: TableSchema, *, only_arrivals: bool) -> Dat
             F.col(before(i)).alias(row(i)) if i in keys else F.lit(None).cast(spark_type(c.type)).alias(row(i))
             for i, c in enumerate(schema.columns)
         ]
-        left = changes.where(is_(Operation.DELETE) | (is_(Operation.UPDATE) & _moved(keys)))
+        left = changes.where(is_(Operation.DELETE) | (is_(Operation.UPDATE) & moved(keys)))
         events = events.unionByName(left.select(*leaving, SEQ, F.lit(0).alias(_ARRIVES)))
     # Of one event's two halves at the same key (equal for the source's collation only by its bytes) the arrival counts.
     newest = Window.partitionBy(*[F.col(row(i)) for i in keys]).orderBy(F.col(SEQ).desc(), F.col(_ARRIVES).desc())
@@ -57,6 +57,7 @@ def row_type(schema: TableSchema) -> T.StructType:
     return T.StructType([*fields, T.StructField(SEQ, T.LongType())])
 
 
-def _moved(keys: list[int]) -> Column:
+def moved(keys: list[int]) -> Column:
+    """Of UPDATEs: those that change their row's key."""
     same = [F.col(row(i)).eqNullSafe(F.col(before(i))) for i in keys]
     return ~reduce(Column.__and__, same)

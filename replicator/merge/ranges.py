@@ -1,8 +1,11 @@
-"""Key ranges of a batch, from the footers of its Parquet files: no Spark job, a superset of the keys by construction."""
+"""What the footers of a batch's Parquet files tell without a Spark job: key ranges, and which columns UPDATEs left out.
+
+Both are supersets by construction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from replicator.model.schema import BEFORE, TableSchema
+from replicator.model.schema import BEFORE, UNCHANGED, TableSchema
 from replicator.model.types import DataType, Kind
 from replicator.staging.storage import Storage
 
@@ -34,23 +37,55 @@ class KeyRange:
     values: tuple[Bound, ...] = ()
 
 
-def key_ranges(storage: Storage, paths: Iterable[str], schema: TableSchema) -> list[KeyRange]:
+@dataclass(frozen=True)
+class LeftOut:
+    """Columns (their places) that UPDATEs of the batch may have left out, and how many values; None: nobody knows how many."""
+
+    places: tuple[int, ...]
+    values: int | None
+
+
+def footers(storage: Storage, paths: Iterable[str]) -> list[pq.FileMetaData]:
+    """Of these files."""
+    found = []
+    for path in paths:
+        with storage.open(path) as file:
+            found.append(file.metadata)
+    return found
+
+
+def key_ranges(files: Iterable[pq.FileMetaData], schema: TableSchema) -> list[KeyRange]:
     """Ranges of the key columns whose type compares alike everywhere; others are left out (then nothing is pruned by them).
 
     Floats (NaN, signed zero), booleans, binaries and timestamps (years beyond Python's) are such others.
     """
     wanted = {name: schema.column(name).type for name in schema.key}
     found: dict[str, list[Any]] = {name: [] for name, kind in wanted.items() if kind.kind in _KINDS}
-    for path in paths:
-        with storage.open(path) as file:
-            for name in list(found):
-                bounds = _bounds(file.metadata, (name, BEFORE + name))
-                if bounds is None:
-                    del found[name]
-                else:
-                    found[name] += bounds
+    for file in files:
+        for name in list(found):
+            bounds = _bounds(file, (name, BEFORE + name))
+            if bounds is None:
+                del found[name]
+            else:
+                found[name] += bounds
     ranges = (_range(name, wanted[name], values) for name, values in found.items() if values)
     return [one for one in ranges if one is not None]
+
+
+def left_out(files: Iterable[pq.FileMetaData], schema: TableSchema) -> LeftOut | None:
+    """None where no UPDATE left out anything: the ordinary case, also of a partial schema.  Key columns are never left out."""
+    values, low, high, told = 0, len(schema.columns), -1, True
+    for column in (c for file in files for c in _leaves(file, UNCHANGED + ".")):
+        statistics = column.statistics
+        if statistics is None or not statistics.has_null_count:
+            low, high, told = 0, len(schema.columns) - 1, False
+        elif statistics.null_count < column.num_values:
+            values += column.num_values - statistics.null_count
+            bounds = (statistics.min, statistics.max) if statistics.has_min_max else (0, len(schema.columns) - 1)
+            low, high = min(low, bounds[0]), max(high, bounds[1])
+    keys = {schema.names.index(name) for name in schema.key}
+    places = tuple(place for place in range(low, high + 1) if place not in keys)
+    return LeftOut(places, values if told else None) if places else None
 
 
 def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRange]) -> list[KeyRange]:
@@ -71,19 +106,25 @@ def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRang
 def _bounds(metadata: pq.FileMetaData, names: Sequence[str]) -> list[Any] | None:
     """Least and greatest values of these columns; None where a row group does not tell them."""
     values: list[Any] = []
+    for column in (c for c in _leaves(metadata, "") if c.path_in_schema in names):
+        statistics = column.statistics
+        if statistics is None or not (statistics.has_null_count or statistics.has_min_max):
+            return None
+        if statistics.has_null_count and statistics.null_count == column.num_values:
+            continue
+        if not statistics.has_min_max:
+            return None
+        values += [statistics.min, statistics.max]
+    return values
+
+
+def _leaves(metadata: pq.FileMetaData, prefix: str) -> Iterator[pq.ColumnChunkMetaData]:
+    """Column chunks of all row groups whose path begins so."""
     for group in range(metadata.num_row_groups):
         info = metadata.row_group(group)
-        columns = [info.column(i) for i in range(info.num_columns)]
-        for column in (c for c in columns if c.path_in_schema in names):
-            statistics = column.statistics
-            if statistics is None or not (statistics.has_null_count or statistics.has_min_max):
-                return None
-            if statistics.has_null_count and statistics.null_count == column.num_values:
-                continue
-            if not statistics.has_min_max:
-                return None
-            values += [statistics.min, statistics.max]
-    return values
+        for place in range(info.num_columns):
+            if (column := info.column(place)).path_in_schema.startswith(prefix):
+                yield column
 
 
 def _range(name: str, kind: DataType, values: Sequence[Any]) -> KeyRange | None:

@@ -78,11 +78,15 @@ class Append:
 
 @dataclass(frozen=True)
 class Merge:
-    """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`."""
+    """Fold these segments (all of one schema) and apply the result in one commit, atomic with `upto`.
+
+    emptied: a TRUNCATE comes right after them; rows whose values are not known need not be told then.
+    """
 
     segments: Sequence[Segment]
     schema: TableSchema
     upto: int
+    emptied: bool = False
 
 
 @dataclass(frozen=True)

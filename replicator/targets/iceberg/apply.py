@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.merge import fold
 from replicator.merge.changes import quoted, read
-from replicator.merge.ranges import FEW, key_ranges, with_values
+from replicator.merge.ranges import FEW, footers, key_ranges, left_out, with_values
 from replicator.model.schema import SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Append, DeleteBelow, Merge, Replace
-from replicator.targets.iceberg import keyless
+from replicator.targets.iceberg import keyless, unchanged
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.commit import commit
 from replicator.targets.iceberg.merge_sql import merge_keyed
@@ -63,15 +63,24 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     if not change.schema.key:
         return Outcome(*keyless.merge(catalog, table, change.schema, _uris(storage, segments), at, after))
     paths = [s.path for s in segments]
-    ranges = key_ranges(storage, paths, change.schema)
+    files = footers(storage, paths)
+    ranges = key_ranges(files, change.schema)
     new_keys = table.total("records") == 0 or nothing_in(table, ranges)
     if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in segments) <= FEW:
         ranges = with_values(storage, paths, ranges)
     arrivals = all(s.rows == s.inserts + s.reads for s in segments)
+    lacking = left_out(files, change.schema) if change.schema.partial and not arrivals else None
 
     def write(spark: SparkSession) -> None:
         changes = read(spark, _uris(storage, segments), change.schema, at.applied)
-        folded = fold.fold(changes, change.schema, only_arrivals=arrivals)
+        if lacking is None:
+            put(spark, fold.fold(changes, change.schema, only_arrivals=arrivals))
+            return
+        near = None if new_keys else ranges
+        with unchanged.folded(spark, catalog, table, change, changes, near, lacking) as folded:
+            put(spark, folded)
+
+    def put(spark: SparkSession, folded: DataFrame) -> None:
         if new_keys:
             insert(table, fold.upserts(folded), change.schema)
         else:

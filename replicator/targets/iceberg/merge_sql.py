@@ -21,7 +21,7 @@ def merge_keyed(
     """Apply a fold (c0…, _seq, _gone) to the table."""
     places = {name: i for i, name in enumerate(schema.names)}
     on = [f"t.{quoted(name)} = s.{row(places[name])}" for name in schema.key]
-    on += [bound for one in ranges for bound in _bounds(one)]  # literals: files outside of them are not read
+    on += bounds(ranges, "t.")  # literals: files outside of them are not read
     assign = ", ".join(f"t.{quoted(name)} = s.{row(i)}" for name, i in places.items())
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
     with _view(spark, folded) as view:
@@ -53,13 +53,15 @@ def _insert(schema: TableSchema) -> str:
     return f"INSERT ({names}) VALUES ({values})"
 
 
-def _bounds(one: KeyRange) -> Iterator[str]:
-    column = f"t.{quoted(one.column)}"
-    if one.values:
-        yield f"{column} IN ({', '.join(sql_literal(value, one.type) for value in one.values)})"
-    yield f"{column} >= {sql_literal(one.low, one.type)}"
-    if one.high is not None:
-        yield f"{column} <= {sql_literal(one.high, one.type)}"
+def bounds(ranges: Sequence[KeyRange], prefix: str = "") -> Iterator[str]:
+    """Conditions that the keys of a batch meet."""
+    for one in ranges:
+        column = f"{prefix}{quoted(one.column)}"
+        if one.values:
+            yield f"{column} IN ({', '.join(sql_literal(value, one.type) for value in one.values)})"
+        yield f"{column} >= {sql_literal(one.low, one.type)}"
+        if one.high is not None:
+            yield f"{column} <= {sql_literal(one.high, one.type)}"
 
 
 @contextmanager

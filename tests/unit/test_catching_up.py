@@ -1,0 +1,114 @@
+"""How the log that waited for an initial load is parted into merges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from replicator.engine.admission import _as_reads
+from replicator.engine.apply import ApplyOptions, run_apply
+from replicator.engine.reporting import Level
+from replicator.model.identifiers import TableId
+from replicator.model.schema import UNCHANGED, Column, TableSchema
+from replicator.model.types import DataType
+from replicator.state.journal import ApplyTable, EventKind, Segment, SegmentKind, TableEvent
+from replicator.state.tables import TableState
+from replicator.targets.base import ApplyResult, Merge, Position
+
+TABLE = TableId("public", "t")
+SCHEMA = TableSchema(TABLE, (Column("id", DataType.parse("int"), False, "int4"),), ("id",), partial=True)
+
+
+@dataclass
+class Journal:
+    """An ApplyStore with one streaming table and these items."""
+
+    listed: list[Segment | TableEvent]
+    partial: bool = True
+    marks: list[int] = field(default_factory=list)
+
+    def tables(self) -> list[ApplyTable]:
+        target = ("lake", "t")
+        return [ApplyTable(TABLE, target, TableState.STREAMING, 0, 0, 50, 1, True, False, "L", 1, home=target)]
+
+    def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
+        assert (table, chunks_only) == (TABLE, False)
+        ends = ((item.last_sequence if isinstance(item, Segment) else item.sequence, item) for item in self.listed)
+        return [item for end, item in ends if end > after]
+
+    def schema(self, table: TableId, version: int) -> TableSchema:
+        assert (table, version) == (TABLE, 1)
+        return replace(SCHEMA, partial=self.partial)
+
+    def applied(self, lease: Any, result: Any) -> None:
+        del lease
+        self.marks.append(result.applied)
+
+    def failed(self, lease: Any, table: TableId, error: Exception) -> None:
+        raise error
+
+    def move(self, lease: Any, table: TableId, state: TableState, target: Any = None) -> None:
+        raise AssertionError
+
+
+@dataclass
+class Merges:
+    """A Target that holds the load up to 50 and notes what it is given."""
+
+    seen: list[Any] = field(default_factory=list)
+
+    def position(self, table: Any) -> Position:
+        del table
+        return Position(0, 50, 1, "L")
+
+    def apply(self, table: Any, change: Any, seen: str | None = None) -> ApplyResult:
+        del table, seen
+        self.seen.append(change)
+        return ApplyResult(0, 0, 0, "merge", 0.0)
+
+    def maintain(self, table: Any) -> str:
+        del table
+        return ""
+
+    def close(self) -> None: ...
+
+
+class Silent:
+    def log(self, level: Level, text: str, **more: Any) -> None: ...
+
+
+def segment(first: int, last: int) -> Segment:
+    return Segment(TABLE, SegmentKind.LOG, 1, first, last, f"{first}.parquet", 10, 100, updates=10)
+
+
+def merges(journal: Journal) -> list[tuple[list[int], bool]]:
+    target = Merges()
+    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    return [([s.first_sequence for s in one.segments], one.emptied) for one in target.seen if isinstance(one, Merge)]
+
+
+PARTS = [segment(1, 9), segment(10, 19), segment(20, 49), segment(60, 69), segment(70, 79)]
+
+
+@pytest.mark.parametrize(
+    ("partial", "expected"), [(True, [[1, 10, 20], [60], [70]]), (False, [[1], [10], [20], [60], [70]])]
+)
+def test_up_to_the_loads_end_the_log_of_a_table_that_leaves_out_values_is_one_merge(
+    partial: bool,
+    expected: list[list[int]],
+) -> None:
+    assert [parts for parts, _ in merges(Journal(list(PARTS), partial))] == expected
+
+
+def test_a_merge_is_told_of_the_truncate_that_follows_it() -> None:
+    truncate = TableEvent(TABLE, 50, EventKind.TRUNCATE_TABLE)
+    assert merges(Journal([*PARTS[:3], truncate, *PARTS[3:]])) == [([1, 10, 20], True), ([60], False), ([70], False)]
+
+
+def test_rows_of_a_chunk_leave_nothing_out() -> None:
+    reads = _as_reads(pa.record_batch({"id": pa.array([1, 2], pa.int32())}), SCHEMA, 7)
+    assert reads.schema == SCHEMA.change_arrow
+    assert reads.column(UNCHANGED).to_pylist() == [None, None]
