@@ -5,6 +5,7 @@ TidemarkError
 │   └── SourceMisconfigured       a server setting; the remedy is SQL to paste
 ├── SourceError
 │   ├── SourceUnreachable         retried
+│   ├── SourceBusy                something on the source has to end first; retried
 │   ├── SourceAuthenticationFailed
 │   ├── SourcePermissionDenied
 │   ├── LogPurged                 the place to continue from is gone
@@ -16,6 +17,7 @@ TidemarkError
 │   ├── UnsupportedDdl
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
+│   ├── ValuesLost                the table is read anew by itself
 │   └── TableDisappeared
 ├── StagingError                  retried
 │   └── StorageFull
@@ -68,6 +70,12 @@ class SourceUnreachable(SourceError):
     code = "source_unreachable"
     retryable = True
     default_remedy = "Check that the server runs, and that this machine may connect to its address and port."
+
+
+class SourceBusy(SourceError):
+    code = "source_busy"
+    retryable = True
+    default_remedy = "Retried by itself; if it stays, look for a transaction on the source that was left open."
 
 
 class SourceAuthenticationFailed(SourceError):
@@ -131,6 +139,11 @@ class RowImageIncomplete(TableError):
 
 class ValueDoesNotFit(TableError):
     code = "value_does_not_fit"
+
+
+class ValuesLost(TableError):
+    code = "values_lost"
+    default_remedy = "The table is read anew by itself."
 
 
 class TableDisappeared(TableError):

@@ -5,7 +5,8 @@ DBLog's order without its pause: capture never stops; a chunk whose window was n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,18 +16,19 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import Operation, Watermark
-from replicator.model.schema import CHANGE_FIELDS, ZERO_DATES, TableSchema
-from replicator.snapshot.window import Window, Windows, untouched
+from replicator.model.schema import CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
+from replicator.snapshot.overlay import overlaid
+from replicator.snapshot.window import Shows, Window, Windows, split
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
-from replicator.state.chunks import Mark, RawChunk, RawChunkStore, parse_mark
+from replicator.state.chunks import EVIDENCE, Mark, RawChunk, RawChunkStore, parse_mark
 from replicator.state.journal import ClosedChunk, EventKind, Journal, SegmentKind, TableEvent
 
 
 class Admission:
     """Handles the watermarks of one capture."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - see run_capture
         self,
         journal: Journal,
         chunks: RawChunkStore,
@@ -36,8 +38,10 @@ class Admission:
         writer: SegmentWriter,
         windows: Windows,
         report: Reporter,
+        shows: Callable[[str, str], bool],
     ) -> None:
-        """All are those of the capture that owns this."""
+        """All are those of the capture that owns this; `shows` is its `LogReader`'s."""
+        self._shows = shows
         self._journal, self._chunks, self._storage, self._tracking = journal, chunks, storage, tracking
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
@@ -60,12 +64,16 @@ class Admission:
             self._windows.open(table, mark)
 
     def _opened(self, mark: Mark) -> None:
-        """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock needed)."""
+        """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock needed).
+
+        Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high mark.
+        """
         window = self._windows.peek(mark)
-        if window is None or window.spoiled or window.changes:
+        if window is None or window.spoiled or (window.changes and not self._windows.by_transaction):
             self._windows.close(mark)
             self._entry.reopened.append((mark.chunk, mark.attempt))
             return
+        window.opened = True
         self._writer.cut(window.table)
         self._entry.bases[mark.run] = (mark.attempt, self._entry.next_sequence - 1)
 
@@ -74,51 +82,78 @@ class Admission:
         raw = self._chunks.raw(mark.chunk, mark.attempt)
         if raw is None:
             return
-        if self._entry.present(raw.chunk.table) != raw.schema.table:
-            self._reopen(mark, raw, "the table was renamed or dropped before")
-            return
-        if self._entry.superseded(raw.schema.table):
-            self._reopen(mark, raw, "the entry under way begins another load of its table")
-            return
-        if not self._storage.exists(raw.path):  # whoever removed it: the rows are still in the source
-            self._reopen(mark, raw, "its staged file is gone")
-            return
-        if raw.chunk.keyless:
-            base = self._entry.bases.get(mark.run)
-            seen = raw.base is not None or (base is not None and base[0] == mark.attempt)
-        else:
-            seen = window is not None and not window.spoiled
-        if not seen:
-            why = window.spoiled if window and window.spoiled else "its window was not seen whole"
+        if why := self._misplaced(raw):
             self._reopen(mark, raw, why)
             return
-        self._admit(mark, raw, window)
+        shows = self._evidence(raw)
+        if why := self._unseen(mark, raw, window, shows):
+            self._reopen(mark, raw, why)
+            return
+        self._admit(mark, raw, None if raw.chunk.keyless else window, shows)
+
+    def _misplaced(self, raw: RawChunk) -> str:
+        """Why the rows are no part of their table's present load; empty where they are."""
+        if self._entry.present(raw.chunk.table) != raw.schema.table:
+            return "the table was renamed or dropped before"
+        if self._entry.superseded(raw.schema.table):
+            return "the entry under way begins another load of its table"
+        if not self._storage.exists(raw.path):  # whoever removed it: the rows are still in the source
+            return "its staged file is gone"
+        return ""
+
+    def _unseen(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None) -> str:
+        """Why it cannot be told which of the rows the log has overtaken; empty where it can (invariant 5)."""
+        if window is None and (shows is not None or not raw.chunk.keyless):
+            return "its window was not seen whole"
+        if raw.chunk.keyless:
+            base = self._entry.bases.get(mark.run)
+            if raw.base is None and (base is None or base[0] != mark.attempt):
+                return "its opened mark was not seen"
+            late = window is not None and window.behind(shows)
+        else:
+            assert window is not None
+            if window.spoiled:
+                return window.spoiled
+            late = window.overtaken(shows)
+        return "a transaction that the log had before was not visible to it" if late else ""
+
+    def _evidence(self, raw: RawChunk) -> Shows | None:
+        """What the rows show of the log's transactions; None where the log's order says it."""
+        with self._storage.open(raw.path) as file:
+            evidence = (file.schema_arrow.metadata or {}).get(EVIDENCE, b"").decode()
+        return partial(self._shows, evidence) if evidence else None
 
     def _reopen(self, mark: Mark, raw: RawChunk, why: str) -> None:
         self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
         self._entry.reopened.append((mark.chunk, mark.attempt))
 
-    def _admit(self, mark: Mark, raw: RawChunk, window: Window | None) -> None:
+    def _admit(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None) -> None:
         reach("capture.admit.before")
         table, schema = raw.schema.table, raw.schema
         version = self._tracking.version_of(table, schema)
         if version is None:
             version = self._changed_version(raw)
-        touched = window.touched if window is not None and not raw.chunk.keyless else set()
+        touched = window.keys(shows) if window is not None else set()
         self._writer.cut(table)
         kept = 0
+        whole: list[pa.RecordBatch] = []
         for rows in self._raw_rows(raw):
-            fresh = untouched(rows, schema.key, touched) if schema.key else rows
-            if fresh.num_rows:
-                first = self._entry.take(fresh.num_rows)
-                self._writer.add(
-                    table, version, _as_reads(fresh, schema, first), SegmentKind.CHUNK, zero_dates=_zero_dates(fresh)
-                )
-                kept += fresh.num_rows
+            fresh, stale = split(rows, schema.key, touched)
+            kept += fresh.num_rows
+            self._add(fresh, schema, version, SegmentKind.CHUNK)
+            if window is not None and window.batches and stale.num_rows:
+                whole.append(overlaid(stale.select(schema.names), schema.key, window.batches, shows))
         segment = self._writer.take_chunk(table)
+        for rows in whole:  # among the log's changes, because a row may have moved to a key that another chunk has
+            self._add(rows, schema, version, SegmentKind.LOG)
         self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, raw.rows - kept))
         self._sweep_if_last(mark, raw)
         reach("capture.admit.after")
+
+    def _add(self, rows: pa.RecordBatch, schema: TableSchema, version: int, kind: SegmentKind) -> None:
+        if rows.num_rows:
+            reads = _as_reads(rows, schema, self._entry.take(rows.num_rows))
+            self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
         """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
@@ -151,7 +186,7 @@ def _zero_dates(rows: pa.RecordBatch) -> int:
 
 
 def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.RecordBatch:
-    """Chunk rows as READ changes numbered from `first`; before images are absent."""
+    """Chunk rows as READ changes numbered from `first`; before images are absent, and nothing is left out."""
     count = rows.num_rows
     change: dict[str, pa.Array] = {
         "_sequence_num": pa.array(range(first, first + count), pa.int64()),
@@ -160,4 +195,5 @@ def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.Recor
     arrays = [change.get(f.name, pa.nulls(count, f.type)) for f in CHANGE_FIELDS]
     arrays += [rows.column(name) for name in schema.names]
     arrays += [pa.nulls(count, schema.column(name).type.arrow) for name in schema.names]
+    arrays += [pa.nulls(count, UNCHANGED_FIELD.type)] * schema.partial
     return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)

@@ -185,11 +185,12 @@ class _Pass:
         for item in self._store.items(self._table.table, self._table.live_from):
             if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE:
                 new = self._renamed(item)
-                position = self._target.position(new)
-                if position is not None and position.load == self._table.load:
-                    self._seen = position.load
-                    self._move_target(new)
-                    return position
+                for name in (new, self._stand_in(new)):
+                    position = self._target.position(name)
+                    if position is not None and position.load == self._table.load:
+                        self._seen = position.load
+                        self._move_target(name)
+                        return position
         return None
 
     def _first_version(self) -> int:
@@ -276,13 +277,17 @@ class _Pass:
     def _step(self, todo: Sequence[Segment | TableEvent], position: Position) -> Position:
         head = todo[0]
         if isinstance(head, TableEvent):
-            result = NOTHING if self._on_the_way_home(head, todo) else self._event(head)
+            result = NOTHING if self._on_the_way_home(head, todo) else self._event(head, todo[1:])
             position = replace(position, applied=head.sequence)
             self._mark(result, position)
             return position
-        group = self._group(todo)
+        schema = self._schema(head.schema_version)
+        # A row may have changed its key before a chunk read the one that took its place there: only the whole log knows both.
+        group = self._group(todo, whole_to=position.loaded if schema.partial else -1)
         upto = group[-1].last_sequence
-        result = self._apply(Merge(group, self._schema(head.schema_version), upto))
+        follows = todo[len(group)] if len(group) < len(todo) else None
+        emptied = isinstance(follows, TableEvent) and follows.kind is EventKind.TRUNCATE_TABLE
+        result = self._apply(Merge(group, schema, upto, emptied))
         position = replace(position, applied=upto)
         self._mark(result, position)
         return position
@@ -291,23 +296,25 @@ class _Pass:
         """A rename that leads, through others, to where the table was made in the first place."""
         if event.kind is not EventKind.RENAME_TABLE or (self._name.namespace, self._name.name) != self._table.home:
             return False
-        later = [item for item in todo if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE]
-        return self._renamed(later[-1]) == self._name
+        return self._renamed(_renames(todo)[-1]) == self._name
 
-    def _group(self, items: Sequence[Segment | TableEvent]) -> list[Segment]:
-        """Segments of one schema up to the next event or `max_rows`; each ends at a transaction's end (invariant 6)."""
+    def _group(self, items: Sequence[Segment | TableEvent], whole_to: int = -1) -> list[Segment]:
+        """Segments of one schema up to the next event or `max_rows`; each ends at a transaction's end (invariant 6).
+
+        `max_rows` does not part what lies at or below `whole_to`.
+        """
         group: list[Segment] = []
         rows = 0
         for item in items:
             if isinstance(item, TableEvent) or (group and item.schema_version != group[0].schema_version):
                 break
-            if group and rows + item.rows > self._options.max_rows:
+            if group and rows + item.rows > self._options.max_rows and item.first_sequence > whole_to:
                 break
             group.append(item)
             rows += item.rows
         return group
 
-    def _event(self, event: TableEvent) -> ApplyResult:
+    def _event(self, event: TableEvent, later: Sequence[Segment | TableEvent]) -> ApplyResult:
         nothing = ApplyResult(0, 0, 0, event.kind.value.lower(), 0.0)
         match event.kind:
             case EventKind.ALTER_TABLE if event.schema_version:
@@ -321,19 +328,25 @@ class _Pass:
                 self._move(TableState.STREAMING)
                 return result
             case EventKind.RENAME_TABLE:
-                new = self._renamed(event)
-                self._make_room(event, new)
+                new = self._free_name(event, leaves=bool(_renames(later)))
                 result = self._apply(Rename(new))
                 self._move_target(new)
                 return result
         return nothing
 
-    def _make_room(self, event: TableEvent, new: TargetTable) -> None:
-        """The name belonged to a table that was dropped before, and whose own pass has not removed it."""
-        if event.detail.get("replaces_dropped"):
-            position = self._target.position(new)
-            if position is not None and position.load != self._table.load:
-                self._target.apply(new, Drop(), position.load)
+    def _free_name(self, event: TableEvent, *, leaves: bool) -> TargetTable:
+        """The name that the event gives; another for the meantime where that one is taken and the table leaves it again.
+
+        Whoever has it may have been made there at once (`_go_home`), and never goes: it would be waited for in vain.
+        """
+        new = self._renamed(event)
+        position = self._target.position(new)
+        if position is None or position.load == self._table.load:
+            return new
+        if event.detail.get("replaces_dropped") and position.load not in self._table.others:
+            self._target.apply(new, Drop(), position.load)  # dropped before, and its own pass has not removed it
+            return new
+        return self._stand_in(new) if leaves else new
 
     # Small steps
 
@@ -374,9 +387,12 @@ class _Pass:
 
     def _renamed(self, event: TableEvent) -> TargetTable:
         database, name = event.detail["new"]
-        if self._name.name == name and self._name.namespace.endswith(database):
-            return self._name  # met again after it was done
-        return TargetTable(self._name.namespace.removesuffix(event.table.database) + database, name)
+        prefix = self._table.home[0].removesuffix(self._table.table.database)
+        return TargetTable(prefix + database, name)
+
+    def _stand_in(self, name: TargetTable) -> TargetTable:
+        """In its place, and nobody else's."""
+        return replace(name, name=f"{name.name}~{self._table.load[:8]}")
 
     def _move(self, state: TableState) -> None:
         self._moved(state, None)
@@ -396,6 +412,10 @@ class _Pass:
 def _loaded_already(item: Segment | TableEvent, position: Position) -> bool:
     """A chunk that the initial load appended."""
     return isinstance(item, Segment) and item.kind is SegmentKind.CHUNK and item.last_sequence <= position.loaded
+
+
+def _renames(items: Sequence[Segment | TableEvent]) -> list[TableEvent]:
+    return [item for item in items if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE]
 
 
 def _last(item: Segment | TableEvent) -> int:

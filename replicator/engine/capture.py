@@ -19,7 +19,16 @@ from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.tracking import Tracking
 from replicator.errors import SourceReplaced, TableError
 from replicator.faults import reach
-from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, SchemaChange, TableFailed, Watermark
+from replicator.model.change import (
+    ChangeBatch,
+    Commit,
+    Heartbeat,
+    LogMessage,
+    SchemaChange,
+    Settled,
+    TableFailed,
+    Watermark,
+)
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
@@ -76,11 +85,11 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         plan = journal.plan()
         if not plan.wanted:
             return
-        plan = _begin(source, parse_offset, journal, lease, plan)
+        plan = _begin(replicator, source, parse_offset, journal, lease, plan)
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
-        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades)
         reader = source.log_reader(replicator, options.read)
+        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader.shows)
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
             capture.follow(reader, start, plan, keep)
@@ -90,6 +99,7 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
 
 
 def _begin(
+    replicator: str,
     source: Source,
     parse_offset: Callable[[Mapping[str, Any]], Offset],
     journal: Journal,
@@ -104,11 +114,11 @@ def _begin(
     gone: the log's DROP or RENAME of it would mean nothing either.
     """
     source.tables = plan.tables
-    state = source.state()
+    log = source.log(replicator)
+    if plan.checkpoint and plan.checkpoint.identity:  # before anything is made there, or missed
+        _check_identity(plan.checkpoint.identity, log.state().identity)
+    state = log.prepare(plan.tables, first=plan.checkpoint is None)
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
-    if checkpoint.identity and checkpoint.identity != state.identity:
-        message = "Another server answers at the source's address: its log is not the one that was followed so far."
-        raise SourceReplaced(message)
     if state.offset < (wanted := parse_offset(checkpoint.offset)):  # waiting there would be silent, and skip what comes
         message = (
             f"The source's log ends at {state.offset}, before {wanted}, which was read already: it is an older state."
@@ -133,6 +143,12 @@ def _begin(
     journal.commit(lease, entry)
     reach("capture.begin.after")
     return journal.plan()
+
+
+def _check_identity(known: str, seen: str) -> None:
+    if seen != known:
+        message = "Another server answers at the source's address: its log is not the one that was followed so far."
+        raise SourceReplaced(message)
 
 
 def _versions(
@@ -168,6 +184,7 @@ class _Capture:
         report: Reporter,
         plan: CapturePlan,
         cascades: Cascades,
+        shows: Callable[[str, str], bool],
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
@@ -181,7 +198,7 @@ class _Capture:
             journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report
         )
         self._admission = Admission(
-            journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report
+            journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, shows
         )
         self._waiting_since: float | None = None
         self._committed_at = time.monotonic()
@@ -208,6 +225,8 @@ class _Capture:
                 self._ddl.handle(message)
             case Watermark():
                 self._admission.handle(message)
+            case Settled():
+                self._windows.settle(message.unsettled)
             case TableFailed():
                 self._fail(message)
             case Commit():

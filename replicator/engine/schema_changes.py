@@ -89,9 +89,9 @@ class SchemaChanges:
             version = self._tracking.new_version(change.table, change.schema)
             detail = self._alter_detail(change, decision)
             self._event(change, sequence, version, detail)
-        loading = self._loading(change.table)
+        keyless = change.schema is not None and not change.schema.key
+        loading = self._loading(change.table) or (keyless and self._journal.state(change.table) is TableState.RELOADING)
         if change.reload or (loading and version is not None):
-            keyless = change.schema is not None and not change.schema.key
             reason = "a statement changed it during its load" if loading else "values of existing rows may have changed"
             self._reload(change.table, sequence, fresh=loading or keyless, reason=reason)
 

@@ -22,6 +22,7 @@ from replicator.model.schema import ZERO_DATES
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
 from replicator.staging.storage import Storage
 from replicator.state.chunks import (
+    EVIDENCE,
     ChunkStore,
     ChunkToRead,
     RawChunk,
@@ -198,7 +199,7 @@ class _Worker:
         """Write the rows as they come (invariant 9); None where the chunk is no longer wanted."""
         path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
         rows, asked = 0, time.monotonic()
-        with self._storage.writer(path, data.schema.row_arrow.append(ZERO_DATES_FIELD)) as writer:
+        with self._storage.writer(path, _raw_schema(data)) as writer:
             for batch in data.batches:
                 writer.write_batch(_with_zero_dates(batch, data.zero_dates()))
                 if rows == 0:
@@ -215,6 +216,12 @@ class _Worker:
             self._storage.delete(path)
             return None
         return RawChunk(chunk, path, rows, self._storage.size(path), time.monotonic() - started, data.schema)
+
+
+def _raw_schema(data: Chunk) -> pa.Schema:
+    """Of a raw chunk's file."""
+    schema = data.schema.row_arrow.append(ZERO_DATES_FIELD)
+    return schema.with_metadata({EVIDENCE: data.evidence}) if data.evidence else schema
 
 
 def _with_zero_dates(batch: pa.RecordBatch, counts: pa.Array | None) -> pa.RecordBatch:

@@ -52,6 +52,20 @@ class ChangeBatch:
     zero_dates: int = 0
 
 
+EVERY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Where commits become visible in another order than the log's (Postgres): what may be invisible yet.
+
+    Of all transactions (`_txn_id`) up to this place of the log, all but `unsettled` are visible to every snapshot whose low
+    mark comes after it.  EVERY among them: there are too many to name.  A reader that gives none of these orders its log by visibility.
+    """
+
+    unsettled: frozenset[str]
+
+
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
     """A DDL statement on a selected table or database; it takes one ordinal.
@@ -110,4 +124,4 @@ class Heartbeat:
     source_ts: datetime | None
 
 
-LogMessage = ChangeBatch | SchemaChange | TableFailed | Watermark | Commit | Heartbeat
+LogMessage = ChangeBatch | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat

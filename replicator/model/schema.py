@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ OPERATION = "_operation"
 COMMIT_TS = "_commit_ts"
 TXN_ID = "_txn_id"
 OFFSET = "_offset"
+UNCHANGED = "_unchanged"  # in changes of a partial schema: places of the columns that an UPDATE left out because they kept their value
 ZERO_DATES = "_zero_dates"  # in raw chunks: how many of a row's values were dates that do not exist
 
 # The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
@@ -27,28 +28,42 @@ CHANGE_FIELDS = (
     pa.field(TXN_ID, pa.string(), nullable=True),
     pa.field(OFFSET, pa.string(), nullable=True),
 )
-_STORED = frozenset({"database", "table", "columns", "key", "name", "type", "nullable", "source_type", "warning"})
-RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES}
+UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
+_STORED = frozenset({"database", "table", "columns", "key", "partial", "identity"})
+_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number"})
+RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES, UNCHANGED}
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`source_type` is the source's own text for the type (`int(10) unsigned`); `warning` says what is not full."""
+    """`source_type` is the source's own text for the type (`int(10) unsigned`); `warning` says what is not full.
+
+    `number` tells a renamed column from a dropped and added one where the source numbers its columns (Postgres), else 0; schemas
+    that differ in it only are equal.
+    """
 
     name: str
     type: DataType
     nullable: bool
     source_type: str
     warning: str = ""
+    number: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """Columns in source order.  `key` is empty for a table without one; its columns are never null."""
+    """Columns in source order.  `key` is empty for a table without one; its columns are never null.
+
+    `partial`: an UPDATE in the log may leave out values that it did not change (Postgres TOAST); such a table has a key.
+    `identity` tells the table from another that had its name before, and its storage from a rewritten one, in the source's own
+    words; empty where the source has none.  Schemas that differ in it only are equal.
+    """
 
     table: TableId
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
+    partial: bool = False
+    identity: str = field(default="", compare=False)
 
     def column(self, name: str) -> Column:
         """KeyError for an unknown name."""
@@ -68,32 +83,44 @@ class TableSchema:
 
     @property
     def change_arrow(self) -> pa.Schema:
-        """Arrow schema of change batches and segments: change columns, row columns, `_before_` columns."""
+        """Arrow schema of change batches and segments: change columns, row columns, `_before_` columns; `_unchanged` where partial."""
         before = [pa.field(BEFORE + c.name, c.type.arrow) for c in self.columns]
-        return pa.schema([*CHANGE_FIELDS, *self.row_arrow, *before])
+        return pa.schema([*CHANGE_FIELDS, *self.row_arrow, *before, *[UNCHANGED_FIELD] * self.partial])
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, stored in the journal."""
         columns = [
             {"name": c.name, "type": str(c.type), "nullable": c.nullable, "source_type": c.source_type}
             | ({"warning": c.warning} if c.warning else {})
+            | ({"number": c.number} if c.number else {})
             for c in self.columns
         ]
-        return {"database": self.table.database, "table": self.table.name, "columns": columns, "key": list(self.key)}
+        more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
+        named = {"database": self.table.database, "table": self.table.name}
+        return named | {"columns": columns, "key": list(self.key)} | more
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TableSchema:
-        """Inverse of `to_dict`; a column without `warning` has none.  ConfigurationError for all else.
+        """Inverse of `to_dict`; what is left out is empty.  ConfigurationError for all else.
 
         A field or type that is unknown here is a later version's: rows must not be read without what it says.
         """
         try:
             columns = tuple(
-                Column(c["name"], DataType.parse(c["type"]), c["nullable"], c["source_type"], c.get("warning", ""))
+                Column(
+                    c["name"],
+                    DataType.parse(c["type"]),
+                    c["nullable"],
+                    c["source_type"],
+                    c.get("warning", ""),
+                    int(c.get("number", 0)),
+                )
                 for c in data["columns"]
             )
-            schema = cls(TableId(data["database"], data["table"]), columns, tuple(data["key"]))
-            unknown = [name for part in (data, *data["columns"]) for name in part if name not in _STORED]
+            table = TableId(data["database"], data["table"])
+            more = (bool(data.get("partial", False)), str(data.get("identity", "")))
+            schema = cls(table, columns, tuple(data["key"]), *more)
+            unknown = [*(data.keys() - _STORED), *(n for c in data["columns"] for n in c.keys() - _STORED_COLUMN)]
             if unknown or not set(schema.names).issuperset(schema.key):
                 raise ValueError(*unknown, *schema.key)  # noqa: TRY301 - worded with the others below
         except (LookupError, TypeError, ValueError, AttributeError) as error:

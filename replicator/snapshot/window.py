@@ -1,44 +1,107 @@
-"""The windows of open chunks: which keys the log touched between a chunk's marks (invariant 5)."""
+"""The windows of open chunks: which keys the log touched that a chunk's rows may not show (invariant 5).
+
+Where the log's order is the order of visibility, those are the keys between a chunk's marks.  Where it is not (Postgres: a commit
+is in the log before it is visible, and may stay so for long), a transaction before the low mark may be unknown to the rows too:
+so the changes of all transactions that are not known to be visible are kept, and the chunk's evidence tells which it shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replicator.model.change import ChangeBatch
+from replicator.model.change import EVERY, ChangeBatch
 from replicator.model.identifiers import TableId
-from replicator.model.schema import BEFORE
+from replicator.model.schema import BEFORE, TXN_ID
 from replicator.state.chunks import Mark
 
 Key = tuple[Any, ...]
+Shows = Callable[[str], bool]
+DOUBTFUL = 20_000  # transactions without known changes that are named
+RECALL_BYTES = 64 * 1024 * 1024
+ANY = ""  # stands for all transactions of a log that is ordered by visibility
 
 
 @dataclass
 class Window:
-    """`touched` holds the keys seen; `changes` counts rows; `spoiled` says why the chunk has to be read again."""
+    """`touched`: keys by transaction; `changes` counts rows; `spoiled` says why the chunk has to be read again.
+
+    `doubtful`: transactions before the low mark of which no more is known than that they may be invisible yet.
+    `batches`: the changes themselves, of a table whose updates may leave values out (`overlay`).
+    `opened`: the opened mark of a keyless table was met; what comes after it is not in its rows.
+    """
 
     table: TableId
     mark: Mark
-    touched: set[Key] = field(default_factory=set)
+    touched: dict[str, set[Key]] = field(default_factory=dict)
+    doubtful: frozenset[str] = frozenset()
     changes: int = 0
+    batches: list[ChangeBatch] = field(default_factory=list)
     spoiled: str = ""
+    opened: bool = False
+
+    def keys(self, shows: Shows | None) -> set[Key]:
+        """What the rows may lack.  None: nobody knows what they show of it."""
+        return set().union(*(keys for txn, keys in self.touched.items() if shows is None or not shows(txn)))
+
+    def overtaken(self, shows: Shows | None) -> bool:
+        """Do the rows lack a transaction whose keys are not known?"""
+        return shows is not None and (EVERY in self.doubtful or not all(map(shows, self.doubtful)))
+
+    def behind(self, shows: Shows | None) -> bool:
+        """Keyless: do the rows lack anything that the log had before the opened mark?"""
+        return self.overtaken(shows) or (shows is not None and not all(map(shows, self.touched)))
+
+    def spoil(self, reason: str) -> None:
+        """What was read is worth nothing, and what was kept for it neither."""
+        self.spoiled = reason
+        self.touched.clear()
+        self.batches.clear()
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.touched.values()))
 
 
 class Windows:
     """All windows that are open at the present place of the log.  Memory is bounded by `limit` keys (invariant 9)."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit`: keys kept over all windows; a window that would exceed it is spoiled and its chunk read again."""
-        self._limit = limit
+    def __init__(self, limit: int, recall_bytes: int = RECALL_BYTES) -> None:
+        """`limit`: keys kept over all windows; a window that would exceed it is spoiled and its chunk read again.
+
+        `by_transaction`: the log is not ordered by visibility (a `Settled` was met).
+        `recall_bytes`: of changes kept because their transactions may be invisible yet; of older ones only the names are kept.
+        """
+        self._limit, self._recall_bytes = limit, recall_bytes
         self._open: dict[int, Window] = {}
+        self.by_transaction = False
+        self._recalled: list[tuple[ChangeBatch, frozenset[str]]] = []
+        self._recalled_bytes = 0
+        self._doubtful: set[str] = set()
+
+    def settle(self, unsettled: frozenset[str]) -> None:
+        """See `Settled`.  The first one, before any change, names those of which the changes are not known any more."""
+        if EVERY in self._doubtful or not self.by_transaction:
+            self._doubtful = set(unsettled)
+        elif EVERY not in unsettled:
+            self._doubtful &= unsettled
+        self.by_transaction = True
+        if EVERY not in unsettled:
+            self._recalled = [one for one in self._recalled if not one[1].isdisjoint(unsettled)]
+            self._recalled_bytes = sum(batch.data.nbytes for batch, _ in self._recalled)
 
     def open(self, table: TableId, mark: Mark) -> None:
         """Met a low mark.  An older attempt's window of the same chunk is forgotten."""
-        self._open[mark.chunk] = Window(table, mark)
+        window = self._open[mark.chunk] = Window(table, mark, doubtful=frozenset(self._doubtful))
+        for batch, _ in self._recalled:
+            if batch.table == table:
+                _touch(window, batch, self._keys(batch))
+        self._bound()
 
     def close(self, mark: Mark) -> Window | None:
         """Met the high mark; None where this attempt's low mark was not seen."""
@@ -54,39 +117,87 @@ class Windows:
 
     def observe(self, batch: ChangeBatch) -> None:
         """Remember the keys that a batch touches, before and after images both."""
-        windows = [w for w in self._open.values() if w.table == batch.table and not w.spoiled]
+        if self.by_transaction:
+            self._recall(batch)
+        windows = [w for w in self._open.values() if w.table == batch.table and not w.spoiled and not w.opened]
         if not windows:
             return
-        keys = set(keys_of(batch.data, batch.schema.key)) if batch.schema.key else set()
+        keys = self._keys(batch)
         for window in windows:
             window.changes += batch.data.num_rows
-            window.touched |= keys
+            _touch(window, batch, keys)
         self._bound()
 
     def spoil(self, table: TableId, reason: str) -> None:
-        """A DDL, a failure: what was read within the open windows of this table is worth nothing."""
+        """A DDL, a failure: what was read within the open windows of this table is worth nothing.
+
+        A DDL waits for the transactions that changed the table before it: they are visible.
+        """
+        self._recalled = [one for one in self._recalled if one[0].table != table]
         for window in self._open.values():
             if window.table == table:
-                window.spoiled = reason
-                window.touched.clear()
+                window.spoil(reason)
+
+    def _keys(self, batch: ChangeBatch) -> dict[str, set[Key]]:
+        """By transaction; a keyless table has transactions without keys."""
+        key = batch.schema.key
+        if not self.by_transaction:
+            return {ANY: set(keys_of(batch.data, key)) if key else set()}
+        column = batch.data.column(TXN_ID)
+        found: dict[str, set[Key]] = {txn: set() for txn in pc.unique(column).to_pylist()}
+        if key:
+            for place, one in enumerate(keys_of(batch.data, key)):
+                found[column[place % len(column)].as_py()].add(one)
+        return found
+
+    def _recall(self, batch: ChangeBatch) -> None:
+        self._recalled.append((batch, frozenset(pc.unique(batch.data.column(TXN_ID)).to_pylist())))
+        self._recalled_bytes += batch.data.nbytes
+        while self._recalled_bytes > self._recall_bytes:
+            oldest, transactions = self._recalled.pop(0)
+            self._recalled_bytes -= oldest.data.nbytes
+            self._doubtful |= transactions
+            if len(self._doubtful) > DOUBTFUL:
+                self._doubtful = {EVERY}
 
     def _bound(self) -> None:
-        while sum(len(window.touched) for window in self._open.values()) > self._limit:
-            largest = max(self._open.values(), key=lambda window: len(window.touched))
-            largest.spoiled = "too many changes while the chunk was read"
-            largest.touched.clear()
+        for window in self._open.values():
+            if sum(batch.data.nbytes for batch in window.batches) > self._recall_bytes:
+                window.spoil("too much was changed while the chunk was read")
+        while sum(window.size for window in self._open.values()) > self._limit:
+            largest = max(self._open.values(), key=lambda window: window.size)
+            largest.spoil("too many changes while the chunk was read")
+
+
+def _touch(window: Window, batch: ChangeBatch, keys: dict[str, set[Key]]) -> None:
+    if batch.schema.partial:
+        window.batches.append(batch)
+    for txn, touched in keys.items():
+        window.touched.setdefault(txn, set()).update(touched)
 
 
 def keys_of(data: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[Key]:
-    """Key tuples of the row images and of the before images (an absent image gives a tuple of None)."""
+    """Key tuples of the row images, then of the before images (an absent image gives a tuple of None)."""
     for prefix in ("", BEFORE):
-        yield from zip(*(data.column(prefix + name).to_pylist() for name in key), strict=True)
+        yield from tuples(data, [prefix + name for name in key])
 
 
-def untouched(rows: pa.RecordBatch, key: tuple[str, ...], touched: Iterable[Key]) -> pa.RecordBatch:
-    """The rows of a chunk whose key the log did not touch within the window."""
+def split(rows: pa.RecordBatch, key: tuple[str, ...], touched: Iterable[Key]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """The rows of a chunk whose key the log did not touch within the window, and those whose it did."""
     seen = touched if isinstance(touched, set) else set(touched)
     if not seen:
-        return rows
-    keys = zip(*(rows.column(name).to_pylist() for name in key), strict=True)
-    return rows.filter(pc.invert(pa.array([one in seen for one in keys], pa.bool_())))
+        return rows, rows.slice(0, 0)
+    stale = pa.array([one in seen for one in tuples(rows, key)], pa.bool_())
+    return rows.filter(pc.invert(stale)), rows.filter(stale)
+
+
+def tuples(data: pa.RecordBatch, names: Iterable[str]) -> Iterator[Key]:
+    """Of these columns; NaN is a key like any other, but unlike itself in Python."""
+    return zip(*(_comparable(data.column(name)) for name in names), strict=True)
+
+
+def _comparable(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        return ["NaN" if value is not None and math.isnan(value) else value for value in values]
+    return values

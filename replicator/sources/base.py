@@ -62,13 +62,19 @@ class DatabaseInfo:
 
 @dataclass(frozen=True, slots=True)
 class TableInfo:
-    """What discovery lists: estimates for rows and bytes; `key` is how rows are told apart ("primary", "unique", "")."""
+    """What discovery lists: estimates for rows and bytes; `key` is how rows are told apart ("primary", "unique", "").
+
+    `notes`: sentences of the source on what its log has of this table, for a user who is about to take it.  `absent`: columns that
+    the log does not have, and schemas leave out.
+    """
 
     table: TableId
     rows: int
     bytes: int
     key: str
     engine: str = ""
+    notes: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -135,6 +141,10 @@ class LogReader(Protocol):
         """Nothing before `durable` will be asked for again (invariant 1)."""
         ...
 
+    def shows(self, evidence: str, transaction: str) -> bool:
+        """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?  Asked for evidence that is not empty only."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -155,11 +165,14 @@ class Chunk:
 
     `zero_dates()`: of each row of the batch given last, how many values were dates that do not exist, and became null
     (int32; None where there were none).
+    `evidence`: which transactions the rows show, for `LogReader.shows`; empty: those before the low mark, and nobody knows of
+    those between the marks.
     """
 
     schema: TableSchema
     batches: Iterator[pa.RecordBatch]
     zero_dates: Callable[[], pa.Array | None] = lambda: None
+    evidence: str = ""
 
 
 class SnapshotReader(Protocol):
@@ -204,6 +217,65 @@ class SourceState:
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class LogHeld:
+    """What the source keeps of its log for a replicator: `bytes`, None where it does not say.
+
+    `status`: the source's own word for how safe that is; `lost`, `threatened`: it is gone already, or may soon be.
+    `limit`: bytes that the connection allows; `left`: bytes that may be added before the source gives up by itself.
+    """
+
+    bytes: int | None
+    status: str
+    lost: bool = False
+    threatened: bool = False
+    limit: int | None = None
+    left: int | None = None
+
+    @property
+    def beyond(self) -> bool:
+        """More than the connection allows."""
+        return self.bytes is not None and self.limit is not None and self.bytes > self.limit
+
+    @property
+    def most(self) -> int | None:
+        """Bytes at which it is lost: by the connection's limit or the source's own, whichever comes first."""
+        own = None if self.left is None else (self.bytes or 0) + max(self.left, 0)
+        return min((limit for limit in (self.limit, own) if limit is not None), default=None)
+
+
+class SourceLog(Protocol):
+    """The log as a whole, for one replicator: where it ends, and what the source has to keep of it."""
+
+    def state(self) -> SourceState:
+        """SourceMisconfigured where the source writes no log."""
+        ...
+
+    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+        """Make what is missing on the source for these tables to be read from the log.
+
+        `first`: nothing was read yet; `state.offset` is then where reading begins.  LogPurged where what was kept for the
+        replicator is gone.  Raises SourcePermissionDenied, SourceMisconfigured.
+        """
+        ...
+
+    def held(self) -> LogHeld | None:
+        """None for a source that keeps nothing for a single reader, or nothing for this one."""
+        ...
+
+    def give_up(self) -> bool:
+        """Where more is kept than the connection allows: keep nothing any more.
+
+        True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has brought is
+        left alone.
+        """
+        ...
+
+    def remove(self) -> None:
+        """Take away all that `prepare`, marks and reading have left on the source; what is not there is no error."""
+        ...
+
+
 class Source(Protocol):
     """What a plugin gives to the engine and the control plane; `registry.SourceKind.open` makes it.
 
@@ -220,7 +292,7 @@ class Source(Protocol):
 
     def catalog(self) -> Catalog: ...
 
-    def state(self) -> SourceState: ...
+    def log(self, replicator: str) -> SourceLog: ...
 
     def log_reader(self, replicator: str, options: ReadOptions) -> LogReader: ...
 

@@ -8,13 +8,17 @@ from typing import Any
 
 from replicator.errors import ConfigurationError
 from replicator.model.offset import Offset
-from replicator.sources import mysql
+from replicator.sources import mysql, postgres
 from replicator.sources.base import FormField, Source
 
 
 @dataclass(frozen=True)
 class SourceKind:
-    """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is."""
+    """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
+
+    `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its plural
+    takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.
+    """
 
     name: str
     title: str
@@ -22,10 +26,32 @@ class SourceKind:
     parse_offset: Callable[[Mapping[str, Any]], Offset]
     form: Sequence[FormField]
     guide: str
+    about: str = ""
+    database_word: str = "database"
+    keeps_log: bool = False
 
 
 KINDS = {
-    "mysql": SourceKind("mysql", "MySQL or MariaDB", mysql.open_source, mysql.parse_offset, mysql.FORM, mysql.GUIDE),
+    "mysql": SourceKind(
+        "mysql",
+        "MySQL or MariaDB",
+        mysql.open_source,
+        mysql.parse_offset,
+        mysql.FORM,
+        mysql.GUIDE,
+        about="MySQL 8.0 and later, MariaDB 10.6 and later: RDS, Aurora, Cloud SQL, Azure too",
+    ),
+    "postgres": SourceKind(
+        "postgres",
+        "PostgreSQL",
+        postgres.open_source,
+        postgres.parse_offset,
+        postgres.FORM,
+        postgres.GUIDE,
+        about="13 to 18: RDS, Aurora, Cloud SQL, Azure, Supabase, Neon too",
+        database_word="schema",
+        keeps_log=True,
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 
+EVIDENCE = b"tidemark.evidence"  # in the metadata of a raw chunk's file: `Chunk.evidence`
 _NUMBER = re.compile(r"[0-9]{1,18}")  # what the journal's own numbers are: other digits are none
 
 

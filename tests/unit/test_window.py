@@ -8,7 +8,7 @@ from replicator.model.change import ChangeBatch
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, CHANGE_FIELDS, Column, TableSchema
 from replicator.model.types import INT, STRING
-from replicator.snapshot.window import Windows, untouched
+from replicator.snapshot.window import Windows, split
 from replicator.state.chunks import Mark, parse_mark
 
 TABLE = TableId("shop", "t")
@@ -40,8 +40,9 @@ def test_touched_keys_are_dropped_before_and_after_images_both() -> None:
     windows.observe(changes(("INSERT", None, 1), ("UPDATE", 2, 3), ("DELETE", 4, 4)))
     window = windows.close(HIGH)
     assert window is not None
-    kept = untouched(rows(1, 2, 3, 4, 5), ("k",), window.touched)
+    kept, dropped = split(rows(1, 2, 3, 4, 5), ("k",), window.keys(None))
     assert kept.column("k").to_pylist() == [5]
+    assert dropped.column("k").to_pylist() == [1, 2, 3, 4]
 
 
 def test_a_window_whose_low_mark_was_not_seen_does_not_close() -> None:
@@ -83,3 +84,76 @@ def test_marks_survive_the_way_through_the_log_and_foreign_tokens_are_passed_ove
     assert parse_mark("H:1:7:abc") == HIGH
     assert parse_mark("heartbeat") is None
     assert parse_mark("H:x:7:abc") is None
+
+
+def of(transaction: str, key: int) -> ChangeBatch:
+    """One UPDATE that keeps its key."""
+    batch = changes(("UPDATE", key, key))
+    place = batch.data.schema.get_field_index("_txn_id")
+    data = batch.data.set_column(place, batch.data.schema.field(place), pa.array([transaction]))
+    return ChangeBatch(TABLE, SCHEMA, data)
+
+
+def test_a_commit_before_the_low_mark_that_the_rows_do_not_show_touches_its_keys() -> None:
+    """The update that log watermarks lose: in the log before the low mark, invisible when the chunk was read."""
+    windows = Windows(limit=100)
+    windows.settle(frozenset())
+    windows.observe(of("7", 1))
+    windows.observe(of("8", 2))
+    windows.open(TABLE, LOW)
+    windows.observe(of("9", 3))
+    window = windows.close(HIGH)
+    assert window is not None
+    assert window.keys(lambda transaction: transaction != "7") == {(1,)}
+    assert not window.overtaken(lambda _: False)
+
+
+def test_what_is_settled_is_not_looked_at_again_and_what_is_not_stays() -> None:
+    windows = Windows(limit=100)
+    windows.settle(frozenset())
+    windows.observe(of("7", 1))
+    windows.observe(of("8", 2))
+    windows.settle(frozenset({"8"}))
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert window.keys(lambda _: False) == {(2,)}
+
+
+def test_a_transaction_of_which_the_changes_are_not_known_makes_the_chunk_be_read_again() -> None:
+    """After a restart: its changes were read before, but it may be invisible still."""
+    windows = Windows(limit=100)
+    windows.settle(frozenset({"7"}))
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert window.overtaken(lambda _: False)
+    assert not window.overtaken(lambda transaction: transaction == "7")
+    windows.settle(frozenset())
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert not window.overtaken(lambda _: False)
+
+
+def test_changes_that_do_not_fit_into_memory_are_doubted_until_they_are_settled() -> None:
+    windows = Windows(limit=100, recall_bytes=1)
+    windows.settle(frozenset())
+    windows.observe(of("7", 1))
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert window.overtaken(lambda transaction: transaction != "7")
+
+
+def test_a_keyless_table_is_behind_where_the_log_had_before_its_opened_mark_what_its_rows_lack() -> None:
+    windows = Windows(limit=100)
+    windows.settle(frozenset())
+    windows.observe(of("7", 1))
+    windows.open(TABLE, LOW)
+    window = windows.peek(LOW)
+    assert window is not None
+    window.opened = True
+    windows.observe(of("8", 2))
+    assert not window.behind(lambda transaction: transaction == "7")
+    assert window.behind(lambda transaction: transaction == "8")

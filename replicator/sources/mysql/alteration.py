@@ -147,13 +147,15 @@ def alter(
     touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
     reload = ClauseKind.ROWS in kinds or any(clause.fills for clause in clauses)
     before = {column.name.casefold() for column in old.columns}
+    added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
     result = []
     for name, was in columns:
         now = found.get(name.casefold())
         if was is None:
-            result += [now] if now else []  # it is gone again: the log's next TABLE_MAP tells
+            result += [now] if now else []  # it has another name now, or is gone: a later statement tells
             reload = reload or name.casefold() in before  # dropped and added: the old values are not the new column's
+            reload = reload or (now is not None and name.casefold() not in added)  # what it holds was never seen
             continue
         # CONVERT makes mediumtext of text where the new character set takes more bytes.
         expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
@@ -167,11 +169,13 @@ def alter(
         result.append(column)
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
-    return Alteration(TableSchema(old.table, tuple(result), _key(old, result, renamed, present)), renamed, reload)
+    return Alteration(
+        TableSchema(old.table, tuple(result), _key(old, result, renamed, present, kinds)), renamed, reload
+    )
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:
-    """The names afterwards with the columns before (None: new), and the renames.  Names compare without case."""
+    """The names afterwards with the columns before (None: new, or not seen so far), and the renames.  Names compare without case."""
     columns: list[tuple[str, Column | None]] = [(column.name, column) for column in old.columns]
     present = {column.name.casefold() for column in old.columns}
     dropped = {clause.column.casefold() for clause in clauses if clause.kind is ClauseKind.DROP}
@@ -181,10 +185,15 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
         if clause.kind in (ClauseKind.RENAME, ClauseKind.MODIFY) and clause.column != clause.to
     }
     columns = [(renames.get(n.casefold(), n), c) for n, c in columns if n.casefold() not in dropped]
+    taken = {name.casefold() for name, _ in columns}
     columns += [
         (clause.to, None)
         for clause in clauses
-        if clause.kind is ClauseKind.ADD and (clause.to.casefold() not in present or clause.to.casefold() in dropped)
+        if (
+            clause.kind is ClauseKind.ADD
+            or (clause.kind in (ClauseKind.RENAME, ClauseKind.MODIFY) and clause.column.casefold() not in present)
+        )
+        and clause.to.casefold() not in taken
     ]
     return columns, {c.name: name for name, c in columns if c is not None and c.name != name}
 
@@ -200,10 +209,18 @@ def _text_kept(was: Column, now: Column, present: TableDescription | None, chars
 
 
 def _key(
-    old: TableSchema, columns: Sequence[Column], renamed: Mapping[str, str], present: TableDescription | None
+    old: TableSchema,
+    columns: Sequence[Column],
+    renamed: Mapping[str, str],
+    present: TableDescription | None,
+    kinds: Collection[ClauseKind],
 ) -> tuple[str, ...]:
+    """What the catalog says; but a key that the log will not show must be one that the statement may have made."""
     names = {column.name for column in columns}
-    if present and names.issuperset(present.schema.key):
-        return present.schema.key
     key = tuple(renamed.get(name, name) for name in old.key)
-    return key if names.issuperset(key) else ()
+    key = key if names.issuperset(key) else ()
+    if present is None or not names.issuperset(present.schema.key):
+        return key
+    if present.shown or not present.schema.key or ClauseKind.HARMLESS in kinds:
+        return present.schema.key
+    return key

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from replicator.errors import TableError, UnsupportedDdl, UnsupportedType
@@ -27,7 +27,8 @@ _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _SET_BITS_EXACT = 52  # a SET is compared as a double
 _COLUMNS = (
     "TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, LOWER(DATA_TYPE), COLUMN_TYPE, CHARACTER_SET_NAME, "
-    "COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_OCTET_LENGTH, IS_NULLABLE, EXTRA"
+    "COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_OCTET_LENGTH, IS_NULLABLE, EXTRA, "
+    "COLUMN_KEY"
 )
 _INDEXES = "TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, INDEX_TYPE"
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
@@ -37,17 +38,21 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class UniqueIndex:
-    """An index over NOT NULL columns in which no two rows are equal.  `usable`: FORCE INDEX may name it."""
+    """An index over NOT NULL columns in which no two rows are equal.
+
+    `usable`: FORCE INDEX may name it.  `shown`: the log shows it, as the primary key, which it is or stands in for.
+    """
 
     name: str
     columns: tuple[str, ...]
     prefix: bool = False
     usable: bool = True
+    shown: bool = False
 
     @property
-    def rank(self) -> tuple[bool, bool, int, str]:
-        """The least is the key: the primary key, then whole columns, then few, then by name (the same on each call)."""
-        return (self.name != "PRIMARY", self.prefix, len(self.columns), self.name)
+    def rank(self) -> tuple[bool, bool, bool, int, str]:
+        """The least is the key: the log's, then whole columns, then few, then by name (the same on each call)."""
+        return (self.name != "PRIMARY", not self.shown, self.prefix, len(self.columns), self.name)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,11 @@ class TableDescription:
     definitions: tuple[ColumnDefinition, ...]
     key: UniqueIndex | None
     engine: str
+
+    @property
+    def shown(self) -> bool:
+        """The log tells of the key, too."""
+        return self.key is not None and self.key.shown
 
     def definition(self, name: str) -> ColumnDefinition:
         """KeyError for an unknown name."""
@@ -204,6 +214,8 @@ class MySqlCatalog:
         left_out = self._left_out.columns_left_out(table)
         definitions = tuple(d for d in found if d.name not in left_out)
         _check_names(table, definitions)
+        primary = {d.name for d in found if d.primary}
+        indexes = [replace(index, shown=primary == set(index.columns)) for index in indexes]
         key = _choose_key(indexes, frozenset(d.name for d in found if d.nullable) | left_out)
         names = key.columns if key else ()
         columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)
@@ -291,7 +303,7 @@ def _is(table: TableId, schema: str) -> str:
 
 
 def _definition(row: Row) -> ColumnDefinition:
-    name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra = row
+    name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra, key = row
     extra = (extra or "").upper()
     labels = read_labels(column_type) if data_type in LABELS else ()
     if labels and charset == "binary":  # their labels are texts all the same
@@ -312,6 +324,7 @@ def _definition(row: Row) -> ColumnDefinition:
         is_generated="GENERATED" in extra,
         virtual="VIRTUAL" in extra,
         invisible="INVISIBLE" in extra,
+        primary=key == "PRI",
     )
 
 

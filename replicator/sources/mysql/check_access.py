@@ -105,7 +105,7 @@ def watermark(server: Server) -> Finding:
         WatermarkTable(database, _PROBE_REPLICATOR).write(server.connection, _PROBE_REPLICATOR)
     except TidemarkError as error:
         statements = "".join(f"{statement};\n" for statement in create_statements(database))
-        grant = f"GRANT SELECT, INSERT, UPDATE, CREATE ON {quoted(database)}.* TO {server.account};"
+        grant = f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON {quoted(database)}.* TO {server.account};"
         return failed(f"Marks cannot be written: {error.message}.", statements + grant)
     return ok(f"Marks are written to {database}.watermark.")
 

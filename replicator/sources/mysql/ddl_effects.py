@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
 
 _STATEMENT_SHOWN = 200
+_DEFINING = (ClauseKind.ADD, ClauseKind.MODIFY)  # what they make of a column, the catalog has to say
 Pair = tuple[TableId, TableId]
 
 
@@ -112,9 +113,10 @@ class DdlEffects:
         self._interpreter.revive(table)
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
+        schemas.forget(table)
         left_out = self._tables.columns_left_out
-        if like in self._known and left_out(like) == left_out(table):  # exact, whatever the catalog calls it by now
-            self._known[table] = replace(self._known[like], table=table)
+        if like in self._known and left_out(like) == left_out(table):
+            schemas.alike(table, like)
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
         try:
@@ -123,14 +125,17 @@ class DdlEffects:
             self._interpreter.fail(table, error)
             return
         if present is not None:  # else it is gone again, or its rows come first: a TABLE_MAP will tell
-            self._known[table] = present.schema
-            self._emit(Ddl.CREATE_TABLE, table, present.schema)
+            # Whether a key that the TABLE_MAPs will not show is this table's, and there already, nobody can tell.
+            self._known[table] = present.schema if present.shown else replace(present.schema, key=())
+            schemas.keyed(table, shown=present.shown)
+            self._emit(Ddl.CREATE_TABLE, table, self._known[table])
 
     def _drop(self, table: TableId) -> None:
         if table in self._known:
             del self._known[table]
             self._emit(Ddl.DROP_TABLE, table)
         self._interpreter.schemas.empty.discard(table)
+        self._interpreter.schemas.forget(table)
         self._interpreter.revive(table)
 
     def _truncate(self, table: TableId) -> None:
@@ -157,7 +162,11 @@ class DdlEffects:
             return
         result = alter(old, clauses, present, schemas.charsets(table))
         schema = replace(result.schema, table=table)
-        reload = result.reload and table not in schemas.empty
+        if present is not None:
+            schemas.keyed(table, shown=present.shown and schema.key == present.schema.key)
+        # It has another name by now, or is gone.  The rows to come would tell, and there may be none.
+        unseen = present is None and schemas.asks and any(clause.kind in _DEFINING for clause in clauses)
+        reload = unseen or (result.reload and table not in schemas.empty)
         added = {c.to for c in clauses if c.kind is ClauseKind.ADD and not c.fills} - set(schema.names)
         schemas.announced.setdefault(table, set()).update(added)
         self._interpreter.forget_targets()
@@ -224,6 +233,7 @@ class DdlEffects:
         """Rows that the log did not show are under this name now."""
         schemas = self._interpreter.schemas
         schemas.empty.discard(table)
+        schemas.forget(table)
         self._interpreter.revive(table)
         try:
             present = schemas.present(table)
@@ -235,4 +245,5 @@ class DdlEffects:
         if schema is None:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
         self._known[table] = schema
+        schemas.keyed(table, shown=present is not None and present.shown)
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)

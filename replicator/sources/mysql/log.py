@@ -70,6 +70,10 @@ class BinlogReader:
     def confirm(self, durable: Offset) -> None:
         """MySQL keeps its log by time and size, whoever has read it: there is nothing to tell it."""
 
+    def shows(self, evidence: str, transaction: str) -> bool:
+        """Chunks have no evidence here: the log's order is that of visibility (see the check binlog_order_commits)."""
+        raise NotImplementedError(evidence, transaction)
+
     def close(self) -> None:
         """Ends the stream; a `read` under way ends with SourceUnreachable."""
         library, self._library = self._library, None

@@ -1,12 +1,11 @@
 """The one mapping of MySQL and MariaDB column types; catalog, snapshot and log all use it.
 
-`python -m replicator.sources.mysql.types` prints docs/types.md.  Sources: MySQL 8.4 reference manual chapter 13,
-MariaDB knowledge base "Data Types".
+Its part of docs/types.md is `type_document()`: see replicator/sources/type_table.py.  Sources: MySQL 8.4 reference manual
+chapter 13, MariaDB knowledge base "Data Types".
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -51,7 +50,7 @@ class ColumnDefinition:
 
     `data_type` is information_schema's DATA_TYPE in lower case ("int", "varchar", "json"), `column_type` its COLUMN_TYPE.
     `precision` counts decimal digits, or bits of a BIT; `length` counts bytes of BINARY(n); `fsp` digits after the second.
-    `virtual`: generated and not stored.
+    `virtual`: generated and not stored.  `primary`: in the primary key, or in the unique index that the server takes for it.
     """
 
     name: str
@@ -69,6 +68,7 @@ class ColumnDefinition:
     is_generated: bool = False
     virtual: bool = False
     invisible: bool = False
+    primary: bool = False
 
 
 def column_of(definition: ColumnDefinition, table: TableId, *, zero_dates: str = "null", key: bool = False) -> Column:
@@ -237,15 +237,8 @@ def type_table() -> list[TypeRow]:
 
 
 def type_document() -> str:
-    """docs/types.md."""
-    head = (
-        "# Types\n\nMade from the code: `python -m replicator.sources.mysql.types > docs/types.md`.\n\n"
-        "## MySQL and MariaDB\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
-    )
+    """The part of docs/types.md that is MySQL and MariaDB."""
+    head = "## MySQL and MariaDB\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
     rows = "".join(f"| {row.source} | `{row.target}` | {row.note} |\n" for row in type_table())
     known = ", ".join(filter(_decodable, CHARSETS))
     return f"{head}{rows}\nCharacter sets: {known}. A column in any other stops its table.\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(type_document())

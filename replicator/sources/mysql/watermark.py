@@ -58,6 +58,11 @@ class WatermarkTable:
                         cursor.execute(statement)
                 self._write(connection, token)
 
+    def forget(self, connection: Connection) -> None:
+        """Delete the replicator's row.  TableDisappeared where there is no such table or database."""
+        with translated(self._name), connection.cursor() as cursor:
+            cursor.execute(f"DELETE FROM {self._name} WHERE replicator = {literal(self._replicator)}")
+
     def _write(self, connection: Connection, token: str) -> None:
         with connection.cursor() as cursor:
             cursor.execute(

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.core.management.base import CommandError
+from django.utils import timezone
 
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.replicators import services
@@ -88,6 +91,51 @@ def test_a_ghost_table_is_swapped_in(running: Lab) -> None:
         "UPDATE t SET extra = 8 WHERE id = 1",
     )
     running.run_and_compare(2)
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""], ids=["key", "no key"])
+def test_a_ghost_of_an_empty_table_is_swapped_in(lab: Lab, key: str) -> None:
+    """No row tells of the new column, and the catalog knows the table by another name when its ALTER is read."""
+    lab.execute(f"CREATE TABLE t (id INT {key}, v INT)")
+    lab.replicate()
+    lab.run_and_compare(1)
+    lab.execute(
+        "CREATE TABLE _t_gho LIKE t",
+        "ALTER TABLE _t_gho ADD COLUMN extra POINT FIRST",
+        "RENAME TABLE t TO _t_del, _t_gho TO t",
+        "DROP TABLE _t_del",
+    )
+    lab.run_and_compare(1)
+
+
+def test_a_table_that_loses_its_key_while_it_is_read_again(running: Lab) -> None:
+    services.set_snapshot_paused(replicator=running.replicator, paused=True)
+    services.resnapshot_table(table=running.table("t"))
+    running.execute(
+        "UPDATE t SET v = -1 WHERE id < 10", "ALTER TABLE t DROP PRIMARY KEY", "UPDATE t SET v = -2 WHERE id < 5",
+        "INSERT INTO t VALUES (1, 'twice', 0, 0), (1, 'twice', 0, 0)", "DELETE FROM t WHERE id = 20",
+    )  # fmt: skip
+    with pytest.raises(CommandError):  # all is journaled, and the rows are not read
+        running.run(timeout=8)
+    services.set_snapshot_paused(replicator=running.replicator, paused=False)
+    assert running.run_and_compare(1) == 51
+
+
+def test_a_unique_index_becomes_the_key_when_the_table_is_read_again(running: Lab) -> None:
+    """The log does not show an index of parts of columns, and the catalog not since when there is one."""
+    running.execute(
+        "CREATE TABLE n (a VARCHAR(20) NOT NULL, v INT, UNIQUE (a(5)))", "INSERT INTO n VALUES (1, 1), (2, 2), (3, 3)"
+    )
+    running.run_and_compare(2)
+    assert running.table("n").keyless
+    services.set_snapshot_paused(replicator=running.replicator, paused=True)
+    services.resnapshot_table(table=running.table("n"))
+    running.execute("UPDATE n SET v = 9 WHERE a = 1", "DELETE FROM n WHERE a = 2", "INSERT INTO n VALUES (4, 4)")
+    with pytest.raises(CommandError):
+        running.run(timeout=8)
+    services.set_snapshot_paused(replicator=running.replicator, paused=False)
+    running.run_and_compare(2)
+    assert not running.table("n").keyless
 
 
 def test_a_table_from_outside_the_selection_is_swapped_in(lab: Lab) -> None:
@@ -178,3 +226,25 @@ def test_a_table_that_is_renamed_before_it_was_ever_made_leaves_its_name_to_othe
     )  # fmt: skip
     lab.run_and_compare(3)
     assert {t.name: t.target_name for t in lab.replicator.tables.all()} == {"a": "a", "n": "n", "o": "o"}
+
+
+def test_a_name_that_was_only_passed_through_is_not_waited_for(lab: Lab) -> None:
+    """New tables have the names in the target by the time that the renames are applied."""
+    lab.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, {name}1 INT)" for name in "abc"))
+    lab.execute(*(f"INSERT INTO {name} VALUES (1, 1)" for name in "abc"))
+    lab.replicate()
+    lab.run_and_compare(3)
+    tables = lab.replicator.tables
+    tables.update(retry_at=timezone.now() + timedelta(hours=1))  # their merges wait
+    lab.execute(
+        "RENAME TABLE a TO t, b TO a, t TO b", "CREATE TABLE t (v INT)", "INSERT INTO t VALUES (2), (2)",
+        "RENAME TABLE c TO u", "RENAME TABLE u TO d", "CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO u VALUES (7)",
+        "INSERT INTO a VALUES (3, 3)", "INSERT INTO b VALUES (4, 4)", "INSERT INTO d VALUES (5, 5)",
+    )  # fmt: skip
+    with pytest.raises(CommandError):
+        lab.run(timeout=10)
+    assert {t.name: t.made_load == t.load for t in tables.filter(name__in="tu")} == {"t": True, "u": True}
+    tables.update(retry_at=None)
+    lab.run(timeout=60)
+    lab.assert_equal(5)
+    assert {t.name: t.target_name for t in tables.all()} == {name: name for name in "abdtu"}

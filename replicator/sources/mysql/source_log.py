@@ -1,0 +1,55 @@
+"""The binary log as a whole: where it ends, and what a replicator leaves on the server."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from replicator.errors import SourcePermissionDenied, TableDisappeared
+from replicator.model.identifiers import TableSet
+from replicator.sources.base import LogHeld, SourceState
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb
+from replicator.sources.mysql.log_status import log_end
+from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.result_stream import read_rows
+from replicator.sources.mysql.watermark import WatermarkTable
+
+
+class MySqlLog:
+    """A SourceLog (replicator.sources.base).  The server keeps its log by its own settings, for nobody in particular."""
+
+    def __init__(self, connection: Connection, config: MySqlConfig, replicator: str) -> None:
+        self._connection, self._config, self._replicator = connection, config, replicator
+
+    def state(self) -> SourceState:
+        """Where the log ends now.  SourceMisconfigured where the server writes none."""
+        connection, where = self._connection, f"{self._config.host}:{self._config.port}"
+        mariadb = server_is_mariadb(connection)
+        file, position, executed = log_end(connection, where)
+        if mariadb:
+            rows = read_rows(connection, f"SELECT BINLOG_GTID_POS({literal(file)}, {position})", where)
+            executed = str(rows[0][0] or "")
+        identity = "@@server_id" if mariadb else "@@server_uuid"
+        row = read_rows(connection, f"SELECT {identity}, UTC_TIMESTAMP(6), VERSION()", where)[0]
+        name = f"mariadb-{row[0]}" if mariadb else str(row[0])
+        at = row[1] if isinstance(row[1], datetime) else datetime.now()  # noqa: DTZ005 - UTC is set below
+        return SourceState(BinlogOffset(file, position, executed), name, at.replace(tzinfo=UTC), str(row[2]))
+
+    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+        """Nothing is missing: the log has all tables, and marks make their table themselves."""
+        del tables, first
+        return self.state()
+
+    def held(self) -> LogHeld | None:
+        """Nothing for a single reader."""
+        return None
+
+    def give_up(self) -> bool:
+        """There is nothing to give up."""
+        return False
+
+    def remove(self) -> None:
+        """The replicator's row of the watermark table; it stays, and does no harm, where the user may not delete it."""
+        with suppress(TableDisappeared, SourcePermissionDenied):
+            WatermarkTable(self._config.watermark_database, self._replicator).forget(self._connection)

@@ -1,0 +1,124 @@
+"""What Postgres says of a table and its columns: pg_class, pg_attribute, pg_type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from replicator.model.schema import TableSchema
+
+
+class Identity(StrEnum):
+    """pg_class.relreplident: what of an old row the log has."""
+
+    DEFAULT = "d"
+    NOTHING = "n"
+    FULL = "f"
+    INDEX = "i"
+
+
+@dataclass(frozen=True, slots=True)
+class PgType:
+    """A row of pg_type.  `base`: a domain's, resolved to what is no domain; `element`: an array's.
+
+    `kind` is typtype: b(ase), c(omposite), d(omain), e(num), m(ultirange), p(seudo), r(ange).
+    """
+
+    oid: int
+    name: str
+    schema: str = "pg_catalog"
+    kind: str = "b"
+    base: PgType | None = None
+    base_typmod: int = -1
+    element: PgType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A column.
+
+    `type_text` is format_type's; `generated`: "", "s"(tored) or "v"(irtual); `has_missing`: rows older than the column show a value
+    that is stored nowhere in them; `has_default`: of any kind, sequences and identity included.
+    """
+
+    name: str
+    number: int
+    type: PgType
+    typmod: int = -1
+    type_text: str = ""
+    nullable: bool = True
+    generated: str = ""
+    has_default: bool = False
+    has_missing: bool = False
+
+    @property
+    def plain(self) -> tuple[PgType, int]:
+        """The type without domains, and the modifier that counts."""
+        if self.type.base is None:
+            return self.type, self.typmod
+        return self.type.base, self.type.base_typmod
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """What tells a table, its storage and its definition from what they were: the text of `TableSchema.identity`.
+
+    `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and those of its
+    partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the replica
+    identity, and of which versions of its rows pg_attribute has; a statement that gives existing rows other values changes both.  `types`: a digest of the labels
+    of enums and of the fields of composite types.
+    """
+
+    oid: int
+    node: str = ""
+    columns: str = ""
+    types: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.oid}/{self.node}/{self.columns}/{self.types}"
+
+    @classmethod
+    def parse(cls, identity: str) -> Print | None:
+        """None where it is none: a table of which no more than the name is known."""
+        parts = identity.split("/")
+        if len(parts) != 4 or not parts[0].isdigit():  # noqa: PLR2004
+            return None
+        return cls(int(parts[0]), *parts[1:])
+
+    def rewritten(self, before: Print) -> bool:
+        """May existing rows have other values than before?  Where it is not known, they may."""
+        if not all((self.node, self.columns, before.node, before.columns)) or self.types != before.types:
+            return True
+        if self.node.startswith("p"):
+            return self._partitions_differ(before)
+        return self.node != before.node and self.columns != before.columns
+
+    def _partitions_differ(self, before: Print) -> bool:
+        """With a partition that is gone, emptied or rewritten, or attached, rows come and go without the log showing it."""
+        was, now = ({part.rpartition(":")[0] for part in one.node[1:].split(",")} for one in (before, self))
+        oids = {part.partition(":")[0] for part in was}
+        attached = {part for part in self.node[1:].split(",") if part.endswith(":a")}
+        return bool(was - now) or any(part.partition(":")[0] not in oids for part in attached)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDescription:
+    """A table's schema with what reading it takes; `attributes` are in the order of `schema.columns`.
+
+    `kind` is relkind: r, or p for a partitioned table.  `key_index`: the index behind `schema.key`, "" where there is none.
+    What tells a rewritten table from one that is as it was stands in `schema.identity` (see `Print`).
+    """
+
+    schema: TableSchema
+    attributes: tuple[Attribute, ...]
+    oid: int
+    identity: Identity
+    kind: str = "r"
+    key_index: str = ""
+
+    def attribute(self, name: str) -> Attribute:
+        """KeyError for an unknown name."""
+        for one in self.attributes:
+            if one.name == name:
+                return one
+        raise KeyError(name)

@@ -1,0 +1,211 @@
+"""What a connection to Postgres is made of, and the form that asks for it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.sources.base import FormField
+
+DEFAULT_PORT = 5432
+MAX_NAME = 63  # NAMEDATALEN - 1
+_PREFIX = "tidemark_"
+_HASHED = 8
+_SLOT = re.compile(r"[a-z0-9_]{1,63}")
+_YES = frozenset({"1", "true", "yes", "on"})
+_NO = frozenset({"0", "false", "no", "off", ""})
+
+
+class TlsMode(StrEnum):
+    """The meaning is that of libpq's `sslmode`."""
+
+    DISABLE = "disable"
+    PREFER = "prefer"
+    REQUIRE = "require"
+    VERIFY_CA = "verify-ca"
+    VERIFY_FULL = "verify-full"
+
+
+@dataclass(frozen=True)
+class PostgresConfig:
+    """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
+
+    `publication`, `slot`: the user's own, which must exist; empty: Tidemark makes one of each for every replicator.
+    `retention_limit_mb`: WAL that the server may keep for a replicator before its slot is given up (None: without end).
+    `event_trigger`: a trigger on the source writes table definitions into the log, in the order of the changes.
+    """
+
+    host: str
+    port: int = DEFAULT_PORT
+    user: str = ""
+    password: str = field(default="", repr=False)  # invariant 8
+    database: str = ""
+    tls: TlsMode = TlsMode.PREFER
+    ca: str = field(default="", repr=False)
+    connect_timeout: float = 10.0
+    publication: str = ""
+    slot: str = ""
+    retention_limit_mb: int | None = None
+    event_trigger: bool = False
+
+    @property
+    def where(self) -> str:
+        """Server and database, for messages."""
+        return f"{self.host}:{self.port}/{self.database}"
+
+    def publication_for(self, replicator: str) -> str:
+        """The publication that a replicator reads: the user's, or `tidemark_<replicator>`."""
+        return self.publication or _own_name(replicator)
+
+    def slot_for(self, replicator: str) -> str:
+        """The replication slot of a replicator: the user's, or `tidemark_<replicator>`."""
+        return self.slot or _own_name(replicator)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> PostgresConfig:
+        """From the form's values (texts, numbers, booleans); ConfigurationError names the field that is wrong."""
+        host = _text(settings, "host")
+        if not host:
+            message = "The connection has no host."
+            raise ConfigurationError(message)
+        user = str(settings.get("user") or "")
+        database = _text(settings, "database") or user
+        if not database:
+            message = "The connection has no database."
+            raise ConfigurationError(message)
+        return cls(
+            host=host,
+            port=_number(settings, "port", 1, 65535) or DEFAULT_PORT,
+            user=user,
+            password=str(settings.get("password") or ""),
+            database=database,
+            tls=_tls(_text(settings, "tls") or TlsMode.PREFER),
+            ca=_text(settings, "ca"),
+            connect_timeout=float(_number(settings, "connect_timeout", 1, 300) or 10),
+            publication=_name(settings, "publication"),
+            slot=_slot(settings),
+            retention_limit_mb=_number(settings, "retention_limit_mb", 64, 2**31 - 1),
+            event_trigger=_choice(settings, "event_trigger"),
+        )
+
+
+def _own_name(replicator: str) -> str:
+    """`tidemark_` and the name in [a-z0-9_]; with a part of its digest where that is not the name itself, so two never meet."""
+    plain = re.sub(r"[^a-z0-9_]", "_", replicator.lower())
+    if plain == replicator and len(_PREFIX + plain) <= MAX_NAME:
+        return _PREFIX + plain
+    digest = hashlib.sha256(replicator.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
+    return f"{_PREFIX}{plain[: MAX_NAME - len(_PREFIX) - _HASHED - 1]}_{digest}"
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    return str(settings.get(name) or "").strip()
+
+
+def _number(settings: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
+    value = settings.get(name)
+    if value is None or value == "":
+        return None
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = low - 1
+    if not low <= number <= high:
+        message = f"{name} is not a number from {low} to {high}."
+        raise ConfigurationError(message)
+    return number
+
+
+def _name(settings: Mapping[str, Any], name: str) -> str:
+    value = _text(settings, name)
+    if len(value.encode("utf-8", "surrogatepass")) > MAX_NAME or "\0" in value:
+        message = f"{name} is no name that Postgres allows: it has more than {MAX_NAME} bytes."
+        raise ConfigurationError(message)
+    return value
+
+
+def _slot(settings: Mapping[str, Any]) -> str:
+    value = _text(settings, "slot")
+    if value and not _SLOT.fullmatch(value):
+        message = f"slot is no name that Postgres allows for a replication slot: a-z, 0-9 and _, at most {MAX_NAME}."
+        raise ConfigurationError(message)
+    return value
+
+
+def _choice(settings: Mapping[str, Any], name: str) -> bool:
+    value = _text(settings, name).lower()
+    if value not in _YES | _NO:
+        message = f"{name} is {value!r}, which is neither yes nor no."
+        raise ConfigurationError(message)
+    return value in _YES
+
+
+def _tls(value: str) -> TlsMode:
+    try:
+        return TlsMode(value)
+    except ValueError:
+        message = f"tls is {value!r}, which is none of: {', '.join(TlsMode)}."
+        raise ConfigurationError(message) from None
+
+
+FORM = (
+    FormField(
+        "host", "Host", help="Name or address of the primary server itself: a connection pooler passes no log on."
+    ),
+    FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
+    FormField("database", "Database", help="One connection reads one database; its schemas are chosen later."),
+    FormField("user", "User", default="tidemark"),
+    FormField("password", "Password", kind="password", required=False, secret=True),
+    FormField(
+        "tls",
+        "TLS",
+        kind="choice",
+        default=TlsMode.PREFER,
+        choices=(
+            (TlsMode.DISABLE, "Off"),
+            (TlsMode.PREFER, "If the server offers it"),
+            (TlsMode.REQUIRE, "Always, any certificate"),
+            (TlsMode.VERIFY_CA, "Always, certificate checked"),
+            (TlsMode.VERIFY_FULL, "Always, certificate and host name checked"),
+        ),
+    ),
+    FormField("ca", "CA certificate (PEM)", kind="textarea", required=False, help="Empty: the system's authorities."),
+    FormField(
+        "publication",
+        "Publication",
+        required=False,
+        help="Empty: Tidemark makes one for each replicator. A publication of your own must exist and have the tables; "
+        "it is never changed.",
+    ),
+    FormField(
+        "slot",
+        "Replication slot",
+        required=False,
+        help="Empty: Tidemark makes one for each replicator. A slot of your own must exist (plugin pgoutput); only one "
+        "replicator may use this connection, and it is never dropped.",
+    ),
+    FormField(
+        "retention_limit_mb",
+        "WAL kept at most (MB)",
+        kind="number",
+        required=False,
+        help="Beyond it Tidemark drops its slot, so that the source's disk does not fill, and reads the tables again once it "
+        "can. Empty: WAL is kept for as long as Tidemark needs it.",
+    ),
+    FormField(
+        "event_trigger",
+        "DDL trigger on the source",
+        kind="choice",
+        required=False,
+        default="no",
+        choices=(("no", "No"), ("yes", "Yes")),
+        help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
+        "change with the table's next row.",
+    ),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+)

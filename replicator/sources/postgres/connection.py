@@ -1,0 +1,263 @@
+"""Connections with known session settings, and the server's errors as Tidemark's."""
+
+from __future__ import annotations
+
+import math
+import re
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import psycopg2
+import psycopg2.extensions
+from psycopg2.extras import LogicalReplicationConnection
+
+from replicator.errors import (
+    ConfigurationError,
+    SourceAuthenticationFailed,
+    SourceMisconfigured,
+    SourcePermissionDenied,
+    SourceUnreachable,
+    TableDisappeared,
+    TableError,
+    TidemarkError,
+)
+from replicator.faults import reach
+from replicator.sources.postgres.config import PostgresConfig, TlsMode
+
+Connection: TypeAlias = psycopg2.extensions.connection
+
+# Sent when the session starts, so that no setting of the role, the database or the server decides how a value is printed; the
+# log's connection has the same.  row_security off: a policy that hides rows is an error, not a smaller table.
+SESSION_SETTINGS = {
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "TimeZone": "UTC",
+    "extra_float_digits": "3",
+    "bytea_output": "hex",
+    "client_encoding": "UTF8",
+    "lc_monetary": "C",
+    "xmloption": "content",
+    "xmlbinary": "base64",
+    "search_path": "",
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "row_security": "off",
+    "statement_timeout": "0",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "0",
+    "synchronous_commit": "local",  # a mark is flushed when its commit returns; no standby is waited for
+    "default_transaction_isolation": r"read\ committed",
+    "default_transaction_read_only": "off",
+    "default_transaction_deferrable": "off",
+    "jit": "off",
+}
+SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
+_NEWER_SETTINGS = ((140000, "SET idle_session_timeout = 0"), (170000, "SET transaction_timeout = 0"))
+_LEAST_TIMEOUT = 2  # libpq takes less as this
+# A peer that is gone without a word is noticed within a minute; a quiet one is not mistaken for it.
+_KEEPALIVE = {
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+
+# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried.
+_BY_STATE: dict[str, type[TidemarkError]] = {
+    "42P01": TableDisappeared,
+    "3F000": TableDisappeared,
+    "42501": SourcePermissionDenied,
+    "42704": SourceMisconfigured,  # no such publication, slot, role
+    "25006": SourceMisconfigured,  # read only: a standby
+    "53400": SourceMisconfigured,  # no slot or WAL sender is free
+    "3D000": ConfigurationError,  # no such database
+    "0A000": SourceMisconfigured,
+    "28": SourceAuthenticationFailed,
+    "22": TableError,  # a value or an expression that the server itself cannot compute
+    "54000": TableError,  # a row of more than a gigabyte: the table has it, the protocol does not
+    "XX001": TableError,
+    "XX002": TableError,
+    "58P01": TableError,
+    "58030": TableError,
+}
+_REMEDIES = {
+    "25006": "Connect to the primary server: a standby is read-only.",
+    "53400": "Raise max_replication_slots and max_wal_senders (restart), or drop slots that nobody uses.",
+    "55006": "Something else reads this replication slot; Tidemark goes on once it is free.",
+    "55P03": "Another session holds a lock on the table; Tidemark tries again.",
+    "54000": "Make the row smaller on the source, or exclude its largest columns; then resnapshot the table.",
+    "XX001": "Look at the server's log and repair the table, then resnapshot it; or exclude the table.",
+    "XX002": "REINDEX the table on the source, then resnapshot it; or exclude the table.",
+}
+# A login that fails has no SQLSTATE in libpq, only the server's text (in English unless its lc_messages is another).
+_BY_TEXT: tuple[tuple[re.Pattern[str], type[TidemarkError], str], ...] = (
+    (re.compile(r"startup parameter|unrecognized configuration parameter"), ConfigurationError, "pooler"),
+    (
+        re.compile(r"authentication failed|pg_hba\.conf|not permitted to log in|no password supplied"),
+        SourceAuthenticationFailed,
+        "",
+    ),
+    (re.compile(r'FATAL: +role ".*" does not exist'), SourceAuthenticationFailed, ""),
+    (re.compile(r"permission denied|must be (superuser|replication role)"), SourcePermissionDenied, ""),
+    (re.compile(r'FATAL: +database ".*" does not exist'), ConfigurationError, "database"),
+    (re.compile(r"does not support SSL|certificate|SSL error: (tlsv1|wrong|unsupported)"), ConfigurationError, "tls"),
+)
+_TEXT_REMEDIES = {
+    "pooler": "Connect to the server itself, not to a connection pooler: poolers pass neither settings nor the log on.",
+    "database": "Correct the database of the connection.",
+    "tls": "Correct TLS mode and CA certificate of the connection, or the server's certificate.",
+}
+
+
+def connect(config: PostgresConfig, **overrides: Any) -> Connection:
+    """An open connection in autocommit with SESSION_SETTINGS.
+
+    `overrides` are options of `psycopg2.connect`: a connection factory for the log, say.  Raises SourceUnreachable,
+    SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that will not do.
+    """
+    options: dict[str, Any] = {
+        "host": config.host,
+        "port": config.port,
+        "user": config.user,
+        "password": config.password,
+        "dbname": config.database,
+        "connect_timeout": max(_LEAST_TIMEOUT, math.ceil(config.connect_timeout)),
+        "application_name": "tidemark",
+        "options": SESSION_OPTIONS,
+        "sslmode": str(config.tls),
+        "gssencmode": "disable",
+        **_KEEPALIVE,
+    }
+    reach("source.connect.before")
+    with translated(config.where), _authority(config) as authority:
+        connection: Connection = psycopg2.connect(**(options | authority | overrides))
+        try:
+            _prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _prepare(connection: Connection) -> None:
+    if not isinstance(connection, LogicalReplicationConnection):  # which is so by itself
+        connection.autocommit = True
+    with connection.cursor() as cursor:
+        for since, statement in _NEWER_SETTINGS:
+            if connection.server_version >= since:
+                cursor.execute(statement)
+
+
+@contextmanager
+def _authority(config: PostgresConfig) -> Iterator[dict[str, Any]]:
+    """The option of libpq for the certificate authority: it takes a file, read while connecting only."""
+    if config.ca and config.tls is not TlsMode.DISABLE:
+        try:
+            ssl.create_default_context(cadata=config.ca)
+        except (ssl.SSLError, ValueError):
+            message = "The CA certificate of the connection is no certificate in PEM form."
+            raise ConfigurationError(message) from None
+        with tempfile.NamedTemporaryFile("w", prefix="tidemark-ca-", suffix=".pem") as file:
+            file.write(config.ca + "\n")
+            file.flush()
+            yield {"sslrootcert": file.name}
+    elif config.tls in (TlsMode.VERIFY_CA, TlsMode.VERIFY_FULL):
+        yield {"sslrootcert": _system_authorities()}
+    else:
+        yield {}
+
+
+def _system_authorities() -> str:
+    """The file of the system's authorities; that of the libpq in use may be compiled for another system."""
+    for path in (ssl.get_default_verify_paths().cafile, *_BUNDLES):
+        if path and Path(path).is_file():
+            return path
+    message = "This machine has no certificate authorities of its own: paste the CA certificate into the connection."
+    raise ConfigurationError(message)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Errors of psycopg2 and of the socket inside become Tidemark's; `where` names the server or the table."""
+    try:
+        yield
+    except (psycopg2.Error, OSError) as error:
+        raise tidemark_error(error, where) from None  # the cause's text may hold rows (invariant 8)
+
+
+def tidemark_error(error: Exception, where: str) -> TidemarkError:
+    """The error of Tidemark's tree that says the same."""
+    state = sql_state(error)
+    reason = _reason(error, state)
+    kind, remedy = _kind(state, reason)
+    if issubclass(kind, SourceAuthenticationFailed):
+        return kind(f"{where} refused the login: {reason}", remedy=remedy)
+    if issubclass(kind, SourcePermissionDenied):
+        return kind(f"{where} does not allow it: {reason}", remedy=remedy)
+    if issubclass(kind, TableDisappeared):
+        return kind(f"{where}: {reason}", table=where)
+    if issubclass(kind, TableError):
+        return kind(f"The server itself cannot read {where}: {reason}", table=where, remedy=remedy)
+    return kind(f"{where} could not be read: {reason}", remedy=remedy)
+
+
+def _kind(state: str, reason: str) -> tuple[type[TidemarkError], str | None]:
+    if state:
+        kind = _BY_STATE.get(state) or _BY_STATE.get(state[:2]) or SourceUnreachable
+        return kind, _REMEDIES.get(state)
+    for pattern, kind, remedy in _BY_TEXT:
+        if pattern.search(reason):
+            return kind, _TEXT_REMEDIES.get(remedy)
+    return SourceUnreachable, None
+
+
+def sql_state(error: BaseException) -> str:
+    """The server's code of five characters; empty for an error of the connection."""
+    return str(getattr(error, "pgcode", None) or "")
+
+
+def _reason(error: Exception, state: str) -> str:
+    """What the server said first, with its code: DETAIL may hold a row, and libpq's text has the statement."""
+    if state:
+        primary = error.diag.message_primary if isinstance(error, psycopg2.Error) else None
+        return f"{primary or 'no message'} (SQLSTATE {state})"
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + _clean(name).replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text as an SQL literal, whatever standard_conforming_strings says."""
+    text = _clean(text).replace("'", "''")
+    return "E'" + text.replace("\\", "\\\\") + "'" if "\\" in text else f"'{text}'"
+
+
+def _clean(text: str) -> str:
+    """ConfigurationError for what no statement can hold: the server would see its beginning only."""
+    with suppress(UnicodeEncodeError):
+        text.encode()
+        if "\0" not in text:
+            return text
+    message = "A name or value holds a character that Postgres cannot have."
+    raise ConfigurationError(message)
+
+
+def read_rows(connection: Connection, sql: str, where: str) -> list[tuple[Any, ...]]:
+    """All rows of a small query; raises as `translated` does."""
+    with translated(where), connection.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchall()
+
+
+def server_version(connection: Connection) -> int:
+    """As the server's server_version_num: 170005."""
+    return int(connection.server_version)

@@ -1,0 +1,294 @@
+"""Messages of pgoutput in their order → messages of the port: transactions, rows, marks, schemas."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import NamedTuple
+
+from replicator.errors import LogCorrupt, TableError
+from replicator.model.change import (
+    EVERY,
+    ChangeBatch,
+    Commit,
+    Ddl,
+    LogMessage,
+    SchemaChange,
+    Settled,
+    TableFailed,
+    Watermark,
+)
+from replicator.model.identifiers import TableId
+from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import messages as m
+from replicator.sources.postgres import watermark
+from replicator.sources.postgres.offset import LsnOffset, lsn_text
+from replicator.sources.postgres.relations import Outcome, Relations, Step
+from replicator.sources.postgres.rows import TableRows, Transaction
+from replicator.sources.postgres.sights import Now, Sight
+from replicator.sources.postgres.streamed import StreamedTransactions
+from replicator.sources.postgres.visibility import Settling
+
+_SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
+_ROWS = frozenset(b"IUD")
+
+
+class Marks(NamedTuple):
+    """Whose marks are ours, and the relation that they are rows of, where they are no messages (13)."""
+
+    replicator: str
+    oid: int | None = None
+
+
+class Decoder:
+    """`feed` takes messages; what they amount to is in `out`, which the caller empties."""
+
+    def __init__(
+        self,
+        relations: Relations,
+        options: ReadOptions,
+        start: LsnOffset,
+        replicator: str,
+        created: Callable[[TableId], None],
+    ) -> None:
+        """`created` is called before a table that came into the selection is told of: its changes must be in the log from here on."""
+        self.out: list[LogMessage] = []
+        self.relations, self._options, self._created = relations, options, created
+        self.settling = Settling(start.unsettled())
+        self.position = start.lsn
+        self._start, self._replicator = start.lsn, replicator
+        self._streamed = StreamedTransactions()
+        self._rows: dict[bytes, TableRows | None] = {}
+        self._marks: dict[bytes, int] = {}
+        self._ordinal = self._waiting_rows = self._waiting_bytes = 0
+        self._transaction: Transaction | None = None
+        self._skipping = False
+        self._committed_us: int | None = None
+        self._uncommitted = False
+        self._nows: deque[Now] = deque()
+        self._sights: deque[Sight] = deque()
+        self.as_of: datetime | None = None
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._transaction is not None or self._streamed.inside
+
+    @property
+    def waiting(self) -> bool:
+        """Is there anything that `boundary` would hand on?"""
+        return self._uncommitted or bool(self._waiting_rows)
+
+    def feed(self, payload: bytes) -> None:
+        """One message.  LogCorrupt."""
+        kind = payload[0]
+        if self._streamed.inside:
+            if kind == ord("E"):
+                self._streamed.stop()
+            else:
+                self._streamed.add(payload)
+        elif kind in _ROWS:
+            self._change(payload)
+        else:
+            self._other(kind, payload)
+
+    def _change(self, payload: bytes) -> None:
+        try:
+            rows = self._rows[payload[1:5]]
+        except KeyError:
+            self._mark_row(payload)
+            return
+        if rows is None or self._transaction is None or self._skipping:
+            return
+        rows.add(payload, self._ordinal, self._transaction)
+        self._ordinal += 1
+        self._waiting_rows += 1
+        self._waiting_bytes += len(payload)
+        if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= _SPILL * self._options.batch_rows:
+            self.flush()
+
+    def _other(self, kind: int, payload: bytes) -> None:
+        match chr(kind):
+            case "B":
+                xid, commit_us = m.begin(payload)
+                self._begin(xid, m.number(payload, 1) << 32 | m.number(payload, 5), commit_us)
+            case "C":
+                self._end(m.commit(payload))
+            case "R":
+                self._relation(m.relation(payload))
+            case "T":
+                self._truncate(m.truncated(payload))
+            case "M":
+                self._note(m.note(payload))
+            case "S":
+                self._streamed.start(payload)
+            case "A":
+                self._streamed.abort(payload)
+            case "c":
+                self._stream_end(payload)
+            case "Y" | "O":
+                pass
+            case _:
+                raise LogCorrupt(f"The source's log has a message of kind {chr(kind)!r}, which nobody asked for.")
+
+    # ---- transactions
+
+    def _begin(self, xid: int, commit_record: int, commit_us: int) -> None:
+        self._transaction = Transaction(str(xid), commit_us, lsn_text(commit_record))
+        self._skipping = commit_record < self._start  # was read before
+
+    def _end(self, ending: m.Ending) -> None:
+        if self._transaction is None:
+            raise LogCorrupt("The source's log ends a transaction that did not begin.")
+        if not self._skipping:
+            self.settling.committed(self._transaction.xid)
+            self._committed_us = ending.commit_us
+            self._uncommitted = True
+        self._transaction, self._skipping = None, False
+        self.reached(ending.end)
+
+    def _stream_end(self, payload: bytes) -> None:
+        xid, ending = m.stream_commit(payload)
+        commit_record = m.number(payload, 6) << 32 | m.number(payload, 10)
+        self._begin(xid, commit_record, ending.commit_us)
+        for inner in self._streamed.commit(xid):
+            self.feed(inner)
+        self._end(ending)
+
+    def reached(self, lsn: int) -> None:
+        """The log was read up to here, a transaction's end; what was seen of the source by then holds from here on."""
+        self.position = max(self.position, lsn)
+        while self._nows and self._nows[0].lsn <= self.position:
+            self.as_of = self._nows.popleft().at
+        if self.settling.reached(self.position):
+            self.flush()
+            self.out.append(Settled(self.settling.unsettled()))
+        while self._sights and self._sights[0].now.lsn <= self.position:
+            self._look(self._sights.popleft())
+
+    def boundary(self) -> None:
+        """Hand on what waits, up to the last transaction's end."""
+        self.flush()
+        stamp = None if self._committed_us is None else m.moment(self._committed_us)
+        self.out.append(Commit(self.offset(), stamp))
+        self._uncommitted = False
+
+    def offset(self) -> LsnOffset:
+        """Where reading can resume; for the end of a transaction only."""
+        return LsnOffset(self.position, self.settling.unsettled)
+
+    # ---- what the source shows beside its log
+
+    def sighted(self, now: Now) -> None:
+        """What is visible; `as_of`, the time of the latest of which the log was read to its end."""
+        self._nows.append(now)
+        self.settling.sighted(now.lsn, now.snapshot)
+
+    def sight(self, sight: Sight) -> None:
+        """What the catalog shows; acted upon when the log was read up to there."""
+        self._sights.append(sight)
+
+    def _look(self, sight: Sight) -> None:
+        """Not where the catalog that was seen lacks what the log already told: a later sight will have it."""
+        unsettled = self.settling.unsettled()
+        if EVERY not in unsettled and all(sight.now.snapshot.shows(int(xid)) for xid in unsettled):
+            self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
+
+    # ---- schemas
+
+    def _relation(self, relation: m.Relation) -> None:
+        name = relation.oid.to_bytes(4, "big")
+        if TableId(relation.schema, relation.name) == watermark.watermark_table():
+            self._marks[name] = len(relation.columns)
+            return
+        self.flush()
+        self._tell(self.relations.met(relation))
+        layout = self.relations.layouts[relation.oid]
+        self._rows[name] = TableRows(layout, self._options.zero_dates) if layout else None
+
+    def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:
+        for outcome in outcomes:
+            if isinstance(outcome, Step):
+                self._change_schema(outcome, at)
+            else:
+                self.fail(*outcome)
+
+    def _change_schema(self, step: Step, at: float | None) -> None:
+        self.flush()
+        if step.operation is Ddl.CREATE_TABLE:
+            self._created(step.table)
+        stamp = self._transaction.commit_us if self._transaction else None if at is None else int(at * 1_000_000)
+        self.out.append(
+            SchemaChange(
+                ordinal=self._ordinal,
+                operation=step.operation,
+                table=step.table,
+                offset=self.offset(),
+                commit_ts=None if stamp is None else m.moment(stamp),
+                schema=step.schema,
+                new_table=step.new_table,
+                renamed_columns=step.renamed,
+                reload=step.reload,
+                statement=step.text,
+            )
+        )
+        self._ordinal += 1
+        self._uncommitted = True
+
+    def _truncate(self, oids: list[int]) -> None:
+        for oid in oids:
+            table = self.relations.table(oid)
+            if table is not None and not self._skipping:
+                self._change_schema(Step(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
+
+    def fail(self, table: TableId, error: TableError) -> None:
+        """The table is passed over from here on (invariant 7)."""
+        self.relations.fail(table)
+        for name, rows in self._rows.items():
+            if rows is not None and rows.layout.schema.table == table:
+                self._rows[name] = None
+        self.out.append(TableFailed(table, error, self.offset()))
+        self._uncommitted = True
+
+    # ---- marks
+
+    def _note(self, note: m.Note) -> None:
+        if note.prefix == watermark.PREFIX and not self._skipping:
+            self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
+
+    def _mark_row(self, payload: bytes) -> None:
+        """13: a row of the watermark table."""
+        columns = self._marks.get(payload[1:5])
+        if columns is None:
+            raise LogCorrupt("The source's log has rows of a table that it did not describe.")
+        if payload[:1] != b"D" and not self._skipping:
+            replicator, token = m.mark_row(payload)
+            if replicator == self._replicator:
+                self._mark(token)
+
+    def _mark(self, token: str | None) -> None:
+        """Marks are no changes: they take no ordinal."""
+        if token is not None:
+            self.flush()
+            self.out.append(Watermark(token, self.offset()))
+            self._uncommitted = True
+
+    # ---- rows
+
+    def flush(self) -> None:
+        """All rows that wait, as batches."""
+        if not self._waiting_rows:
+            return
+        self._waiting_rows = self._waiting_bytes = 0
+        for rows in [rows for rows in self._rows.values() if rows is not None and rows.rows]:
+            table = rows.layout.schema.table
+            try:
+                data = rows.take()
+            except TableError as error:
+                self.fail(table, error)
+            else:
+                self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates))
+
+    def close(self) -> None:
+        """Give up what was not handed on."""
+        self._streamed.close()

@@ -1,0 +1,149 @@
+"""The catalog's rows of tables and types as JSON, by queries that any session may run: ours, or an event trigger's.
+
+Sources: PostgreSQL 18 manual, chapter 52 (pg_class, pg_attribute, pg_index, pg_inherits, pg_type); the same columns since 13.
+All names are qualified, for search_path is empty.  JSON has no oid: they go as numbers.  From 18 a NOT NULL may be one that
+older rows do not keep (NOT VALID).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from replicator.model.identifiers import TableId
+from replicator.sources.postgres.connection import literal
+
+# Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
+# that wrote it; labels of enums and fields of composite types change what stored values look like.
+# A partitioned table's storage is its partitions: a(ttached) with the rows that they had, or c(reated) as such, in the
+# transaction that made their row type.
+PRINTS = """
+CASE c.relkind WHEN 'p' THEN 'p' || COALESCE((
+  WITH RECURSIVE down AS (
+    SELECT i.inhrelid, i.xmin AS at FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
+    UNION ALL SELECT i.inhrelid, i.xmin FROM pg_catalog.pg_inherits i JOIN down ON i.inhparent = down.inhrelid)
+  SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', l.oid, l.relfilenode, CASE WHEN down.at = y.xmin THEN 'c' ELSE 'a' END), ',')
+  FROM down JOIN pg_catalog.pg_class l ON l.oid = down.inhrelid JOIN pg_catalog.pg_type y ON y.oid = l.reltype), '')
+ELSE c.relfilenode::text END,
+(SELECT pg_catalog.md5(pg_catalog.concat_ws(';', c.relreplident, (
+   SELECT pg_catalog.string_agg(x.indexrelid::text, ',' ORDER BY x.indexrelid) FROM pg_catalog.pg_index x
+   WHERE x.indrelid = c.oid AND (x.indisprimary OR x.indisreplident)),
+   pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum)))
+ FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
+(SELECT COALESCE(pg_catalog.md5(pg_catalog.string_agg(part.said, ',' ORDER BY part.said)), '-')
+ FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+ LEFT JOIN pg_catalog.pg_type e ON e.oid = COALESCE(NULLIF(t.typbasetype, 0), NULLIF(t.typelem, 0))
+ CROSS JOIN LATERAL (
+   SELECT pg_catalog.concat_ws(':', l.oid, l.enumlabel) FROM pg_catalog.pg_enum l WHERE l.enumtypid IN (t.oid, e.oid)
+   UNION ALL
+   SELECT pg_catalog.concat_ws(':', f.attrelid, f.attnum, f.xmin) FROM pg_catalog.pg_attribute f
+   WHERE f.attrelid IN (t.typrelid, e.typrelid) AND f.attrelid <> 0 AND f.attnum > 0) AS part (said)
+ WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+"""
+
+# {oids}: a list of oids or a query that gives some.  One row for each relation that exists, whatever its kind.
+RELATIONS = f"""
+SELECT pg_catalog.json_build_object(
+  'oid', c.oid::pg_catalog.int8, 'schema', n.nspname::text, 'name', c.relname::text, 'kind', c.relkind::text,
+  'persistence', c.relpersistence::text, 'identity', c.relreplident::text, 'prints', pg_catalog.json_build_array({PRINTS}),
+  'row_security', c.relrowsecurity,
+  'inherits', NOT c.relispartition AND c.relkind IN ('r', 'f') AND EXISTS (
+    SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid OR i.inhparent = c.oid),
+  'parents', CASE WHEN c.relispartition THEN (
+    WITH RECURSIVE up AS (
+      SELECT i.inhparent AS oid FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid
+      UNION ALL SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN up ON i.inhrelid = up.oid)
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pn.nspname::text, pc.relname::text))
+    FROM up JOIN pg_catalog.pg_class pc ON pc.oid = up.oid JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace) END,
+  'leaves', CASE WHEN c.relkind = 'p' THEN (
+    WITH RECURSIVE down AS (
+      SELECT i.inhrelid AS oid FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
+      UNION ALL SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN down ON i.inhparent = down.oid),
+    leaf AS (
+      SELECT l.relkind::text AS kind, l.relpersistence::text AS persistence, l.relreplident::text AS identity,
+        (SELECT pg_catalog.array_agg(a.attname::text ORDER BY a.attname)
+         FROM pg_catalog.pg_index x JOIN pg_catalog.pg_attribute a
+           ON a.attrelid = l.oid AND a.attnum = ANY ((x.indkey::pg_catalog.int2[])[0:x.indnkeyatts - 1])
+         WHERE x.indrelid = l.oid AND x.indimmediate
+           AND CASE l.relreplident WHEN 'i' THEN x.indisreplident WHEN 'd' THEN x.indisprimary END) AS columns,
+        l.relnamespace, l.relname
+      FROM down JOIN pg_catalog.pg_class l ON l.oid = down.oid AND l.relkind <> 'p')
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object('kind', g.kind, 'persistence', g.persistence,
+      'identity', g.identity, 'columns', g.columns, 'number', g.number, 'example', g.example))
+    FROM (SELECT f.kind, f.persistence, f.identity, f.columns, pg_catalog.count(*) AS number,
+            pg_catalog.min(pg_catalog.format('%I.%I', ln.nspname, f.relname)) AS example
+          FROM leaf f JOIN pg_catalog.pg_namespace ln ON ln.oid = f.relnamespace
+          GROUP BY f.kind, f.persistence, f.identity, f.columns) g) END,
+  'columns', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', a.attname::text, 'number', a.attnum, 'type', a.atttypid::pg_catalog.int8, 'typmod', a.atttypmod,
+      'type_text', pg_catalog.format_type(a.atttypid, a.atttypmod),
+      'not_null', a.attnotnull AND NOT EXISTS (
+        SELECT FROM pg_catalog.pg_constraint k
+        WHERE k.conrelid = c.oid AND k.contype = 'n' AND NOT k.convalidated AND k.conkey[1] = a.attnum),
+      'generated', a.attgenerated::text, 'default', a.atthasdef OR a.attidentity <> '', 'missing', a.atthasmissing)
+      ORDER BY a.attnum)
+    FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),
+  'indexes', (
+    SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
+      'name', ic.relname::text, 'columns', (x.indkey::pg_catalog.int2[])[0:x.indnkeyatts - 1],
+      'primary', x.indisprimary, 'chosen', x.indisreplident, 'immediate', x.indimmediate))
+    FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class ic ON ic.oid = x.indexrelid
+    WHERE x.indrelid = c.oid AND x.indisunique AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL)
+) AS relation
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid IN ({{oids}})
+"""
+
+# {oids}: as above, of types.  Those that they are made of are in the answer as well: domains' bases, arrays' elements.
+TYPES = """
+WITH RECURSIVE wanted AS (
+  SELECT t.oid FROM pg_catalog.pg_type t WHERE t.oid IN ({oids})
+  UNION
+  SELECT part.oid FROM wanted w JOIN pg_catalog.pg_type t ON t.oid = w.oid
+    CROSS JOIN LATERAL (VALUES (t.typbasetype), (t.typelem)) AS part (oid)
+  WHERE part.oid <> 0)
+SELECT pg_catalog.json_build_object(
+  'oid', t.oid::pg_catalog.int8, 'name', t.typname::text, 'schema', n.nspname::text, 'kind', t.typtype::text,
+  'base', t.typbasetype::pg_catalog.int8, 'typmod', t.typtypmod,
+  'element', CASE WHEN e.typarray = t.oid THEN t.typelem::pg_catalog.int8 ELSE 0 END) AS type
+FROM wanted w JOIN pg_catalog.pg_type t ON t.oid = w.oid JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
+  LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
+"""
+_TYPES_OF = "SELECT a.atttypid FROM pg_catalog.pg_attribute a WHERE a.attnum > 0 AND a.attrelid IN ({oids})"
+
+
+def relations_sql(oids: str) -> str:
+    """Rows of one JSON object each."""
+    return RELATIONS.replace("{oids}", oids)
+
+
+def types_sql(oids: str) -> str:
+    """Rows of one JSON object each."""
+    return TYPES.replace("{oids}", oids)
+
+
+def document_sql(oids: str) -> str:
+    """One row, one JSON object {"relations": […], "types": […]}: all that `description` needs of these relations."""
+    relations, types = relations_sql(oids), types_sql(_TYPES_OF.replace("{oids}", oids))
+    return (
+        "SELECT pg_catalog.json_build_object('relations', COALESCE((SELECT pg_catalog.json_agg(r.relation) "
+        f"FROM ({relations}) r), '[]'), 'types', COALESCE((SELECT pg_catalog.json_agg(t.type) FROM ({types}) t), '[]'))"
+    )
+
+
+def numbers(oids: Iterable[int]) -> str:
+    """Oids as a list for `{oids}`; NULL for none."""
+    return ", ".join(str(int(oid)) for oid in oids) or "NULL"
+
+
+def named(tables: Sequence[TableId]) -> str:
+    """A query for `{oids}` of the relations with these names; longer names than Postgres has find what they begin with."""
+    if not tables:
+        return "NULL"
+    schemas = ", ".join(literal(table.database) for table in tables)
+    names = ", ".join(literal(table.name) for table in tables)
+    return (
+        f"SELECT k.oid FROM ROWS FROM (pg_catalog.unnest(ARRAY[{schemas}]::text[]), pg_catalog.unnest(ARRAY[{names}]::text[]))"
+        " AS wanted (schema, name) JOIN pg_catalog.pg_namespace s ON s.nspname = wanted.schema::pg_catalog.name "
+        "JOIN pg_catalog.pg_class k ON k.relnamespace = s.oid AND k.relname = wanted.name::pg_catalog.name"
+    )

@@ -1,0 +1,199 @@
+"""The log, live: pgoutput over psycopg2's replication connection.
+
+psycopg2 connects and sends START_REPLICATION; from there on the messages are ours (libpq, decoding).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psycopg2
+from psycopg2.extras import LogicalReplicationConnection
+
+from replicator.errors import LogPurged, SourceUnreachable, TidemarkError
+from replicator.model.change import Heartbeat, LogMessage, Settled
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
+from replicator.sources.postgres.decoding import Decoder
+from replicator.sources.postgres.libpq import CopyStream
+from replicator.sources.postgres.offset import LsnOffset, lsn_text
+from replicator.sources.postgres.relations import Relations
+from replicator.sources.postgres.sights import Now, Watch, now
+from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.visibility import parsed
+from replicator.sources.postgres.watermark import write_mark
+
+_SETTLE = 0.3  # seconds that rows wait for more at most
+_BEAT = 0.45
+_BURST = 0.1  # seconds of reading before anything else is looked at
+_STALE = 5.0  # seconds after which a quiet log whose end cannot be read is given something to end with
+_BUSY = "55006"
+_TAKEOVER_SECONDS = 15.0
+_GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
+_PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
+HEARTBEAT = "heartbeat"
+
+
+class PgOutputReader:
+    """A LogReader (replicator.sources.base)."""
+
+    def __init__(self, config: PostgresConfig, options: ReadOptions, replicator: str) -> None:
+        self._config, self._options, self._replicator = config, options, replicator
+        self._control: Connection | None = None
+        self._connection: Any = None
+        self._stream: CopyStream | None = None
+        self._durable = 0
+        self._was_at, self._moved_at = 0, time.monotonic()
+
+    def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
+        """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
+        assert isinstance(start, LsnOffset)
+        self._control = connect(self._config)
+        slot = PostgresLog(self._control, self._config, self._replicator)
+        self._durable = slot.confirmed()
+        if self._durable > start.lsn:
+            message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, beyond {start}: somebody else has read from it."
+            raise LogPurged(message)
+        catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
+        relations = Relations(catalog, tables, schemas, self._options.zero_dates)
+        self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add)
+        self._watch = Watch(self._control, self._config.where, catalog, tables)
+        self._stream = self._open(slot, start)
+        yield Settled(self._decoder.settling.unsettled())
+        yield from self._messages(self._stream)
+
+    def confirm(self, durable: Offset) -> None:
+        """The slot may forget what is before it (invariant 1)."""
+        assert isinstance(durable, LsnOffset)
+        self._durable = max(self._durable, durable.lsn)
+        if self._stream is not None:
+            self._stream.feedback(self._decoder.position, self._durable)
+
+    def shows(self, evidence: str, transaction: str) -> bool:
+        """`evidence` is pg_current_snapshot()'s text."""
+        return parsed(evidence).shows(int(transaction))
+
+    def close(self) -> None:
+        """The slot is free again when this returns, or soon after."""
+        self._stream = None
+        for connection in (self._connection, self._control):
+            if connection is not None:
+                with suppress(psycopg2.Error):
+                    connection.close()
+        self._connection = self._control = None
+
+    # ---- the stream
+
+    def _open(self, slot: PostgresLog, start: LsnOffset) -> CopyStream:
+        """A reader that is there already is one of ours, whose lease is over: it is ended."""
+        deadline = time.monotonic() + _TAKEOVER_SECONDS
+        while True:
+            self._connection = connect(self._config, connection_factory=LogicalReplicationConnection)
+            try:
+                with self._connection.cursor() as cursor:
+                    cursor.start_replication_expert(self._command(slot, start))
+            except psycopg2.Error as error:
+                self._connection.close()
+                if sql_state(error) != _BUSY or time.monotonic() > deadline:
+                    raise self._failure(str(error), error) from None
+                slot.release()
+            else:
+                return CopyStream(self._connection)
+
+    def _command(self, slot: PostgresLog, start: LsnOffset) -> str:
+        version = server_version(self._connection)
+        protocol = next((number for since, number in _PROTOCOLS if version >= since), 1)
+        options = {"proto_version": str(protocol), "publication_names": '"' + slot.publication.replace('"', '""') + '"'}
+        if protocol > 1:
+            options |= {"messages": "true", "streaming": "on"}
+        listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
+        return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {start} ({listed})'
+
+    def _failure(self, text: str, error: psycopg2.Error | None = None) -> TidemarkError:
+        if any(sign in text for sign in _GONE):
+            return LogPurged(f"The source no longer has the log to continue from: {text.strip()}")
+        if error is not None:
+            with suppress(TidemarkError), translated(self._config.where):
+                raise error
+        return SourceUnreachable(f"The source ended the stream of its log: {text.strip()}")
+
+    # ---- reading
+
+    def _messages(self, stream: CopyStream) -> Iterator[LogMessage]:
+        decoder, beat, settle = self._decoder, 0.0, None
+        while True:
+            if time.monotonic() >= beat:
+                self._beat(stream)
+                beat = time.monotonic() + _BEAT
+                yield from self._drain()
+            quiet = self._receive(stream)
+            if decoder.waiting and settle is None:
+                settle = time.monotonic() + _SETTLE
+            if not decoder.in_transaction and settle is not None and (quiet or time.monotonic() >= settle):
+                decoder.boundary()
+                settle = None
+            yield from self._drain()
+            if quiet:
+                yield self._heartbeat()
+
+    def _drain(self) -> Iterator[LogMessage]:
+        out, self._decoder.out = self._decoder.out, []
+        yield from out
+
+    def _receive(self, stream: CopyStream) -> bool:
+        """Feed what is there for a while; True where nothing has come for some time."""
+        until = time.monotonic() + _BURST
+        try:
+            while not self._decoder.out and time.monotonic() < until:
+                message = stream.next()
+                if message is not None:
+                    self._take(message)
+                elif not stream.wait(_SETTLE):
+                    return True
+        except EOFError as ended:
+            raise self._failure(str(ended)) from None
+        return False
+
+    def _take(self, message: bytes) -> None:
+        if message[0] == ord("w"):
+            self._decoder.feed(message[m.XLOG_HEADER :])
+            return
+        end, reply = m.keepalive(message)
+        if not self._decoder.in_transaction:
+            self._decoder.reached(end)
+        if reply and self._stream is not None:
+            self._stream.feedback(self._decoder.position, self._durable)
+
+    def _beat(self, stream: CopyStream) -> None:
+        """Look at the source beside its log, and ask how far the server has read it."""
+        assert self._control is not None
+        decoder = self._decoder
+        seen = now(self._control, self._config.where)
+        decoder.sighted(seen)
+        if self._watch.due() and (sight := self._watch.look(decoder.relations)) is not None:
+            decoder.sight(sight)
+        stream.feedback(decoder.position, self._durable, reply=True)
+        self._nudge(seen)
+
+    def _nudge(self, seen: Now) -> None:
+        """The end of the log may be in the midst of what a transaction that stays open has written: a mark ends it."""
+        assert self._control is not None
+        decoder, clock = self._decoder, time.monotonic()
+        if decoder.position >= seen.lsn or decoder.in_transaction or decoder.position > self._was_at:
+            self._moved_at, self._was_at = clock, decoder.position
+        elif clock - self._moved_at > _STALE:
+            self._moved_at = clock
+            write_mark(self._control, self._replicator, HEARTBEAT, self._config.where)
+
+    def _heartbeat(self) -> Heartbeat:
+        decoder = self._decoder
+        return Heartbeat(None, None) if decoder.in_transaction else Heartbeat(decoder.offset(), decoder.as_of)

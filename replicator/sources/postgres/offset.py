@@ -1,0 +1,74 @@
+"""Places in a Postgres log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replicator.errors import ConfigurationError
+
+KIND = "postgres"
+_FIELDS = frozenset({"kind", "lsn", "unsettled"})
+_LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
+_XID = re.compile(r"[0-9]{1,10}|\*")
+
+
+def lsn_text(lsn: int) -> str:
+    """As pg_lsn prints it: `16/B374D848`."""
+    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"
+
+
+def parse_lsn(text: str) -> int:
+    """Inverse of `lsn_text`; ValueError for all else."""
+    found = _LSN.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no LSN")
+    return int(found[1], 16) << 32 | int(found[2], 16)
+
+
+def _none() -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True)
+class LsnOffset:
+    """`lsn`: the end of the last commit record that was read, or a later place with nothing of ours between.
+
+    `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is taken
+    after a restart must not take them for seen.  Asked for only when the offset is stored.
+    """
+
+    lsn: int
+    unsettled: Callable[[], frozenset[str]] = field(default=_none, compare=False, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        unsettled = sorted(self.unsettled())
+        return {"kind": KIND, "lsn": str(self)} | ({"unsettled": unsettled} if unsettled else {})
+
+    def __str__(self) -> str:
+        return lsn_text(self.lsn)
+
+    def __lt__(self, other: LsnOffset) -> bool:
+        return self.lsn < other.lsn
+
+
+def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
+    """Inverse of `LsnOffset.to_dict`; ConfigurationError where `data` is no such thing.
+
+    A field that is unknown here is a later version's: what it means must not be lost, so it is refused.
+    """
+    try:
+        if data["kind"] != KIND:
+            raise ConfigurationError(f"The stored offset is of kind {data['kind']!r}, not {KIND!r}.")
+        if unknown := sorted(set(data) - _FIELDS):
+            raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
+        lsn = parse_lsn(data["lsn"])
+        unsettled = frozenset(data.get("unsettled", ()))
+        if not all(map(_XID.fullmatch, unsettled)):
+            raise ValueError(f"{sorted(unsettled)} are no transactions")  # noqa: TRY301
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigurationError(f"The stored offset cannot be read: {error!r}") from error
+    return LsnOffset(lsn, lambda: unsettled)

@@ -1,0 +1,232 @@
+"""Which table a relation of the log is, under which schema its rows are, and what has become of tables: DDL is not in the log.
+
+Two things tell of it.  A relation message stands before the first row under a new definition, with names and types, without nullability,
+defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that the log had reached when it was
+taken.  What neither explains is not guessed at: the table is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from replicator.errors import TableError, UnsupportedDdl
+from replicator.model.change import Ddl
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import widens
+from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.messages import Relation, RelationColumn
+from replicator.sources.postgres.rows import Layout
+from replicator.sources.postgres.types import column_of
+
+Described = TableDescription | TableError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a `SchemaChange` says, but for its place in the log."""
+
+    operation: Ddl
+    table: TableId
+    schema: TableSchema | None = None
+    new_table: TableId | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    reload: bool = False
+    text: str = ""
+
+
+Outcome = Step | tuple[TableId, TableError]
+
+
+class Relations:
+    """The schemas that hold at the present place of the log.  `layouts`: of every relation met; None for one not wanted."""
+
+    def __init__(
+        self, catalog: PostgresCatalog, tables: TableSet, schemas: Mapping[TableId, TableSchema], zero_dates: str
+    ) -> None:
+        """`schemas` are those that held where reading begins."""
+        self._catalog, self._tables, self._zero_dates = catalog, tables, zero_dates
+        self._known = dict(schemas)
+        self._names = {known.oid: table for table, schema in schemas.items() if (known := Print.parse(schema.identity))}
+        self.layouts: dict[int, Layout | None] = {}
+
+    def differs(self, oid: int, table: TableId, seen: Print) -> bool:
+        """Is a table of the catalog another than the one that is known here, or not known?"""
+        return self._names.get(oid) != table or self._known[table].identity != str(seen)
+
+    def fail(self, table: TableId) -> None:
+        """Its rows are passed over from here on."""
+        for oid, layout in self.layouts.items():
+            if layout is not None and layout.schema.table == table:
+                self.layouts[oid] = None
+
+    @property
+    def oids(self) -> list[int]:
+        """Of the tables that are followed."""
+        return list(self._names)
+
+    def table(self, oid: int) -> TableId | None:
+        """The table that a relation is, if it is followed."""
+        return self._names.get(oid)
+
+    def met(self, relation: Relation) -> Iterator[Outcome]:
+        """A relation message: its rows come next."""
+        table = TableId(relation.schema, relation.name)
+        self.layouts[relation.oid] = None
+        if table not in self._tables:
+            yield from self._left(relation.oid)
+            return
+        try:
+            described = self._catalog.details_by_oid([relation.oid]).get(relation.oid)
+            if isinstance(described, TableError):
+                raise described
+            layout = self._layout(relation, table, described)
+        except TableError as error:
+            yield table, error
+            return
+        self.layouts[relation.oid] = layout
+        yield from self._become(layout.schema, {a.name: a for a in layout.attributes if a.number})
+
+    def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
+        """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that changed."""
+        for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
+            yield from self._left(oid)
+        for oid in self._in_order(present, descriptions):
+            described = descriptions[oid]
+            if isinstance(described, TableError):
+                yield present[oid], described
+            else:
+                yield from self._become(described.schema, {a.name: a for a in described.attributes})
+
+    def _in_order(self, present: Mapping[int, TableId], oids: Iterable[int]) -> list[int]:
+        """Tables whose name is free come first, so that a chain of renames needs no detour."""
+        left = [oid for oid in oids if present.get(oid) in self._tables]
+        ordered: list[int] = []
+        taken = {table: oid for oid, table in self._names.items()}
+        while left:
+            free = [oid for oid in left if taken.get(present[oid], oid) == oid] or left[:1]
+            ordered += free
+            left = [oid for oid in left if oid not in free]
+            for oid in free:
+                taken.pop(self._names.get(oid, present[oid]), None)
+                taken[present[oid]] = oid
+        return ordered
+
+    def _left(self, oid: int) -> Iterator[Step]:
+        table = self._names.pop(oid, None)
+        if table is not None:
+            del self._known[table]
+            yield Step(Ddl.DROP_TABLE, table, text=f"{table} is not there any more")
+
+    def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
+        """From here on the relation has this name and this schema."""
+        table, now = schema.table, Print.parse(schema.identity)
+        assert now is not None
+        before = self._names.get(now.oid)
+        occupant = self._known.get(table)
+        if before != table and occupant is not None:
+            if Print.parse(occupant.identity) is None:  # from before tables had identities here
+                before = table
+            else:
+                yield from self._left(next(oid for oid, name in self._names.items() if name == table))
+                if before is not None:  # names were exchanged: who was where, the log does not say
+                    yield from self._left(now.oid)
+                    before = None
+        if before is None:
+            self._keep(schema, now.oid)
+            yield Step(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} came into the selection")
+            return
+        old = self._known[before]
+        if before != table:
+            del self._known[before]
+            renamed = replace(old, table=table)
+            yield Step(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
+            old = renamed
+        self._keep(schema, now.oid)
+        yield from _altered(old, schema, attributes)
+
+    def _keep(self, schema: TableSchema, oid: int) -> None:
+        self._known[schema.table] = schema
+        self._names[oid] = schema.table
+
+    def _layout(self, relation: Relation, table: TableId, described: TableDescription | None) -> Layout:
+        """The catalog is asked for what the message does not say, where it says the same as the message.
+
+        Nullability may so be told before its place; targets do not enforce it.
+        """
+        left_out = self._tables.columns_left_out(table)
+        places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]
+        columns = [relation.columns[place] for place in places]
+        old = self._known.get(self._names.get(relation.oid, table))
+        if described is not None and _consistent(relation.identity, columns, described):
+            attributes = described.attributes
+            schema = replace(described.schema, table=table)
+        else:
+            attributes = tuple(self._attribute(column, old) for column in columns)
+            schema = self._schema(relation, table, attributes, old)
+        return Layout(schema, attributes, tuple(places), len(relation.columns))
+
+    def _attribute(self, column: RelationColumn, old: TableSchema | None) -> Attribute:
+        """From the message alone; a column of that name that was there keeps its number."""
+        kind = self._catalog.types([column.type]).get(column.type)
+        if kind is None:
+            raise UnsupportedDdl(f"The type of column {column.name} is not there any more.")
+        number = next((c.number for c in old.columns if c.name == column.name), 0) if old else 0
+        return Attribute(column.name, number, kind, column.typmod, kind.name)
+
+    def _schema(
+        self, relation: Relation, table: TableId, attributes: tuple[Attribute, ...], old: TableSchema | None
+    ) -> TableSchema:
+        """Where the catalog is ahead of the log: from the message, and from what was known so far."""
+        names = [a.name for a in attributes]
+        key = tuple(c.name for c in relation.columns if c.key) if relation.identity != Identity.FULL else ()
+        if old is not None and (relation.identity == Identity.FULL or set(key) == set(old.key)):
+            key = old.key if set(old.key) <= set(names) else key
+        if not set(key) <= set(names):
+            raise UnsupportedDdl(f"A key column of {table} is left out.", table=str(table))
+        columns = tuple(
+            _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
+        )
+        partial = bool(key) and relation.identity != Identity.FULL
+        schema = TableSchema(table, columns, key, partial, str(Print(relation.oid)))
+        return replace(schema, identity=old.identity) if old == schema else schema  # a sight will tell if it was rewritten
+
+
+def _like(column: Column, old: TableSchema | None) -> Column:
+    """What the log does not say of a column is as it was."""
+    known = {c.name: c for c in old.columns} if old is not None else {}
+    was = known.get(column.name)
+    return was if was is not None and was.type == column.type else column
+
+
+def _consistent(identity: str, columns: Iterable[RelationColumn], described: TableDescription) -> bool:
+    """Does the catalog show just what the log says?"""
+    shown = [(a.name, a.type.oid, a.typmod) for a in described.attributes]
+    return identity == described.identity and [(c.name, c.type, c.typmod) for c in columns] == shown
+
+
+def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Step]:
+    before, now = Print.parse(old.identity), Print.parse(new.identity)
+    rewritten = before is None or now is None or now.rewritten(before)
+    numbers = {c.number: c.name for c in old.columns if c.number}
+    renamed = {numbers[c.number]: c.name for c in new.columns if numbers.get(c.number, c.name) != c.name}
+    was = {renamed.get(c.name, c.name): c for c in old.columns if c.name in renamed or c.name not in renamed.values()}
+    reload = old.key != new.key or any(_fills(column, was.get(column.name), attributes) for column in new.columns)
+    differs = replace(old, table=new.table) != new
+    if differs or reload or rewritten:
+        yield Step(
+            Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten,
+            text=f"{new.table} has another definition",
+        )  # fmt: skip
+
+
+def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute]) -> bool:
+    """May rows that exist have got a value in this column that the log does not show?"""
+    if was is None:
+        one = attributes.get(column.name)
+        return one is None or one.has_missing or one.has_default or bool(one.generated)
+    if column.number and was.number and column.number != was.number:
+        return True  # dropped and added again
+    return was.type != column.type and not widens(was.type, column.type)

@@ -1,0 +1,266 @@
+"""What Tidemark keeps on the source for a replicator: a publication that says which tables are in the log, and a slot that keeps it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from replicator.errors import LogPurged, SourceBusy, SourceError, SourceMisconfigured, TableError, TidemarkError
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.base import LogHeld, SourceState
+from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version, translated
+from replicator.sources.postgres.offset import LsnOffset, parse_lsn
+from replicator.sources.postgres.sights import now
+from replicator.sources.postgres.visibility import Snapshot
+from replicator.sources.postgres.watermark import create_statements, forget, needs_table, watermark_table
+
+PLUGIN = "pgoutput"
+FAILOVER_SINCE = 170000
+LEAVE_SECONDS = 10.0
+_ROOT = "publish_via_partition_root = true"
+_KEPT = "pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)"
+_THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
+
+
+class PostgresLog:
+    """A SourceLog (replicator.sources.base), on a connection that is the source's."""
+
+    def __init__(self, connection: Connection, config: PostgresConfig, replicator: str) -> None:
+        self._connection, self._config, self._replicator = connection, config, replicator
+        self.publication = config.publication_for(replicator)
+        self.slot = config.slot_for(replicator)
+
+    def state(self) -> SourceState:
+        """The log's end now; the server is told by its system identifier, and the database in it."""
+        row = self._rows(
+            "SELECT s.system_identifier::text, pg_catalog.current_database()::text, pg_catalog.version(), "
+            "pg_catalog.pg_current_wal_flush_lsn()::text FROM pg_catalog.pg_control_system() s"
+        )[0]
+        seen = now(self._connection, self._config.where)
+        return SourceState(LsnOffset(parse_lsn(row[3])), f"postgres-{row[0]}-{row[1]}", seen.at, row[2])
+
+    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+        """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
+        self.publish(tables)
+        if not first:
+            self._check()
+            return self.state()
+        state = self.state()
+        start = self._begin()
+        running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
+        return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
+
+    def held(self) -> LogHeld | None:
+        """None where there is no slot yet."""
+        rows = self._rows(
+            f"SELECT {_KEPT}::int8, s.wal_status, s.safe_wal_size FROM pg_catalog.pg_replication_slots s "
+            f"WHERE s.slot_name = {literal(self.slot)}"
+        )
+        if not rows:
+            return None
+        size, status, left = rows[0]
+        return LogHeld(
+            size,
+            str(status),
+            lost=status == "lost",
+            threatened=status in _THREATENED,
+            limit=self._limit,
+            left=left,
+        )
+
+    def give_up(self) -> bool:
+        """The slot, unless it is the user's.  Measured and dropped in one statement: capture may make a new one meanwhile."""
+        if self._config.slot or self._limit is None:
+            return False
+        return self._drop(f" AND {_KEPT} > {self._limit}")
+
+    @property
+    def _limit(self) -> int | None:
+        limit = self._config.retention_limit_mb
+        return None if limit is None else limit * 1024 * 1024
+
+    def remove(self) -> None:
+        """The slot, the publication, the marks; what the user has brought stays."""
+        if not self._config.slot:
+            self.drop_slot()
+        if not self._config.publication:
+            self._run(f"DROP PUBLICATION IF EXISTS {quoted(self.publication)}")
+        forget(self._connection, self._replicator, self._config.where)
+
+    def publish(self, tables: TableSet) -> None:
+        """The publication has all tables of the selection that can be replicated, and no others."""
+        if self._config.publication:
+            self._check_publication()
+            return
+        catalog = PostgresCatalog(self._connection, left_out=tables)
+        wanted = set(tables.tables) | {name for schema in tables.databases for name in catalog.names(schema)}
+        fit = {
+            table
+            for table, found in catalog.details(sorted(wanted & {t for t in wanted if t in tables})).items()
+            if not isinstance(found, TableError)
+        }
+        if needs_table(self._connection):
+            for statement in create_statements():
+                self._run(statement)
+            fit.add(watermark_table())
+        members = self._members()
+        if members is None:
+            stored = server_version(self._connection) >= GENERATED_LOGGED  # as the catalog describes tables
+            more = ", publish_generated_columns = stored" if stored else ""
+            self._run(f"CREATE PUBLICATION {quoted(self.publication)} WITH ({_ROOT}{more})")
+        present = members or set()
+        self._alter("ADD", fit - present)
+        self._alter("DROP", present - fit)
+
+    def add(self, table: TableId) -> None:
+        """A table that came while the log was read."""
+        if not self._config.publication and table not in (self._members() or ()):
+            self._alter("ADD", {table})
+
+    def _alter(self, verb: str, tables: Collection[TableId]) -> None:
+        """After an addition the publication is touched once more: see `settled`."""
+        if not tables:
+            return
+        names = ", ".join(
+            f"TABLE {_name(table)}" if place == 0 else _name(table) for place, table in enumerate(sorted(tables))
+        )
+        self._run(f"ALTER PUBLICATION {quoted(self.publication)} {verb} {names}")
+        if verb == "ADD":
+            text = f"Made by Tidemark for {self._replicator}, {time.time_ns()}"
+            self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
+
+    def _members(self) -> set[TableId] | None:
+        """None where there is no such publication."""
+        name = literal(self.publication)
+        if not self._rows(f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {name}"):
+            return None
+        rows = self._rows(
+            "SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p "
+            "JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid "
+            f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = {name}"
+        )
+        return {TableId(*row) for row in rows}
+
+    def _check_publication(self) -> None:
+        if self._members() is None:
+            message = f"The source has no publication {self.publication}."
+            raise SourceMisconfigured(
+                message, remedy=f"CREATE PUBLICATION {quoted(self.publication)} FOR ALL TABLES WITH ({_ROOT});"
+            )
+
+    def _begin(self) -> int:
+        """Where the new slot begins.  One that an earlier attempt has left has no reader: its beginning is of no use."""
+        if self._config.slot:
+            rows = self._slot_rows()
+            if not rows:
+                message = f"The source has no replication slot {self.slot}."
+                create = f"SELECT pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}');"
+                raise SourceMisconfigured(message, remedy=create)
+            return parse_lsn(rows[0][0])
+        self.drop_slot()
+        more = ", failover => true" if server_version(self._connection) >= FAILOVER_SINCE else ""
+        made = self._rows(
+            "SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot("
+            f"{literal(self.slot)}, '{PLUGIN}'{more})"
+        )
+        return parse_lsn(made[0][0])
+
+    def _check(self) -> None:
+        rows = self._slot_rows()
+        if not rows:
+            raise LogPurged(f"The source has no replication slot {self.slot} any more: it did not keep the log.")
+        if rows[0][1] == "lost":
+            raise LogPurged(
+                f"The source has given up the replication slot {self.slot}: more WAL was to be kept for it than "
+                "max_slot_wal_keep_size allows."
+            )
+
+    def confirmed(self) -> int:
+        """What the slot was told last.  LogPurged where it is gone."""
+        self._check()
+        return parse_lsn(self._slot_rows()[0][0])
+
+    def release(self) -> None:
+        """End another reader of our slot: there is one lease, and we hold it."""
+        rows = self._rows(
+            "SELECT pg_catalog.pg_terminate_backend(s.active_pid) FROM pg_catalog.pg_replication_slots s "
+            f"WHERE s.slot_name = {literal(self.slot)} AND s.active_pid IS NOT NULL"
+        )
+        if rows:
+            time.sleep(0.1)
+
+    def drop_slot(self) -> None:
+        """No error where there is none."""
+        self._drop()
+
+    def _drop(self, condition: str = "") -> bool:
+        """The slot's reader is ended first; False where there is no such slot."""
+        deadline = time.monotonic() + LEAVE_SECONDS
+        while True:
+            try:
+                dropped = self._rows(
+                    "SELECT pg_catalog.pg_drop_replication_slot(s.slot_name)::text FROM pg_catalog.pg_replication_slots s "
+                    f"WHERE s.slot_name = {literal(self.slot)} AND s.plugin = '{PLUGIN}'{condition}"
+                )
+            except TidemarkError:
+                if time.monotonic() > deadline:
+                    raise
+                with suppress(SourceError):
+                    self.release()
+            else:
+                return bool(dropped)
+
+    def _slot_rows(self) -> list[tuple[str, str | None]]:
+        return self._rows(
+            "SELECT s.confirmed_flush_lsn::text, s.wal_status FROM pg_catalog.pg_replication_slots s "
+            f"WHERE s.slot_name = {literal(self.slot)} AND s.plugin = '{PLUGIN}'"
+        )
+
+    def _run(self, statement: str) -> None:
+        with translated(self._config.where), self._connection.cursor() as cursor:
+            cursor.execute(statement)
+
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return read_rows(self._connection, sql, self._config.where)
+
+
+def check_published(cursor: Any, publication: str, oid: int, evidence: str) -> None:
+    """Raises SourceBusy where rows of a table must not be read yet: its log may lack what a transaction wrote.
+
+    `cursor` is in the snapshot that `evidence` names.  What a transaction wrote before its table was published is not in the log:
+    all that were open then must have ended.  The publication's comment was written after that, so the snapshot's `xmin` must be
+    beyond the comment's transaction; of a publication that the user keeps, beyond the one that added the table.
+    """
+    cursor.execute(
+        "SELECT p.puballtables, r.xmin::text, d.xmin::text FROM pg_catalog.pg_publication p "
+        "LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %s LEFT JOIN pg_catalog.pg_description d "
+        "ON d.objoid = p.oid AND d.classoid = 'pg_catalog.pg_publication'::pg_catalog.regclass WHERE p.pubname = %s",
+        (oid, publication),
+    )
+    rows = cursor.fetchall()
+    snapshot = Snapshot.parse(evidence)
+    if not rows:
+        raise SourceBusy(f"The publication {publication} is not there yet.")
+    whole, added, touched = rows[0]
+    if not whole and added is None and not _by_schema(cursor, publication, oid):
+        raise SourceBusy(f"The table is not in the publication {publication} yet.")
+    if any(xid is not None and snapshot.full(int(xid)) >= snapshot.xmin for xid in (added, touched)):
+        raise SourceBusy("A transaction that began before the table was published is still open on the source.")
+
+
+def _by_schema(cursor: Any, publication: str, oid: int) -> bool:
+    """Tables of a schema that is published as a whole (from 15)."""
+    cursor.execute(
+        "SELECT FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname "
+        "JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = %s AND c.oid = %s",
+        (publication, oid),
+    )
+    return bool(cursor.rowcount)
+
+
+def _name(table: TableId) -> str:
+    return f"{quoted(table.database)}.{quoted(table.name)}"

@@ -1,0 +1,231 @@
+"""Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots".
+
+A chunk is one COPY in a REPEATABLE READ transaction whose pg_current_snapshot() is the chunk's evidence: which transactions its
+rows show.  The table is locked (ACCESS SHARE) before the snapshot is taken: no DDL comes between description and rows, and none
+that was committed before is missed by the snapshot (TRUNCATE and rewrites are not MVCC-safe the other way round).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+
+from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.postgres.attributes import TableDescription
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import Connection, connect, quoted, read_rows, translated
+from replicator.sources.postgres.copy_rows import CopyRows
+from replicator.sources.postgres.key_bounds import order_by, order_question, read_key, select_key, text_of, within
+from replicator.sources.postgres.slot import check_published
+from replicator.sources.postgres.tuples import BINARY, TEXT
+from replicator.sources.postgres.values import RowConverter, binary_exact
+from replicator.sources.postgres.watermark import write_mark
+
+# The index, not a sort of the table for each chunk, whatever the statistics say; one process for one reader.
+_BY_INDEX = "enable_seqscan = off"
+_SINGLE = "max_parallel_workers_per_gather = 0"
+_MARKS_FLUSH = "SET synchronous_commit = local"  # whatever the role's default; a standby that is away stops no snapshot
+
+
+class PostgresSnapshotReader:
+    """Two connections, opened when first used: one reads, the other writes marks.  One thread.
+
+    A connection that failed, or whose rows were not read to the end, is replaced at the next call.
+    """
+
+    def __init__(
+        self, config: PostgresConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
+    ) -> None:
+        """`tables`: its excluded columns are never selected."""
+        self._config, self._options, self._tables = config, options, tables
+        self._replicator = replicator
+        self._reading: Connection | None = None
+        self._marking: Connection | None = None
+        self._rows_under_way: CopyRows | None = None
+        self._known: dict[TableId, TableDescription] = {}
+        self._ordered: dict[tuple[int, str], bool] = {}
+        self.zero_dates_nulled = 0
+
+    def mark(self, token: str) -> None:
+        """Write a watermark into the log; returns when it is flushed, and so on its way to the log's reader."""
+        if self._marking is None or self._marking.closed:
+            self._marking = connect(self._config)
+            read_nothing(self._marking, _MARKS_FLUSH, self._config.where)
+        try:
+            write_mark(self._marking, self._replicator, token, self._config.where)
+        except TidemarkError:
+            self._marking.close()
+            raise
+
+    def end_key(self, table: TableId) -> tuple[str, ...] | None:
+        """The greatest key now.  None where the table is empty, or no index has its key's order: then it is one chunk."""
+        description = self._describe(table)
+        if not self._is_ordered(description):
+            return None
+        order = f"ORDER BY {order_by(description, 'DESC')} LIMIT 1"
+        rows = self._select(table, f"SELECT {select_key(description)} FROM {_name(description)} {order}")
+        return read_key(description, rows[0]) if rows else None
+
+    def next_bound(
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+    ) -> tuple[str, ...]:
+        """The key `rows` rows after `after`, at most `end`."""
+        description = self._known.get(table) or self._describe(table)
+        found = self._select(
+            table,
+            f"SELECT {select_key(description)} FROM {_name(description)} "
+            f"WHERE {within(description, KeyRange(after, end))} "
+            f"ORDER BY {order_by(description)} LIMIT 1 OFFSET {max(rows, 1) - 1}",
+        )
+        return read_key(description, found[0]) if found else end
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        """One COPY, streamed.  Raises TableDisappeared and other errors of the table; SourceBusy."""
+        evidence, description = self._open(table, bounded=bounds != KeyRange())
+        return self._chunk(description, evidence, within(description, bounds))
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
+        evidence, description = self._open(table, bounded=False, opened=opened)
+        return self._chunk(description, evidence, "TRUE")
+
+    def close(self) -> None:
+        """Ends a read that is under way, too."""
+        self._abandon()
+        for connection in (self._reading, self._marking):
+            if connection is not None and not connection.closed:
+                connection.close()
+
+    def _settle(self, cursor: Any, description: TableDescription, evidence: str) -> None:
+        """What wrote the table before the log had its changes must have ended.  Raises SourceBusy."""
+        publication = self._config.publication_for(self._replicator)
+        check_published(cursor, publication, description.oid, evidence)
+
+    def _connection(self) -> Connection:
+        self._abandon()
+        if self._reading is None or self._reading.closed:
+            self._reading = connect(self._config)
+            read_nothing(self._reading, f"SET {_SINGLE}", self._config.where)
+        return self._reading
+
+    def _abandon(self) -> None:
+        """Rows of a read that was left early are still on their way, and its transaction is open."""
+        stream, self._rows_under_way = self._rows_under_way, None
+        if stream is not None and not stream.done:
+            stream.cut()
+
+    def _describe(self, table: TableId) -> TableDescription:
+        connection = self._connection()
+        catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        try:
+            found = catalog.details([table]).get(table)
+        except TidemarkError:
+            connection.close()
+            raise
+        if isinstance(found, TableError):
+            raise found
+        if found is None:
+            message = f"{table} is not there any more."
+            raise TableDisappeared(message, table=str(table))
+        self._known[table] = found
+        return found
+
+    def _is_ordered(self, description: TableDescription) -> bool:
+        key = (description.oid, description.key_index)
+        if key not in self._ordered:
+            rows = self._select(description.schema.table, order_question(description))
+            self._ordered[key] = bool(rows and rows[0][0]) and tuple(rows[0][1]) == description.schema.key
+        return self._ordered[key]
+
+    def _select(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a query that goes by an index."""
+        connection = self._connection()
+        try:
+            read_nothing(connection, f"BEGIN READ ONLY; SET LOCAL {_BY_INDEX}", str(table))
+            rows = read_rows(connection, sql, str(table))
+            read_nothing(connection, "COMMIT", str(table))
+        except TidemarkError:
+            connection.close()
+            raise
+        return rows
+
+    def _open(self, table: TableId, *, bounded: bool, opened: str = "") -> tuple[str, TableDescription]:
+        """A transaction with its snapshot, as text, and the table as it is in it.  The mark `opened` follows the snapshot."""
+        connection = self._connection()
+        where = str(table)
+        locked = f"LOCK TABLE {quoted(table.database)}.{quoted(table.name)} IN ACCESS SHARE MODE"
+        begin = (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {f'SET LOCAL {_BY_INDEX};' if bounded else ''} {locked}"
+        )
+        try:
+            with translated(where), connection.cursor() as cursor:
+                self._lock(cursor, begin, table)
+                cursor.execute("SELECT pg_catalog.pg_current_snapshot()::text")
+                evidence = str(cursor.fetchall()[0][0])
+                if opened:
+                    self.mark(opened)
+                description = self._describe(table)
+                self._settle(cursor, description, evidence)
+        except TidemarkError:
+            connection.close()  # the next call must not see this transaction's moment
+            raise
+        return evidence, description
+
+    def _lock(self, cursor: Any, begin: str, table: TableId) -> None:
+        """What cannot be locked is no table, and described it says so."""
+        try:
+            cursor.execute(begin)
+        except psycopg2.errors.WrongObjectType:
+            cursor.execute("ROLLBACK")
+            self._describe(table)
+            raise
+
+    def _chunk(self, description: TableDescription, evidence: str, condition: str) -> Chunk:
+        schema = description.schema
+        exact = [
+            binary_exact(*attribute.plain, column.type)
+            for column, attribute in zip(schema.columns, description.attributes, strict=True)
+        ]
+        columns = ", ".join(
+            quoted(attribute.name) if binary else text_of(attribute)
+            for attribute, binary in zip(description.attributes, exact, strict=True)
+        )
+        assert self._reading is not None  # opened by _open
+        stream = CopyRows(
+            self._reading,
+            f"COPY (SELECT {columns} FROM {_name(description)} WHERE {condition}) TO STDOUT (FORMAT binary)",
+            [BINARY if binary else TEXT for binary in exact],
+            str(schema.table),
+            batch_rows=self._options.batch_rows,
+            batch_bytes=self._options.batch_bytes,
+        )
+        self._rows_under_way = stream
+        converter = RowConverter(description, self._options.zero_dates)
+        return Chunk(schema, self._convert(stream, self._reading, converter), converter.zero_dates, evidence)
+
+    def _convert(self, stream: CopyRows, connection: Connection, converter: RowConverter) -> Iterator[pa.RecordBatch]:
+        try:
+            for cells in stream.batches():
+                yield converter.batch(cells)
+            read_nothing(connection, "COMMIT", "The source")
+        finally:
+            self.zero_dates_nulled += converter.nulled
+
+
+def read_nothing(connection: Connection, sql: str, where: str) -> None:
+    """Run statements that have no rows."""
+    with translated(where), connection.cursor() as cursor:
+        cursor.execute(sql)
+
+
+def _name(description: TableDescription) -> str:
+    """A partitioned table has its rows in its partitions; another's are its own only."""
+    table = description.schema.table
+    only = "" if description.kind == "p" else "ONLY "
+    return f"{only}{quoted(table.database)}.{quoted(table.name)}"

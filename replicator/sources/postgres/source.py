@@ -1,0 +1,78 @@
+"""Postgres as a source: the plugin's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from replicator.errors import TidemarkError
+from replicator.model.identifiers import TableSet
+from replicator.sources.base import CheckResult, ReadOptions
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.check import run_checks
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import Connection, connect, read_rows
+from replicator.sources.postgres.slot import PostgresLog
+
+if TYPE_CHECKING:
+    from replicator.sources.postgres.log import PgOutputReader
+    from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+
+
+class PostgresSource:
+    """One database of one server.  Catalog and log status share one connection, opened when first used; readers have their own.
+
+    `tables`, where set, tells the columns that snapshots and schemas leave out, and which partitions come with their table;
+    `options` how values are read, on which their types depend.
+    """
+
+    def __init__(self, config: PostgresConfig, tables: TableSet | None = None) -> None:
+        self.config = config
+        self.tables = tables
+        self.options = ReadOptions()
+        self._connection: Connection | None = None
+
+    def check(self, tables: TableSet | None = None) -> list[CheckResult]:
+        """The connection test; never raises for what it tests."""
+        return run_checks(self.config, tables)
+
+    def catalog(self) -> PostgresCatalog:
+        """Discovery on the shared connection."""
+        return PostgresCatalog(self._open(), zero_dates=self.options.zero_dates, left_out=self.tables)
+
+    def log(self, replicator: str) -> PostgresLog:
+        """On the shared connection."""
+        return PostgresLog(self._open(), self.config, replicator)
+
+    def log_reader(self, replicator: str, options: ReadOptions) -> PgOutputReader:
+        """The decoder is loaded here: processes that only test connections do without it."""
+        from replicator.sources.postgres.log import PgOutputReader  # noqa: PLC0415
+
+        return PgOutputReader(self.config, options, replicator)
+
+    def snapshot_reader(self, replicator: str, options: ReadOptions) -> PostgresSnapshotReader:
+        """A reader with connections of its own."""
+        from replicator.sources.postgres.snapshot import PostgresSnapshotReader  # noqa: PLC0415
+
+        return PostgresSnapshotReader(self.config, options, replicator, self.tables)
+
+    def close(self) -> None:
+        """Closes the shared connection."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _open(self) -> Connection:
+        if self._connection is not None:
+            try:
+                read_rows(self._connection, "SELECT 1", self.config.where)
+            except TidemarkError:  # whatever is wrong with it, a new one is made
+                self.close()
+        if self._connection is None:
+            self._connection = connect(self.config)
+        return self._connection
+
+
+def open_source(settings: Mapping[str, Any]) -> PostgresSource:
+    """From the form's values; connects when first used."""
+    return PostgresSource(PostgresConfig.parse(settings))

@@ -1,0 +1,114 @@
+"""Tuples of pgoutput, and rows of COPY BINARY, as columns of cells: no object per value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from replicator.errors import LogCorrupt
+from replicator.sources.postgres import tuple_kernel
+
+Bytes = npt.NDArray[np.uint8]
+Places = npt.NDArray[np.int64]
+NULL: Final = ord("n")
+UNCHANGED: Final = ord("u")
+TEXT: Final = ord("t")
+BINARY: Final = ord("b")
+_LARGEST = 2**31 - 1  # an Arrow binary array's offsets have 32 bits
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column of many tuples, still in the server's form.
+
+    kind: uint8, of each tuple b"n" (null), b"u" (a TOASTed value that did not change and is not there), b"t" (text) or b"b"
+    (binary).  values: pa.BinaryArray of the same length, null where the kind is n or u.
+    """
+
+    kind: Bytes
+    values: pa.Array
+
+    @property
+    def unchanged(self) -> npt.NDArray[np.bool_]:
+        """True for each tuple whose value is not there."""
+        return np.asarray(self.kind == UNCHANGED)
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+def split_tuples(data: bytes | bytearray | memoryview | Bytes, offsets: Places, columns: int) -> list[Cells]:
+    """TupleData of pgoutput at each of `offsets` in `data` → one Cells for each column.
+
+    LogCorrupt for what is none, and for a tuple with another number of columns.  `data` has less than 2 GiB.
+    """
+    array = _bytes(data)
+    shape = (columns, len(offsets))
+    kinds, starts, lengths = np.empty(shape, np.uint8), np.empty(shape, np.int64), np.empty(shape, np.int64)
+    ends = np.empty(len(offsets), np.int64)
+    bad = tuple_kernel.split_tuples(array, _places(offsets), kinds, starts, lengths, ends)
+    if bad >= 0:
+        raise _corrupt(int(offsets[bad]), columns)
+    return [
+        Cells(kind, _values(array, start, length, _present(kind)))
+        for kind, start, length in zip(kinds, starts, lengths, strict=True)
+    ]
+
+
+def tuple_ends(data: bytes | bytearray | memoryview | Bytes, offsets: Places) -> Places:
+    """Where each TupleData ends that begins at `offsets`: in an Update, the new tuple's mark follows there.  LogCorrupt."""
+    ends = np.empty(len(offsets), np.int64)
+    bad = tuple_kernel.tuple_ends(_bytes(data), _places(offsets), ends)
+    if bad >= 0:
+        raise _corrupt(int(offsets[bad]), None)
+    return ends
+
+
+def copied_cells(data: Bytes, starts: Places, lengths: Places, kind: int) -> Cells:
+    """One column of rows of COPY BINARY as `tuple_kernel.split_copy` has found them; `kind` says what the bytes are."""
+    present = lengths >= 0
+    if present.all():
+        return Cells(np.full(len(starts), kind, np.uint8), _values(data, starts, lengths, None))
+    kinds = np.where(present, np.uint8(kind), np.uint8(NULL))
+    return Cells(kinds, _values(data, starts, np.maximum(lengths, 0), present))
+
+
+def _values(data: Bytes, starts: Places, lengths: Places, present: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """A single value, which can have a gigabyte, stays where it is."""
+    rows = len(starts)
+    valid = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))
+    if rows == 1:
+        offsets = np.array([starts[0], starts[0] + lengths[0]], np.int64)
+        out = data
+    else:
+        offsets = np.zeros(rows + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        out = np.empty(int(offsets[-1]), np.uint8)
+        tuple_kernel.gather(data, starts, lengths, offsets, out)
+    if offsets[-1] > _LARGEST:
+        message = "More than 2 GiB of tuples were to become one batch."
+        raise ValueError(message)
+    return pa.Array.from_buffers(pa.binary(), rows, [valid, pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(out)])
+
+
+def _present(kind: Bytes) -> npt.NDArray[np.bool_] | None:
+    """None where all are."""
+    present: npt.NDArray[np.bool_] = (kind == TEXT) | (kind == BINARY)
+    return None if present.all() else present
+
+
+def _bytes(data: bytes | bytearray | memoryview | Bytes) -> Bytes:
+    return data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+
+
+def _places(offsets: Places) -> Places:
+    return np.ascontiguousarray(offsets, np.int64)
+
+
+def _corrupt(offset: int, columns: int | None) -> LogCorrupt:
+    of = "" if columns is None else f" of {columns} columns"
+    return LogCorrupt(f"The server sent what is no tuple{of} (byte {offset} of the batch).")

@@ -1,0 +1,131 @@
+"""Postgres from the live server to Iceberg, compared row by row."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.pipeline.lab import insert
+from tests.integration.pipeline.postgres_lab import PostgresLab
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+from webapp.replicators import services
+from webapp.worker.deletion import delete
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def lab(postgres_source: EmbeddedPostgresSource, transactional_db: Any) -> Iterator[PostgresLab]:
+    one = PostgresLab(postgres_source.address, f"lab_{uuid.uuid4().hex[:8]}")
+    yield one
+    one.close()
+
+
+def test_rows_that_were_there_before_and_changes_after(lab: PostgresLab) -> None:
+    lab.execute("CREATE TABLE t (id int PRIMARY KEY, name varchar(50), price numeric(10,2), at timestamptz DEFAULT now())")
+    with lab.transaction() as cursor:
+        cursor.execute("INSERT INTO t SELECT n, 'name ' || n, n / 4.0 FROM generate_series(1, 5000) n")
+    lab.replicate("t")
+    assert lab.run_and_compare() == 5000
+    lab.execute(
+        "UPDATE t SET name = 'new' WHERE id % 7 = 0",
+        "DELETE FROM t WHERE id % 11 = 0",
+        "INSERT INTO t VALUES (10001, NULL, -1), (10002, '', 0)",
+        "UPDATE t SET id = id + 100000 WHERE id % 13 = 0",
+        "UPDATE t SET id = id + 1 WHERE id > 100000",
+    )
+    lab.run_and_compare(1)
+
+
+def test_tables_without_a_key_are_multisets(lab: PostgresLab) -> None:
+    lab.execute("CREATE TABLE t (name text, n int, d float8, b bytea)", "ALTER TABLE t REPLICA IDENTITY FULL")
+    with lab.transaction() as cursor:
+        insert(cursor, "t", [("same", 1, 0.5, b"\0\1")] * 5 + [(None, None, None, None)] * 3 + [("z", 2, -0.0, b"")])
+    lab.replicate("t")
+    assert lab.run_and_compare() == 9
+    lab.execute(
+        "DELETE FROM t WHERE ctid = ANY (ARRAY(SELECT ctid FROM t WHERE name = 'same' LIMIT 2))",
+        "UPDATE t SET n = 7 WHERE ctid = (SELECT ctid FROM t WHERE name IS NULL LIMIT 1)",
+        "INSERT INTO t VALUES ('same', 1, 0.5, '\\x0001'), ('nan', 0, 'NaN', NULL)",
+    )
+    lab.run_and_compare(1)
+
+
+def test_large_values_that_updates_leave_out_come_from_the_target_or_the_batch(lab: PostgresLab) -> None:
+    lab.execute("CREATE TABLE t (id int PRIMARY KEY, n int, big text)", "ALTER TABLE t ALTER big SET STORAGE EXTERNAL")
+    lab.execute("INSERT INTO t SELECT n, 0, repeat(md5(n::text), 200) FROM generate_series(1, 50) n")
+    lab.replicate("t")
+    lab.run_and_compare()
+    lab.execute(
+        "UPDATE t SET n = 1 WHERE id <= 10",
+        "UPDATE t SET id = id + 1000 WHERE id > 40",
+        "UPDATE t SET big = repeat('y', 9000) WHERE id = 1",
+        "UPDATE t SET n = 2, id = 2000 WHERE id = 1",
+        "INSERT INTO t VALUES (60, 0, repeat('z', 9000))",
+        "UPDATE t SET n = 3 WHERE id = 60",
+    )
+    lab.run_and_compare(1)
+
+
+def test_loading_under_writes_is_exact(lab: PostgresLab) -> None:
+    """Chunks between writers whose commits come in any order."""
+    lab.execute("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n, 0 FROM generate_series(1, 40000) n")
+    lab.replicate("t")
+    stopped = threading.Event()
+
+    def write(seed: int) -> None:
+        session, number = lab.connect(), seed
+        with session.cursor() as cursor:
+            while not stopped.is_set():
+                number = number * 1103515245 % 40009 + 1
+                cursor.execute("UPDATE t SET v = v + 1 WHERE id BETWEEN %s AND %s", (number, number + 20))
+                cursor.execute("DELETE FROM t WHERE id = %s", (number,))
+                cursor.execute("INSERT INTO t VALUES (%s, -1) ON CONFLICT DO NOTHING", (number + 50_000,))
+                time.sleep(0.002)
+        session.close()
+
+    writers = [threading.Thread(target=write, args=(seed,)) for seed in (1, 2)]
+    for writer in writers:
+        writer.start()
+    try:
+        lab.run()
+    finally:
+        stopped.set()
+        for writer in writers:
+            writer.join()
+    lab.run_and_compare(1)
+
+
+def test_a_schema_followed_whole_with_definitions_that_change(lab: PostgresLab) -> None:
+    lab.execute("CREATE TABLE a (id int PRIMARY KEY, v text)", "INSERT INTO a VALUES (1, 'one')")
+    lab.replicate()
+    lab.run_and_compare(1)
+    lab.execute(
+        "CREATE TABLE b (id int PRIMARY KEY, v text)", "INSERT INTO b VALUES (1, 'b')",
+        "ALTER TABLE a ADD c int DEFAULT 7", "INSERT INTO a VALUES (2, 'two', 8)", "ALTER TABLE a RENAME v TO w",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "ALTER TABLE a ADD m mood DEFAULT 'ok'",
+    )  # fmt: skip
+    lab.run_and_compare(2)
+    lab.execute("ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'", "TRUNCATE b", "INSERT INTO b VALUES (5, 'new')", "ALTER TABLE b RENAME TO bb")
+    time.sleep(3)
+    lab.run_and_compare(2)
+    lab.execute("DROP TABLE bb")
+    time.sleep(3)
+    lab.run()
+    assert lab.states() == {"a": "streaming", "bb": "dropped"}
+
+
+def test_deleting_leaves_nothing_on_the_source(lab: PostgresLab) -> None:
+    lab.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    replicator = lab.replicate("t")
+    lab.run()
+    services.delete_replicator(replicator=replicator, user=None)
+    delete(replicator.pk)
+    with lab.sql.cursor() as cursor:
+        cursor.execute("SELECT (SELECT count(*) FROM pg_replication_slots), (SELECT count(*) FROM pg_publication)")
+        assert cursor.fetchone() == (0, 0)

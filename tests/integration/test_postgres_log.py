@@ -1,0 +1,470 @@
+"""The live log of Postgres: every change once, with the values that a snapshot gives, every schema change at its place."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg2
+import pytest
+
+from replicator.errors import LogPurged, TidemarkError
+from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, TableFailed, Watermark
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.log import PgOutputReader
+from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.watermark import write_mark
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+pytestmark = pytest.mark.integration
+END = "end"
+SECONDS = 40.0
+_numbers = itertools.count(1)
+
+
+class Log:
+    """A schema, a slot and a publication of its own, and what the log says from a place on."""
+
+    def __init__(self, server: EmbeddedPostgresSource) -> None:
+        self.server = server
+        self.name = f"log_{next(_numbers)}"
+        address = server.address
+        self.config = PostgresConfig(
+            address["host"], address["port"], address["user"], address["password"], address["dbname"]
+        )
+        self.control = connect(self.config)
+        self.options = ReadOptions()
+        self.run(f"CREATE SCHEMA {self.name}", f"SET search_path = {self.name}, pg_catalog")
+        self.schemas: dict[TableId, TableSchema] = {}
+
+    def run(self, *statements: str) -> None:
+        with self.control.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+    def session(self) -> Any:
+        connection = connect(self.config)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET search_path = {self.name}, pg_catalog")
+        return connection
+
+    def table(self, name: str) -> TableId:
+        return TableId(self.name, name)
+
+    def follow(self, *names: str, whole: bool = False) -> None:
+        """From here on."""
+        named = frozenset(self.table(name) for name in names)
+        self.tables = TableSet(databases=frozenset({self.name})) if whole else TableSet(tables=named)
+        self.log = PostgresLog(self.control, self.config, self.name)
+        self.start = self.log.prepare(self.tables, first=True).offset
+        found = PostgresCatalog(self.control, left_out=self.tables).describe(sorted(named))
+        self.schemas = {table: schema for table, schema in found.items() if isinstance(schema, TableSchema)}
+
+    def read(self, start: Any = None, *, sight: bool = False) -> list[LogMessage]:
+        """All messages up to a mark that is written now; `sight`: and until the catalog was looked at after it."""
+        end = f"{END} {next(_numbers)}"
+        write_mark(self.control, self.name, end, "")
+        found = list(self.until(lambda m: isinstance(m, Watermark) and m.token == end, start, more=sight))
+        return [*found, *self.rest]
+
+    def until(
+        self, last: Callable[[LogMessage], bool], start: Any = None, *, more: bool = False
+    ) -> Iterator[LogMessage]:
+        """Messages up to the commit after the one that `last` finds; `rest`: what the catalog tells within three seconds more."""
+        reader = PgOutputReader(self.config, self.options, self.name)
+        deadline, met, self.rest = time.monotonic() + SECONDS, 0.0, list[LogMessage]()
+        try:
+            for message in reader.read(start or self.start, self.tables, self.schemas):
+                assert time.monotonic() < deadline, "the log does not show what it should"
+                if met and time.monotonic() > met + 3:
+                    return
+                if met:
+                    self.rest.append(message)
+                    continue
+                yield message
+                if last(message):
+                    met = time.monotonic() - (0 if more else 3.0)
+        finally:
+            reader.close()
+
+    def close(self) -> None:
+        with self.control.cursor() as cursor:
+            cursor.execute("SELECT gid FROM pg_prepared_xacts")
+            for (gid,) in cursor.fetchall():
+                cursor.execute(f"ROLLBACK PREPARED '{gid}'")
+        self.log.remove()
+        self.run(f"DROP SCHEMA IF EXISTS {self.name} CASCADE")
+        self.control.close()
+
+
+@pytest.fixture
+def log(postgres_source: EmbeddedPostgresSource) -> Iterator[Log]:
+    log = Log(postgres_source)
+    yield log
+    log.close()
+
+
+def changes(messages: list[LogMessage], *columns: str) -> list[tuple[Any, ...]]:
+    """(operation, columns…) by ordinal."""
+    rows = [(row, m) for m in messages if isinstance(m, ChangeBatch) for row in m.data.to_pylist()]
+    rows.sort(key=lambda one: one[0]["_sequence_num"])
+    return [(row["_operation"], *(row.get(column) for column in columns)) for row, _ in rows]
+
+
+def ddl(messages: list[LogMessage]) -> list[SchemaChange]:
+    return [message for message in messages if isinstance(message, SchemaChange)]
+
+
+def test_every_shape_of_change_with_key_moves_and_rollbacks(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    log.run(
+        "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL)",
+        "UPDATE t SET v = 'c' WHERE id = 1",
+        "UPDATE t SET id = 10 WHERE id = 2",
+        "BEGIN", "DELETE FROM t", "ROLLBACK",
+        "BEGIN", "SAVEPOINT s", "INSERT INTO t VALUES (7, 'gone')", "ROLLBACK TO s", "INSERT INTO t VALUES (8, 'here')", "COMMIT",
+        "DELETE FROM t WHERE id = 3",
+    )  # fmt: skip
+    assert changes(log.read(), "id", "v", "_before_id") == [
+        ("INSERT", 1, "a", None), ("INSERT", 2, "b", None), ("INSERT", 3, None, None),
+        ("UPDATE", 1, "c", 1), ("UPDATE", 10, "b", 2), ("INSERT", 8, "here", None), ("DELETE", 3, None, 3),
+    ]  # fmt: skip
+
+
+def test_full_identity_has_whole_old_rows_and_default_the_key(log: Log) -> None:
+    log.run("CREATE TABLE k (a int, b text)", "ALTER TABLE k REPLICA IDENTITY FULL")
+    log.follow("k")
+    log.run("INSERT INTO k VALUES (1, 'x'), (1, 'x')", "UPDATE k SET b = 'y' WHERE ctid = '(0,1)'", "DELETE FROM k WHERE b = 'x'")
+    found = log.read()
+    assert changes(found, "a", "b", "_before_a", "_before_b")[2:] == [
+        ("UPDATE", 1, "y", 1, "x"), ("DELETE", 1, "x", 1, "x")
+    ]  # fmt: skip
+    assert not next(m for m in found if isinstance(m, ChangeBatch)).schema.partial
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_large_values_that_an_update_did_not_change(log: Log, identity: str) -> None:
+    """Left out by the log: named where nothing tells them, taken from the old row where that is there."""
+    log.run(
+        "CREATE TABLE t (id int PRIMARY KEY, n int, big text, other bytea)",
+        "ALTER TABLE t ALTER big SET STORAGE EXTERNAL, ALTER other SET STORAGE EXTERNAL",
+        f"ALTER TABLE t REPLICA IDENTITY {identity}",
+        "INSERT INTO t VALUES (1, 1, repeat('x', 9000), decode(repeat('ff', 9000), 'hex'))",
+    )
+    log.follow("t")
+    log.run("UPDATE t SET n = 2", "UPDATE t SET id = 5, big = 'small'")
+    rows = changes(log.read(), "id", "n", "big", "other", "_unchanged")
+    if identity == "DEFAULT":
+        assert rows == [("UPDATE", 1, 2, None, None, [2, 3]), ("UPDATE", 5, 2, "small", None, [3])]
+    else:
+        assert rows == [("UPDATE", 1, 2, "x" * 9000, b"\xff" * 9000, None), ("UPDATE", 5, 2, "small", b"\xff" * 9000, None)]
+
+
+def test_a_transaction_that_is_sent_before_it_ends_comes_whole_and_without_what_it_rolled_back(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    log.run("SET logical_decoding_work_mem = '64kB'")  # the walsender's own setting decides; see the server's below
+    with streaming(log):
+        log.run(
+            "BEGIN",
+            "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 3000) n",
+            "SAVEPOINT s", "INSERT INTO t SELECT n, repeat('y', 100) FROM generate_series(3001, 6000) n", "ROLLBACK TO s",
+            "INSERT INTO t SELECT n, repeat('z', 100) FROM generate_series(6001, 9000) n",
+        )  # fmt: skip
+        other = log.session()
+        with other.cursor() as cursor:
+            cursor.execute("INSERT INTO t VALUES (0, 'first')")
+        log.run("COMMIT", "BEGIN", "INSERT INTO t SELECT n, repeat('q', 100) FROM generate_series(10000, 13000) n", "ROLLBACK")
+        found = changes(log.read(), "id")
+    assert [row[1] for row in found] == [0, *range(1, 3001), *range(6001, 9001)]
+
+
+@contextmanager
+def streaming(log: Log) -> Iterator[None]:
+    """With a small logical_decoding_work_mem the server streams."""
+    log.run("ALTER SYSTEM SET logical_decoding_work_mem = '64kB'", "SELECT pg_reload_conf()")
+    time.sleep(0.2)
+    try:
+        yield
+    finally:
+        log.run("ALTER SYSTEM RESET logical_decoding_work_mem", "SELECT pg_reload_conf()")
+
+
+def test_a_prepared_transaction_comes_when_it_is_committed(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run("BEGIN", "INSERT INTO t VALUES (1)", "PREPARE TRANSACTION 'one'", "BEGIN", "INSERT INTO t VALUES (2)", "PREPARE TRANSACTION 'two'")
+    assert changes(log.read(), "id") == []
+    log.run("INSERT INTO t VALUES (3)", "COMMIT PREPARED 'one'", "ROLLBACK PREPARED 'two'")
+    assert changes(log.read(), "id") == [("INSERT", 3), ("INSERT", 1)]
+
+
+def test_reading_resumes_at_any_commit_with_nothing_lost_and_nothing_twice(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    log.follow("t")
+    ends: list[LsnOffset] = []
+    for number in range(6):
+        log.run(f"INSERT INTO t VALUES ({number}, 0)", f"UPDATE t SET v = v + 1 WHERE id <= {number}")
+        ends += [m.offset for m in log.read() if isinstance(m, Commit)][-1:]  # type: ignore[misc]
+    whole = changes(log.read(), "id", "v")
+    for number, end in enumerate(ends):
+        seen = sum(1 + n + 1 for n in range(number + 1))
+        assert changes(log.read(end), "id", "v") == whole[seen:]
+
+
+DEFINITIONS: list[tuple[list[str], dict[str, Any]]] = [
+    (["ALTER TABLE t ADD c int"], {"reload": False, "names": ("id", "v", "w", "c")}),
+    (["ALTER TABLE t ADD c int DEFAULT 5"], {"reload": True, "names": ("id", "v", "w", "c")}),
+    (["ALTER TABLE t ADD c float DEFAULT random()", "ALTER TABLE t ALTER c DROP DEFAULT"], {"reload": True, "names": ("id", "v", "w", "c")}),
+    (["ALTER TABLE t DROP w"], {"reload": False, "names": ("id", "v")}),
+    (["ALTER TABLE t RENAME v TO x"], {"reload": False, "names": ("id", "x", "w"), "renamed": {"v": "x"}}),
+    (["ALTER TABLE t RENAME v TO x", "ALTER TABLE t RENAME w TO v"], {"names": ("id", "x", "v"), "renamed": {"v": "x", "w": "v"}}),
+    (["ALTER TABLE t DROP w", "ALTER TABLE t ADD w text"], {"reload": True, "names": ("id", "v", "w")}),
+    (["ALTER TABLE t ALTER v TYPE varchar(200)"], {"reload": False, "names": ("id", "v", "w")}),
+    (["ALTER TABLE t ALTER w TYPE text USING w || '!'"], {"reload": True, "names": ("id", "v", "w")}),
+    (["ALTER TABLE t ALTER w TYPE int USING 1"], {"reload": True, "names": ("id", "v", "w")}),
+    (["ALTER TABLE t ALTER v SET NOT NULL"], {"reload": False, "names": ("id", "v", "w")}),
+    (["ALTER TABLE t REPLICA IDENTITY FULL"], {"reload": False, "names": ("id", "v", "w")}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "expected"), DEFINITIONS, ids=lambda one: one[0] if isinstance(one, list) else "")
+@pytest.mark.parametrize("row", [True, False], ids=["met before a row", "seen in the catalog"])
+def test_a_new_definition_is_told_where_it_is_and_only_values_that_may_have_changed_are_read_again(
+    log: Log, statements: list[str], expected: dict[str, Any], row: bool
+) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v varchar(20), w varchar(20))", "INSERT INTO t VALUES (1, 'a', 'b')")
+    log.follow("t")
+    log.run("INSERT INTO t VALUES (2, 'a', 'b')", "BEGIN", *statements, "COMMIT")
+    if row:
+        log.run("INSERT INTO t (id, %s) VALUES (3, 'z')" % expected["names"][1])  # noqa: UP031
+    found = log.read(sight=True)
+    told = ddl(found)
+    assert [one.operation for one in told] == [Ddl.ALTER_TABLE], told
+    schema = told[0].schema
+    assert schema is not None
+    assert schema.names == expected["names"]
+    assert dict(told[0].renamed_columns) == expected.get("renamed", {})
+    assert told[0].reload == expected.get("reload", told[0].reload)
+    present = PostgresCatalog(log.control, left_out=log.tables).describe([log.table("t")])[log.table("t")]
+    assert schema == present
+    batches = [m.schema.names for m in found if isinstance(m, ChangeBatch)]
+    assert batches == [("id", "v", "w"), expected["names"]][: len(batches)]
+
+
+def test_a_column_that_was_dropped_and_added_again_is_read_again(log: Log) -> None:
+    """Its name, type and place are what they were: its number tells."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')")
+    log.follow("t")
+    log.run("BEGIN", "ALTER TABLE t DROP v", "ALTER TABLE t ADD v text", "COMMIT", "INSERT INTO t VALUES (2, 'b')")
+    assert [(one.operation, one.reload) for one in ddl(log.read())] == [(Ddl.ALTER_TABLE, True)]
+
+
+def test_vacuum_full_and_truncate_do_not_have_the_table_read_again(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    log.run("TRUNCATE t RESTART IDENTITY", "VACUUM FULL t", "ANALYZE t", "CREATE INDEX ON t (v)", "INSERT INTO t VALUES (2, 'b')")
+    found = log.read(sight=True)
+    assert [one.operation for one in ddl(found)] == [Ddl.TRUNCATE_TABLE]
+
+
+def test_tables_come_go_and_are_renamed_in_a_schema_that_is_followed_whole(log: Log) -> None:
+    log.run("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
+    log.follow("a", "b", whole=True)
+    log.run("CREATE TABLE c (id int PRIMARY KEY, v text)", "INSERT INTO c VALUES (1, 'before it was published')")
+    log.run("ALTER TABLE b RENAME TO d", "DROP TABLE a", "CREATE TABLE a (n bigint PRIMARY KEY)")
+    found = log.read(sight=True)
+    told = [(one.operation, one.table.name, one.new_table.name if one.new_table else "", one.reload) for one in ddl(found)]
+    assert sorted(told) == [
+        (Ddl.CREATE_TABLE, "a", "", True), (Ddl.CREATE_TABLE, "c", "", True), (Ddl.DROP_TABLE, "a", "", False),
+        (Ddl.RENAME_TABLE, "b", "d", False),
+    ]  # fmt: skip
+    log.run("INSERT INTO c VALUES (2, 'after')")
+    assert changes(log.read(), "id", "v")[-1] == ("INSERT", 2, "after")
+
+
+def test_tables_that_exchange_their_names_are_both_read_again(log: Log) -> None:
+    log.run("CREATE TABLE a (id int PRIMARY KEY, x int)", "CREATE TABLE b (id int PRIMARY KEY, y text)")
+    log.follow("a", "b")
+    log.run("BEGIN", "ALTER TABLE a RENAME TO c", "ALTER TABLE b RENAME TO a", "ALTER TABLE c RENAME TO b", "COMMIT")
+    log.run("INSERT INTO a VALUES (1, 'was b')", "INSERT INTO b VALUES (1, 1)")
+    found = log.read(sight=True)
+    assert {(one.table.name, one.schema.names) for one in ddl(found) if one.reload and one.schema} == {
+        ("a", ("id", "y")), ("b", ("id", "x"))
+    }  # fmt: skip
+
+
+def test_a_partitioned_table_is_one_table_and_is_read_again_when_rows_come_or_go_with_partitions(log: Log) -> None:
+    log.run(
+        "CREATE TABLE p (id int, at int, PRIMARY KEY (id, at)) PARTITION BY RANGE (at)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+        "CREATE TABLE loose (id int, at int, PRIMARY KEY (id, at))", "INSERT INTO loose VALUES (1, 25)",
+    )  # fmt: skip
+    log.follow("p")
+    log.run("INSERT INTO p VALUES (1, 1)", "UPDATE p SET at = 11", "CREATE TABLE p4 PARTITION OF p FOR VALUES FROM (30) TO (40)")
+
+    def told() -> list[bool]:
+        found = log.read(sight=True)
+        rows[:] = rows or changes(found, "id", "at", "_before_at")
+        return [one.reload for one in ddl(found)]
+
+    rows: list[tuple[Any, ...]] = []
+    assert not any(told()), "a partition that was made empty brings no rows"
+    assert [row[0] for row in rows][:1] == ["INSERT"]
+    assert rows[-1][:3] == ("INSERT", 1, 11) or rows[-1] == ("UPDATE", 1, 11, 1)
+    for statement in ("ALTER TABLE p ATTACH PARTITION loose FOR VALUES FROM (20) TO (30)", "TRUNCATE p2", "DROP TABLE p1"):
+        log.start = log.log.state().offset
+        log.schemas = dict(PostgresCatalog(log.control, left_out=log.tables).describe([log.table("p")]))  # type: ignore[arg-type]
+        log.run(statement)
+        assert any(told()), statement
+
+
+def test_the_slot_moves_when_it_is_told_and_not_before(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run("INSERT INTO t VALUES (1)")
+    before = log.log.confirmed()
+    reader = PgOutputReader(log.config, log.options, log.name)
+    deadline = time.monotonic() + 4
+    last: Any = None
+    for message in reader.read(log.start, log.tables, log.schemas):
+        if isinstance(message, Commit | Heartbeat) and message.offset is not None:
+            last = message.offset
+        if time.monotonic() > deadline:
+            break
+    assert log.log.confirmed() == before, "nothing is durable yet"
+    reader.confirm(last)
+    time.sleep(0.5)
+    assert log.log.confirmed() == last.lsn
+    reader.close()
+
+
+def test_another_reader_of_our_slot_is_ended(log: Log) -> None:
+    """It is one of ours whose lease is over."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    stale = PgOutputReader(log.config, log.options, log.name)
+    messages = stale.read(log.start, log.tables, log.schemas)
+    next(messages)
+    log.run("INSERT INTO t VALUES (1)")
+    assert changes(log.read(), "id") == [("INSERT", 1)]
+    with pytest.raises(TidemarkError) as caught:
+        list(itertools.islice(messages, 100))
+    assert caught.value.retryable
+    stale.close()
+
+
+def test_a_slot_that_is_gone_or_was_read_by_others_is_a_purged_log(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run("INSERT INTO t VALUES (1)")
+    slot = log.log.slot
+    log.run(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
+    with pytest.raises(LogPurged, match="somebody else"):
+        log.read()
+    log.run(f"SELECT pg_drop_replication_slot('{slot}')")
+    with pytest.raises(LogPurged):
+        log.log.prepare(log.tables, first=False)
+
+
+def test_the_server_goes_down_in_the_midst_and_nothing_is_lost(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run("INSERT INTO t SELECT generate_series(1, 1000)")
+    reader = PgOutputReader(log.config, log.options, log.name)
+    messages = reader.read(log.start, log.tables, log.schemas)
+    next(messages)
+    log.server.restart(signal.SIGKILL)
+    with pytest.raises(TidemarkError) as caught:
+        list(itertools.islice(messages, 100))
+    assert caught.value.retryable
+    reader.close()
+    log.control = log.session()
+    log.log = PostgresLog(log.control, log.config, log.name)
+    log.run("INSERT INTO t VALUES (2000)")
+    assert [row[1] for row in changes(log.read(), "id")] == [*range(1, 1001), 2000]
+
+
+def test_a_commit_between_log_and_visibility_is_told_apart_by_the_chunks_evidence(log: Log) -> None:
+    """The update that watermarks by LSN lose: in the log before the low mark, invisible to the chunk that is read after it."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'old'), (2, 'same')")
+    log.follow("t")
+    log.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
+    time.sleep(0.3)
+    stalled = log.session()
+
+    def update() -> None:
+        with stalled.cursor() as cursor, pytest.raises(psycopg2.Error):
+            cursor.execute("SET synchronous_commit = on")
+            cursor.execute("UPDATE t SET v = 'new' WHERE id = 1")
+            cursor.execute("SELECT 1/0")
+
+    thread = threading.Thread(target=update)
+    reader = PostgresSnapshotReader(log.config, log.options, log.name, log.tables)
+    try:
+        thread.start()
+        waits_for(log, "SyncRep")
+        reader.mark("L:1:1:a")
+        chunk = reader.read_chunk(log.table("t"), KeyRange())
+        rows = [row for batch in chunk.batches for row in batch.to_pylist()]
+        reader.mark("H:1:1:a")
+        assert {row["id"]: row["v"] for row in rows} == {1: "old", 2: "same"}
+        found = list(log.until(lambda m: isinstance(m, Watermark) and m.token.startswith("H")))
+    finally:
+        log.run("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+        thread.join()
+        reader.close()
+    kinds = [type(m).__name__ if not isinstance(m, Watermark) else m.token[0] for m in found]
+    assert kinds.index("ChangeBatch") < kinds.index("L") < kinds.index("H"), "the log has it before the low mark"
+    batch = next(m for m in found if isinstance(m, ChangeBatch))
+    (transaction,) = set(batch.data.column("_txn_id").to_pylist())
+    assert not PgOutputReader(log.config, log.options, log.name).shows(chunk.evidence, transaction)
+
+
+def waits_for(log: Log, event: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        with log.control.cursor() as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = %s AND backend_type = 'client backend'", (event,))
+            if cursor.fetchone()[0]:  # type: ignore[index]
+                return
+        time.sleep(0.05)
+    raise AssertionError(f"nobody waits for {event}")
+
+
+def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)")
+    log.follow("t", "u")
+    log.run("ALTER TABLE u ADD c regclass", "INSERT INTO u VALUES (1, 'pg_class')", "INSERT INTO t VALUES (1)", "INSERT INTO u VALUES (2)")
+    found = log.read()
+    assert [(m.table.name, m.error.code) for m in found if isinstance(m, TableFailed)] == [("u", "unsupported_type")]
+    assert [m.table.name for m in found if isinstance(m, ChangeBatch)] == ["t"]
+
+
+def test_another_databases_changes_move_a_quiet_ones_offset(log: Log) -> None:
+    """So a quiet database does not hold the log."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run("CREATE DATABASE busy")
+    try:
+        before = log.start
+        seen: list[Heartbeat] = []
+        for message in log.until(lambda m: isinstance(m, Heartbeat) and m.source_ts is not None and before < m.offset):
+            seen += [message] if isinstance(message, Heartbeat) else []
+        assert before < seen[-1].offset
+    finally:
+        log.run("DROP DATABASE busy")

@@ -1,0 +1,73 @@
+"""What a snapshot shows, and which transactions of the log may be invisible to a snapshot taken later."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.errors import ConfigurationError
+from replicator.model.change import EVERY
+from replicator.sources.postgres.offset import LsnOffset, lsn_text, parse_lsn, parse_offset
+from replicator.sources.postgres.visibility import NAMED, Settling, Snapshot
+
+
+def test_a_snapshot_shows_what_had_ended() -> None:
+    snapshot = Snapshot.parse("10:15:10,12")
+    assert [xid for xid in range(8, 17) if snapshot.shows(xid)] == [8, 9, 11, 13, 14]
+    assert Snapshot.parse("20:20:").shows(19)
+
+
+def test_the_logs_transactions_have_32_bits_and_a_snapshots_64() -> None:
+    wrap = 1 << 32
+    snapshot = Snapshot.parse(f"{wrap + 2}:{wrap + 5}:{wrap + 2}")
+    assert snapshot.shows(wrap - 1)  # just before the wrap
+    assert snapshot.shows(1)
+    assert not snapshot.shows(2)
+    assert snapshot.shows(3)
+    assert not snapshot.shows(5)
+
+
+def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was_seen_to_be_visible() -> None:
+    settling = Settling(frozenset())
+    settling.committed("7")
+    settling.sighted(100, Snapshot.parse("8:8:"))
+    assert not settling.reached(99)
+    assert settling.unsettled() == {"7"}
+    assert settling.reached(100)
+    assert settling.unsettled() == frozenset()
+
+
+def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_read() -> None:
+    settling = Settling(frozenset({"5"}))
+    settling.committed("9")
+    settling.sighted(100, Snapshot.parse("5:10:5"))
+    settling.reached(500)
+    assert settling.unsettled() == {"5"}
+
+
+def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named() -> None:
+    settling = Settling(frozenset())
+    settling.sighted(100, Snapshot.parse(f"3:{NAMED * 3}:3"))
+    for xid in range(2, NAMED * 2):
+        settling.committed(str(xid))
+    assert {"3", EVERY} <= settling.unsettled()
+    assert len(settling.unsettled()) <= NAMED + 1
+    settling.reached(100)
+    assert settling.unsettled() == {"3"}
+
+
+def test_offsets_survive_their_json_with_what_may_be_invisible() -> None:
+    offset = LsnOffset(parse_lsn("16/B374D848"), lambda: frozenset({"12", "9", EVERY}))
+    again = parse_offset(offset.to_dict())
+    assert (str(again), again.unsettled()) == ("16/B374D848", {"12", "9", EVERY})
+    assert LsnOffset(1) < again
+    assert parse_offset({"kind": "postgres", "lsn": lsn_text(0)}) == LsnOffset(0)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [{}, {"kind": "mysql", "lsn": "0/0"}, {"kind": "postgres", "lsn": "1"}, {"kind": "postgres", "lsn": 7},
+     {"kind": "postgres", "lsn": "0/1", "later": 1}, {"kind": "postgres", "lsn": "0/1", "unsettled": ["x"]}],
+)  # fmt: skip
+def test_what_is_no_offset_is_refused(stored: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        parse_offset(stored)
