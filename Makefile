@@ -5,6 +5,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 HISTORIES ?= 200
 SOURCE ?= mariadb
+VERSION ?=
 SEED ?=
 FUZZ_EXAMPLES ?= 2000
 ENV_STAMP := $(VENV)/.stamp
@@ -58,11 +59,12 @@ up: env jars
 test: env jars chromium
 	$(PY) -m pytest -ra $(ARGS)
 
-# Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql (docs/reliability.md).
+# Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
+# (docs/reliability.md).
 test-long: env jars chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra tests/property
-	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(SEED),--seed $(SEED))
+	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
 
 bench: env jars
 	$(PY) -m benchmarks $(ONLY)

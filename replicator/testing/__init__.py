@@ -1,4 +1,4 @@
-"""A seeded workload for a live MySQL or MariaDB: random schemas, random histories, a player and a shrinker.
+"""A seeded workload for a live MySQL, MariaDB or Postgres: random schemas, random histories, a player and a shrinker.
 
 It shares nothing with the pipeline, which it puts to the proof, and nothing of the pipeline imports it.
 """

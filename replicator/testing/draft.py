@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
-from replicator.testing.keys import KeyModel, styles
+from replicator.testing.keys import KeyModel, Part
+from replicator.testing.kinds import Kind
 from replicator.testing.literals import Pen
-from replicator.testing.schemas import ColumnModel, SchemaMaker, TableModel
+from replicator.testing.schemas import ColumnModel, SchemaMaker, Statements, TableModel
+from replicator.testing.workload import AnySession
 
-Statements = tuple[str, ...]
+
+class Whole(Statements):
+    """Statements that make sense in one transaction only; where DDL ends a transaction there are none."""
+
+    __slots__ = ()
+
+
+class Alone(Statements):
+    """Statements that no transaction may hold."""
+
+    __slots__ = ()
 
 
 class Draft:
     """`tables` by name; `used` counts operations ("update one") and types ("type bigint unsigned")."""
 
-    def __init__(self, pen: Pen, dialect: str, *, zero: bool = False) -> None:
-        self.pen, self.dialect = pen, dialect
-        self.maker = SchemaMaker(pen, dialect, zero=zero)
+    def __init__(self, pen: Pen, grammar: Grammar, *, zero: bool = False) -> None:
+        self.pen, self.grammar, self.dialect = pen, grammar, grammar.dialect
+        self.maker = grammar.maker(pen, zero)
         self.tables: dict[str, TableModel] = {}
         self.used: Counter[str] = Counter()
         self.sequences: list[str] = []
@@ -35,6 +47,7 @@ class Draft:
             if column.generated:
                 self.used[f"generated {column.generated.rsplit(' ', 1)[-1].lower()}"] += 1
         self.used[f"key {table.key.style.strip()}"] += 1
+        self.used.update(table.features)
 
     def grown(self, table: TableModel, rows: int) -> int:
         """The number before the first of `rows` new ones."""
@@ -49,12 +62,12 @@ class Draft:
 
     def key(self) -> tuple[KeyModel, tuple[ColumnModel, ...]]:
         """A key of any style and its columns."""
-        style, parts = self.pen.choice(list(styles(self.dialect).items()))
+        style, parts = self.pen.choice(list(self.grammar.styles.items()))
         columns = tuple(
             ColumnModel(self.maker.name("k", odd=0.25), part.kind, False, number=part.number, extra=part.extra)  # noqa: FBT003
             for part in parts
         )
-        declared = "UNIQUE KEY" if self.pen.chance(0.2) else "PRIMARY KEY"
+        declared = self.grammar.unique if self.pen.chance(0.2) else "PRIMARY KEY"
         return KeyModel(style, tuple(column.name for column in columns), declared), columns
 
     def table(self, *, most: int = 8) -> TableModel:
@@ -63,9 +76,46 @@ class Draft:
 
 
 Operation = Callable[[Draft, TableModel], Statements | None]
+Operations = Mapping[str, tuple[int, Operation]]
 
 
-def pick(draft: Draft, operations: dict[str, tuple[int, Operation]], table: TableModel) -> Statements:
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A dialect: what it has of each group of operations, each with its weight, and what it says its own way.
+
+    maker        draws tables; its arguments: the pen, and may values that are no dates occur?
+    unique       how a table declares a key that is no primary key
+    integer, word, wide   a plain whole number, a short text; the charsets that spell every name, the usual one first
+    sessions     of writers, from so many to so many
+    prelude      what stands in the database before the first table
+    refused      a table that a replicator must refuse, and its rows
+    prepared     statements as a transaction in two phases, of this name
+    transactional   DDL is part of its transaction, and is rolled back with it
+    """
+
+    dialect: str
+    maker: Callable[[Pen, bool], SchemaMaker]
+    styles: Mapping[str, tuple[Part, ...]]
+    unique: str
+    integer: Kind
+    word: Kind
+    wide: tuple[str, ...]
+    sessions: Callable[[Pen, tuple[int, int]], tuple[AnySession, ...]]
+    refused: Callable[[Draft], Statements]
+    prepared: Callable[[Draft, Statements, str], Statements]
+    changes: Operations
+    rare: Operations
+    sequences: Operations
+    alterations: Operations
+    soft: Operations
+    tables: Operations
+    partitions: Operations
+    surroundings: Operations
+    prelude: Callable[[Draft], Statements] = field(default=lambda _: ())
+    transactional: bool = False
+
+
+def pick(draft: Draft, operations: Operations, table: TableModel) -> Statements:
     """One that suits the table, by weight; it is counted as used.  Empty if twenty did not suit."""
     for _ in range(20):
         name = draft.pen.choices(list(operations), [weight for weight, _ in operations.values()])[0]

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from replicator.testing.alterations import ALTERATIONS, SOFT
-from replicator.testing.changes import OPERATIONS, RARE, bulk, inserted
-from replicator.testing.draft import Draft, Statements, pick
+from replicator.testing.changes import bulk, inserted
+from replicator.testing.dialects import grammar
+from replicator.testing.draft import Alone, Draft, Whole, pick
 from replicator.testing.keys import KeyModel
-from replicator.testing.kinds import Kind
-from replicator.testing.literals import Pen, quoted
-from replicator.testing.partitions import PARTITIONS
-from replicator.testing.schemas import ColumnModel, TableModel
-from replicator.testing.surroundings import SURROUNDINGS, next_value, prepared
-from replicator.testing.tables import TABLES
-from replicator.testing.workload import Dialect, History, How, Phase, Session, Step
+from replicator.testing.literals import Pen
+from replicator.testing.schemas import ColumnModel, Statements, TableModel
+from replicator.testing.workload import Dialect, History, How, Phase, Step
 
 Range = tuple[int, int]
 MILLION = 1_000_000
@@ -36,48 +32,36 @@ SMALL = Size(phases=(3, 6), steps=(5, 40))
 MEDIUM = Size(tables=(2, 5), rows=(0, 1500), phases=(4, 8), steps=(40, 150))
 HUGE = Size(huge=True)
 
-TIME_ZONES = ("+00:00", "+05:30", "-11:00", "+13:00", "-03:30", "SYSTEM")
-CHARSETS = ("utf8mb4", "utf8mb4", "utf8mb4", "utf8mb3", "latin1", "cp1251", "gbk", "sjis", "koi8r")
-STRICT = "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION"
-SQL_MODES = (
-    STRICT, STRICT, STRICT, "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE", "", "ANSI_QUOTES,PIPES_AS_CONCAT,STRICT_TRANS_TABLES",
-    "NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES", "NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES,IGNORE_SPACE",
-    "PAD_CHAR_TO_FULL_LENGTH,STRICT_TRANS_TABLES", "ALLOW_INVALID_DATES",
-)  # fmt: skip
-MARIADB_MODES = (
-    "EMPTY_STRING_IS_NULL,STRICT_TRANS_TABLES",
-    "SIMULTANEOUS_ASSIGNMENT,STRICT_TRANS_TABLES",
-    "TIME_ROUND_FRACTIONAL",
-)
 
-
-def generate(seed: int, dialect: Dialect = "mariadb", size: Size = SMALL) -> History:
-    """A history for the dialect ("mysql": 8.0.12 and later)."""
-    return Maker(seed, dialect, size).history()
+def generate(seed: int, dialect: Dialect = "mariadb", size: Size = SMALL, version: int | None = None) -> History:
+    """A history for the dialect ("mysql": 8.0.12 and later; "postgres": `version` or later, 13 to 18)."""
+    return Maker(seed, dialect, size, version).history()
 
 
 class Maker:
     """`draft.used` tells afterwards which operations and types occur."""
 
-    def __init__(self, seed: int, dialect: Dialect, size: Size) -> None:
+    def __init__(self, seed: int, dialect: Dialect, size: Size, version: int | None = None) -> None:
         self.seed, self.dialect, self.size = seed, dialect, size
-        self.pen = Pen(seed)
-        self.sessions = self._sessions()
+        self.pen, self.grammar = Pen(seed), grammar(dialect, version)
+        self.sessions = self.grammar.sessions(self.pen, size.writers)
         # every name must be one that every session can spell
         charsets = {session.charset for session in self.sessions}
-        self.pen.charset = "utf8mb4" if charsets <= {"utf8mb4", "utf8mb3"} else "ascii"
-        self.draft = Draft(self.pen, dialect, zero=self.pen.chance(0.15))
+        self.pen.charset = self.grammar.wide[0] if charsets <= set(self.grammar.wide) else "ascii"
+        self.draft = Draft(self.pen, self.grammar, zero=self.pen.chance(0.15))
         self._names_charset = self.pen.charset
         self._xa = self.pen.chance(0.15)
 
     def history(self) -> History:
         """The history."""
-        setup = [statement for _ in range(self._drawn(self.size.tables)) for statement in self._table()]
+        setup = list(self.grammar.prelude(self.draft))
+        for _ in range(self._drawn(self.size.tables)):
+            setup += self._table()
         if self.pen.chance(0.15):
             setup += self._family()
         if self.pen.chance(0.3):
-            setup += pick(self.draft, SURROUNDINGS, self._any())
-        refused = self._refused() if self.pen.chance(0.1) else ()
+            setup += pick(self.draft, self.grammar.surroundings, self._any())
+        refused = self.grammar.refused(self.draft) if self.pen.chance(0.1) else ()
         phases = [self._phase() for _ in range(self._drawn(self.size.phases))]
         if self.size.huge:
             phases.insert(self.pen.randint(0, len(phases)), self._huge())
@@ -90,22 +74,12 @@ class Maker:
     def _drawn(self, limits: Range) -> int:
         return self.pen.randint(*limits)
 
-    def _sessions(self) -> tuple[Session, ...]:
-        pen = self.pen
-        modes = SQL_MODES if self.dialect == "mysql" else (*SQL_MODES, *MARIADB_MODES)
-        anywhere = pen.chance(0.5)
-        charsets = CHARSETS if anywhere else ("utf8mb4",)
-        return tuple(
-            Session(pen.choice(TIME_ZONES), pen.choice(charsets), pen.choice(modes))
-            for _ in range(self._drawn(self.size.writers))
-        )
-
     # Tables
 
     def _table(self) -> Statements:
         table = self.draft.table()
         self.draft.keep(table)
-        return (table.created(), *self._rows(table))
+        return (*table.created(), *self._rows(table))
 
     def _rows(self, table: TableModel) -> Statements:
         rows = self._drawn(self.size.rows)
@@ -119,46 +93,27 @@ class Maker:
         """Parent and child with a cascading foreign key."""
         pen, draft = self.pen, self.draft
         key = KeyModel("int", (draft.maker.name("id", odd=0),))
-        number = ColumnModel(key.columns[0], Kind("int"), nullable=False, number="plain")
-        parent = TableModel(
-            draft.maker.name("parent"), (number, draft.maker.column(), draft.maker.column()), key, fixed=True
-        )
-        reference = ColumnModel(draft.maker.name("parent", odd=0), Kind("int"), number="parent")
+        number = ColumnModel(key.columns[0], self.grammar.integer, nullable=False, number="plain")
+        name = draft.maker.name("parent")
+        parent = replace(draft.maker.model(name, (number, draft.maker.column(), draft.maker.column()), key), fixed=True)
+        reference = ColumnModel(draft.maker.name("parent", odd=0), self.grammar.integer, number="parent")
         child_key = KeyModel("int", (draft.maker.name("id", odd=0),))
         child_number = replace(number, name=child_key.columns[0])
         action = pen.choice(("CASCADE", "CASCADE", "SET NULL"))
         constraint = (
-            f"FOREIGN KEY ({quoted(reference.name)}) REFERENCES {parent.sql} ({quoted(number.name)}) "
+            f"FOREIGN KEY ({parent.names([reference.name])}) REFERENCES {parent.sql} ({parent.names([number.name])}) "
             f"ON DELETE {action} ON UPDATE CASCADE"
         )
         columns = (child_number, reference, draft.maker.column(), draft.maker.column())
-        child = TableModel(draft.maker.name("child"), columns, child_key, constraints=(constraint,), fixed=True)
+        child = draft.maker.model(draft.maker.name("child"), columns, child_key)
+        child = replace(child, constraints=(constraint,), fixed=True)
         draft.keep(parent)
         draft.keep(child)
         draft.used["foreign key"] += 1
         rows = pen.randint(40, 80)
         return (
-            parent.created(), child.created(), bulk(draft, parent, rows), bulk(draft, child, rows),
+            *parent.created(), *child.created(), bulk(draft, parent, rows), bulk(draft, child, rows),
         )  # fmt: skip
-
-    def _refused(self) -> Statements:
-        """A table that a replicator must refuse, alone."""
-        draft, pen = self.draft, self.pen
-        draft.used["refused table"] += 1
-        name = draft.maker.name("refused", odd=0)
-        columns = (
-            ColumnModel("id", Kind("int"), nullable=False, number="plain"),
-            ColumnModel("c", Kind("varchar", 20, collation="eucjpms_bin")),
-        )
-        table = TableModel(name, columns, KeyModel("int", ("id",)), fixed=True, refused=True)
-        if self.dialect == "mariadb" and pen.chance(0.6):
-            year = ColumnModel("c", Kind("year", 2))
-            table = replace(table, columns=(columns[0], year))
-            if pen.chance(0.5):
-                number = ColumnModel("c", Kind("int"))
-                table = replace(table, columns=(columns[0], number), options=" WITH SYSTEM VERSIONING")
-        draft.keep(table)
-        return (table.created(), bulk(draft, table, 20))
 
     # Phases
 
@@ -170,32 +125,56 @@ class Maker:
 
     def _step(self, writer: int, shaping: float) -> Step:
         pen, table = self.pen, self._any()
-        if pen.chance(shaping) and not table.refused and (statements := self._shaped(table)):
-            if pen.chance(0.9):
-                return Step(writer, statements, "autocommit")
-            self.draft.used["ddl in a transaction"] += 1  # it commits what is before it
-            return Step(writer, (*self._changed(self._any()), *statements, *self._changed(self._any())), "commit")
+        if pen.chance(shaping) and not table.refused:
+            if self.grammar.transactional and (step := self._reshaped(writer, table)).statements:
+                return step
+            if not self.grammar.transactional and (statements := self._shaped(table)):
+                if pen.chance(0.9):
+                    return Step(writer, statements, "autocommit")
+                self.draft.used["ddl in a transaction"] += 1  # it commits what is before it
+                return Step(writer, (*self._changed(self._any()), *statements, *self._changed(self._any())), "commit")
         pen.charset = self.sessions[writer].charset
         try:
             return self._changes(writer)
         finally:
             pen.charset = self._names_charset
 
+    def _reshaped(self, writer: int, table: TableModel) -> Step:
+        """DDL by itself, or in one transaction with changes, which may take it back."""
+        pen, draft = self.pen, self.draft
+        alone = pen.chance(0.5)
+        first = () if alone else self._changed(table)
+        before = dict(draft.tables)
+        statements = self._shaped(draft.tables[table.name])
+        if alone or isinstance(statements, Alone) or not statements:
+            return Step(writer, tuple(statements), "commit" if isinstance(statements, Whole) else "autocommit")
+        draft.used["ddl in a transaction"] += 1
+        if pen.chance(0.2):
+            draft.used["ddl rolled back"] += 1
+            draft.tables = before
+            return Step(writer, (*first, *statements), "rollback")
+        if pen.chance(0.2):
+            draft.used["ddl after a savepoint rolled back"] += 1
+            draft.tables = before
+            statements = ("SAVEPOINT shape", *statements, "ROLLBACK TO SAVEPOINT shape")
+        statements = (*first, *statements, *self._changed(self._any()))
+        return Step(writer, statements, "commit", pen.choice((0.0, 0.0, 0.05)))
+
     def _shaped(self, table: TableModel) -> Statements:
         pen = self.pen
         if table.fixed:
-            return pick(self.draft, SOFT, table)
-        if pen.chance(0.45 if table.bounds else 0.05):
-            return pick(self.draft, PARTITIONS, table)
+            return pick(self.draft, self.grammar.soft, table)
+        if pen.chance(0.45 if table.has_parts else 0.05):
+            return pick(self.draft, self.grammar.partitions, table)
         if pen.chance(0.04):
-            return pick(self.draft, SURROUNDINGS, table)
-        return pick(self.draft, ALTERATIONS if pen.chance(0.65) else TABLES, table)
+            return pick(self.draft, self.grammar.surroundings, table)
+        return pick(self.draft, self.grammar.alterations if pen.chance(0.65) else self.grammar.tables, table)
 
     def _changed(self, table: TableModel) -> Statements:
         pen = self.pen
         if self.draft.sequences and pen.chance(0.1):
-            return pick(self.draft, {"next value": (1, next_value)}, table)
-        return pick(self.draft, RARE if pen.chance(0.005) else OPERATIONS, table)
+            return pick(self.draft, self.grammar.sequences, table)
+        return pick(self.draft, self.grammar.rare if pen.chance(0.005) else self.grammar.changes, table)
 
     def _changes(self, writer: int) -> Step:
         """One operation by itself, or a transaction of some, over some tables."""
@@ -209,7 +188,7 @@ class Maker:
             statements += self._saved(changed, f"s{at}") if pen.chance(0.08) else changed
         if self._xa and pen.chance(0.15):
             xid = f"{self.seed}.{self.draft.used['xa']}"
-            return Step(writer, prepared(self.draft, tuple(statements), xid), "autocommit")
+            return Step(writer, self.grammar.prepared(self.draft, tuple(statements), xid), "autocommit")
         how: How = "rollback" if pen.chance(0.08) else "commit"
         self.draft.used[how] += 1
         return Step(writer, tuple(statements), how, pen.choice((0.0, 0.0, 0.0, 0.01, 0.05)))
@@ -226,11 +205,11 @@ class Maker:
         draft = self.draft
         key = KeyModel("int", (draft.maker.name("id", odd=0),))
         columns = (
-            ColumnModel(key.columns[0], Kind("int"), nullable=False, number="plain"),
-            ColumnModel(draft.maker.name("c"), Kind("varchar", 20, collation="utf8mb4_general_ci")),
+            ColumnModel(key.columns[0], self.grammar.integer, nullable=False, number="plain"),
+            ColumnModel(draft.maker.name("c"), self.grammar.word),
         )
-        table = TableModel(draft.maker.name("huge"), columns, key)
+        table = draft.maker.model(draft.maker.name("huge"), columns, key)
         draft.keep(table)
         filling = (bulk(draft, table, MILLION), inserted(draft, draft.tables[table.name], 1))
         draft.used["huge"] += 1
-        return Phase((Step(0, (table.created(),), "autocommit"), Step(0, filling, "commit")))
+        return Phase((Step(0, table.created(), "autocommit"), Step(0, filling, "commit")))

@@ -1,11 +1,14 @@
-"""SQL text that means the same in every sql_mode and in every character set that can spell it."""
+"""Chance, and what all dialects spell alike."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Sequence
 
-_PYTHON_CODECS = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "binary": "ascii"}
+CODECS = {
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "binary": "ascii", "LATIN1": "latin-1",
+    "WIN1251": "cp1251", "KOI8R": "koi8-r", "SJIS": "shift_jis", "EUC_JP": "euc_jp",
+}  # fmt: skip
 _CONTROL = " "
 
 
@@ -24,24 +27,14 @@ class Pen(random.Random):
         return [things[at] for at in sorted(self.sample(range(len(things)), min(count, len(things))))]
 
 
-def quoted(name: str) -> str:
-    """An identifier."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def names(items: Sequence[str]) -> str:
-    """Identifiers in a list."""
-    return ", ".join(quoted(item) for item in items)
-
-
 def spells(charset: str, value: str) -> bool:
-    """Can the value stand in a statement of this character set, between quotes, whatever the sql_mode?"""
+    """Can the value stand in a statement of this character set, between quotes, whatever the session's settings?"""
     if "\\" in value or any(char < _CONTROL for char in value):
         return False
     if charset == "utf8mb3" and any(ord(char) > 0xFFFF for char in value):  # noqa: PLR2004
         return False
     try:
-        value.encode(_PYTHON_CODECS.get(charset, charset))
+        value.encode(CODECS.get(charset, charset))
     except UnicodeEncodeError:
         return False
     return True
@@ -50,26 +43,3 @@ def spells(charset: str, value: str) -> bool:
 def plain(value: str) -> str:
     """Between quotes; the value must be one that the session `spells`."""
     return "'" + value.replace("'", "''") + "'"
-
-
-def text(value: str, pen: Pen) -> str:
-    """A string literal, as it is or in hexadecimal."""
-    if spells(pen.charset, value) and (value.isascii() or pen.chance(0.5)):
-        return plain(value)
-    return f"_utf8mb4 X'{value.encode().hex()}'"
-
-
-def binary(value: bytes) -> str:
-    """A byte string."""
-    return f"X'{value.hex()}'"
-
-
-def numbers(count: int, pen: Pen, dialect: str) -> str:
-    """A FROM clause whose column `n` runs from 0 to `count` - 1."""
-    if dialect == "mariadb" and pen.chance(0.5):
-        return f"(SELECT CAST(seq AS SIGNED) AS n FROM seq_0_to_{count - 1}) AS numbers"
-    digits = " UNION ALL ".join(f"SELECT {digit}{' AS d' if digit == 0 else ''}" for digit in range(10))
-    places = range(len(str(count - 1)))
-    value = " + ".join(f"d{place}.d * {10**place}" for place in places)
-    tables = " CROSS JOIN ".join(f"({digits}) AS d{place}" for place in places)
-    return f"(SELECT {value} AS n FROM {tables} HAVING n < {count}) AS numbers"

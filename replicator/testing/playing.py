@@ -5,37 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import pymysql
-from pymysql.connections import Connection
-from pymysql.constants import CR, ER
+from replicator.testing.dialects import driver
+from replicator.testing.driving import Connect
+from replicator.testing.workload import AnySession, History, Phase, Step
 
-from replicator.testing.workload import History, Phase, Session, Step
-
-Connect = Callable[[], Any]
 RECONNECT_SECONDS = 60.0
-LOCK_SECONDS = 2
-SETUP = Session("+00:00", "utf8mb4", "STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION")
-LOST = frozenset(
-    {
-        CR.CR_SERVER_GONE_ERROR,
-        CR.CR_SERVER_LOST,
-        CR.CR_CONN_HOST_ERROR,
-        CR.CR_CONNECTION_ERROR,
-        ER.SERVER_SHUTDOWN,
-        0,
-        1927,
-    }
-)
-
-
-def identifiers(statements: Sequence[str]) -> set[str]:
-    """Of the XA transactions that occur."""
-    return {statement.split("'")[1] for statement in statements if statement.startswith("XA ")}
 
 
 class Stopped(Exception):
@@ -44,7 +23,7 @@ class Stopped(Exception):
 
 @dataclass
 class Played:
-    """`statements` were sent, `failed` of them refused; `errors` by code, as text ("1062"); `lost`: connections."""
+    """`statements` were sent, `failed` of them refused; `errors` by code, as text ("1062", "23505"); `lost`: connections."""
 
     statements: int = 0
     failed: int = 0
@@ -66,16 +45,16 @@ class Player:
     """`prepare`, then `play`.  `pace`: seconds between a writer's steps."""
 
     def __init__(self, history: History, connect: Connect, database: str, pace: float = 0.0) -> None:
-        """`connect` gives a new PyMySQL connection each time; `database` must exist."""
+        """`connect` gives a new connection each time; `database` (on Postgres a schema of the connection's database) must exist."""
         self.history, self.database, self.pace = history, database, pace
-        self._connect = connect
+        self.driver, self._connect = driver(history.dialect), connect
         steps = (step for phase in history.phases for step in phase.steps)
-        self._xids = {xid for step in steps for xid in identifiers(step.statements)}
+        self._xids = {xid for step in steps for xid in self.driver.identifiers(step.statements)}
 
     def prepare(self) -> Played:
         """Makes the tables and their first rows; what fails is left out, as in `play`."""
         self._released()  # by a player of this history that was killed
-        writer = _Writer(self, SETUP, lambda: False)
+        writer = _Writer(self, self.driver.setup, lambda: False)
         try:
             writer.step(Step(0, self.history.setup, "autocommit"))
         finally:
@@ -95,17 +74,19 @@ class Player:
 
     def _released(self) -> None:
         if self._xids:
-            with suppress(pymysql.MySQLError, OSError), self.connected(SETUP) as connection:
+            with suppress(*self.driver.errors, OSError), closing(self.connected(self.driver.setup)) as connection:
                 self.release(connection)
 
-    def release(self, connection: Connection[Any]) -> None:
-        """Rolls back what is left prepared of the history's XA transactions: it outlives its session, with its locks."""
-        with connection.cursor() as cursor:
-            cursor.execute("XA RECOVER")
-            left = sorted({str(row[3]) for row in cursor.fetchall()} & self._xids)
-            for xid in left:
-                with suppress(pymysql.MySQLError):  # another session is at it
-                    cursor.execute(f"XA ROLLBACK '{xid}'")
+    def release(self, connection: Any) -> None:
+        """Rolls back what is left prepared of the history's transactions in two phases."""
+        for xid in self.driver.left(connection, self._xids):
+            self.undo(connection, xid)
+
+    def undo(self, connection: Any, identifier: str) -> None:
+        """Ends a transaction in two phases; raises nothing where another session is at it."""
+        for statement in self.driver.undone(identifier):
+            with suppress(*self.driver.errors), connection.cursor() as cursor:
+                cursor.execute(statement)
 
     def _phase(self, phase: Phase, stopped: Callable[[], bool]) -> list[Played]:
         at_work = sorted({step.writer for step in phase.steps})
@@ -123,30 +104,19 @@ class Player:
                 raise writer.broken
         return [writer.played for writer in writers]
 
-    def connected(self, session: Session) -> Connection[Any]:
+    def connected(self, session: AnySession) -> Any:
         """A connection of the writer's kind."""
-        connection: Connection[Any] = self._connect()
-        try:
-            connection.select_db(self.database)
-            connection.autocommit(True)  # noqa: FBT003
-            connection.set_character_set(session.charset)
-            with connection.cursor() as cursor:
-                cursor.execute("SET SESSION sql_mode = %s, time_zone = %s", (session.sql_mode, session.time_zone))
-                cursor.execute(
-                    f"SET SESSION innodb_lock_wait_timeout = {LOCK_SECONDS}, lock_wait_timeout = {LOCK_SECONDS}"
-                )
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        return self.driver.connected(self._connect, self.database, session)
 
 
 class _Writer:
     """One session at its steps."""
 
-    def __init__(self, player: Player, session: Session, stopped: Callable[[], bool]) -> None:
+    def __init__(self, player: Player, session: AnySession, stopped: Callable[[], bool]) -> None:
         self._player, self._session, self._stopped = player, session, stopped
-        self._connection: Connection[Any] | None = None
+        self._connection: Any = None
+        self._refusals: tuple[type[Exception], ...] = (*player.driver.errors, UnicodeError)
+        self._absences: tuple[type[Exception], ...] = (*player.driver.errors, OSError)
         self.played = Played()
         self.broken: BaseException | None = None
 
@@ -175,14 +145,14 @@ class _Writer:
     def step(self, step: Step) -> None:
         """A lost connection gives the step up."""
         try:
-            if xids := identifiers(step.statements):
+            if xids := self._player.driver.identifiers(step.statements):
                 self._prepared(step, xids)
             elif step.how == "autocommit":
                 for statement in step.statements:
                     self._sent(statement)
             else:
                 self._transaction(step)
-        except (ConnectionLost, OSError, pymysql.err.InterfaceError):
+        except (ConnectionLost, OSError):
             self.played.lost += 1
             self.close()
 
@@ -196,15 +166,14 @@ class _Writer:
             self.played.rollbacks += 1
 
     def _prepared(self, step: Step, xids: set[str]) -> None:
-        """An XA transaction that is refused in part, or is not brought to its end, must not hold its locks."""
+        """A transaction in two phases that is refused in part, or is not brought to its end, must not hold its locks."""
         whole = all(self._sent(statement) for statement in step.statements)
-        if whole and step.statements[-1].startswith(("XA COMMIT", "XA ROLLBACK")):
+        if whole and self._player.driver.ends(step.statements[-1]):
             self.played.transactions += 1
             return
         self.played.rollbacks += 1
-        for statement in (f"XA {verb} '{xid}'" for xid in sorted(xids) for verb in ("END", "ROLLBACK")):
-            with suppress(pymysql.MySQLError), self._connected().cursor() as cursor:
-                cursor.execute(statement)
+        for xid in sorted(xids):
+            self._player.undo(self._connected(), xid)
 
     def _sent(self, statement: str) -> bool:
         """Did the server take it?"""
@@ -213,12 +182,12 @@ class _Writer:
         try:
             with connection.cursor() as cursor:
                 cursor.execute(statement)
-        except (pymysql.MySQLError, UnicodeError) as error:
-            code = error.args[0] if isinstance(error, pymysql.MySQLError) and error.args else type(error).__name__
-            if code in LOST:
+        except self._refusals as error:
+            code = type(error).__name__ if isinstance(error, UnicodeError) else self._player.driver.code(error)
+            if not code:
                 raise ConnectionLost from error
             self.played.failed += 1
-            self.played.errors[str(code)] += 1
+            self.played.errors[code] += 1
             self.refused(statement, error)
             return False
         return True
@@ -226,7 +195,7 @@ class _Writer:
     def refused(self, statement: str, error: Exception) -> None:
         """For those who want to look."""
 
-    def _connected(self) -> Connection[Any]:
+    def _connected(self) -> Any:
         """Raises Stopped when asked to stop, or after `RECONNECT_SECONDS` without a server."""
         deadline = time.monotonic() + RECONNECT_SECONDS
         while self._connection is None:
@@ -234,7 +203,7 @@ class _Writer:
                 self._connection = self._player.connected(self._session)
                 if self.played.lost:
                     self._player.release(self._connection)
-            except (pymysql.MySQLError, OSError):
+            except self._absences:
                 if self._stopped() or time.monotonic() > deadline:
                     raise Stopped from None
                 time.sleep(0.1)

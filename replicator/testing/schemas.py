@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
-from replicator.testing import kinds
-from replicator.testing.keys import KeyModel, numbered
-from replicator.testing.kind_choice import any_kind
+from replicator.testing.keys import KeyModel
 from replicator.testing.kinds import Kind
-from replicator.testing.literals import Pen, names, quoted, spells
+from replicator.testing.literals import Pen, spells
+
+Statements = tuple[str, ...]
+
 
 ODD_NAMES = (
     "order", "select", "Table", "group", "a b", "dot.ted", "back`tick", "quo'te", 'dou"ble', "per%s", "semi;colon", "--dash",
     "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "key",
     "values", "x" * 64, "ünïcode", "größe", "имя", "表", "名前", " leading",
 )  # fmt: skip
-UUID_LENGTH = 36
-BOUNDS = (40, 200, 1000, 100_000)
-DEFAULT_CHARSETS = ("utf8mb4", "utf8mb4", "utf8mb4", "latin1", "cp1251", "utf16", "sjis")
+FEWEST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,11 @@ class ColumnModel:
         """Neither key nor generated: may be changed at will."""
         return not self.generated and not self.number
 
+    @property
+    def automatic(self) -> bool:
+        """The server numbers it where an INSERT does not."""
+        return self.extra.startswith(("AUTO_INCREMENT", "GENERATED"))
+
     def declared(self) -> str:
         """As it stands in CREATE TABLE, after the name."""
         words = [self.kind.declared()]
@@ -67,7 +74,7 @@ class ColumnModel:
 
 
 @dataclass(frozen=True, slots=True)
-class TableModel:
+class TableModel(ABC):
     """`top`: the number of the highest row that was ever put in.  `fixed`: leave its shape as it is."""
 
     name: str
@@ -84,7 +91,12 @@ class TableModel:
 
     @property
     def sql(self) -> str:
-        return quoted(self.name)
+        return self.quoted(self.name)
+
+    @property
+    def has_parts(self) -> bool:
+        """Partitions that have names."""
+        return bool(self.bounds)
 
     @property
     def plain(self) -> tuple[ColumnModel, ...]:
@@ -98,33 +110,82 @@ class TableModel:
         """Raises StopIteration for a name that is not there."""
         return next(column for column in self.columns if column.name == name)
 
-    def with_column(self, name: str, changed: ColumnModel) -> TableModel:
+    def with_column(self, name: str, changed: ColumnModel) -> Self:
         """`changed` in the place of `name`; the key follows a new name."""
         key = replace(self.key, columns=tuple(changed.name if key == name else key for key in self.key.columns))
         columns = tuple(changed if column.name == name else column for column in self.columns)
         return replace(self, columns=columns, key=key)
 
-    def created(self, name: str = "") -> str:
-        """CREATE TABLE."""
-        lines = [f"{quoted(column.name)} {column.declared()}" for column in self.columns]
-        if self.key.columns:
-            lines.append(f"{self.key.declared} ({self._key_parts()})")
-        lines += self.constraints
-        body = ",\n  ".join(lines)
-        return f"CREATE TABLE {quoted(name or self.name)} (\n  {body}\n){self.options}{self.partitions}"
-
-    def _key_parts(self) -> str:
-        longs = {column.name for column in self.columns if column.kind.name in kinds.LONG_TEXTS}
-        return ", ".join(quoted(name) + ("(20)" if name in longs else "") for name in self.key.columns)
-
     def found(self, number: str) -> str:
         """A condition that is true for row `number` (an SQL expression); only for a table with numbered columns."""
-        conditions = [f"{quoted(c.name)} = {numbered(c.number, number, c.kind)}" for c in self.columns if c.number]
+        conditions = [
+            f"{self.quoted(c.name)} = {self.numbered(c.number, number, c.kind)}" for c in self.columns if c.number
+        ]
         return " AND ".join(conditions) or "TRUE"
 
+    def names(self, items: Sequence[str]) -> str:
+        """Identifiers in a list."""
+        return ", ".join(self.quoted(item) for item in items)
 
-class SchemaMaker:
-    """Draws tables.  `zero`: zero dates may occur."""
+    # What the columns that stand in expressions allow
+
+    @property
+    def expressions(self) -> str:
+        """SQL in which the names occur that generated columns, constraints and partitions need."""
+        return " ".join((*(column.generated for column in self.columns), *self.constraints, self.partitions))
+
+    @property
+    def droppable(self) -> list[ColumnModel]:
+        """Columns on which nothing depends."""
+        if len(self.plain) <= FEWEST:
+            return []
+        return [column for column in self.columns if not column.number and not self._needed(column)]
+
+    @property
+    def free(self) -> list[ColumnModel]:
+        """Plain columns on which nothing depends."""
+        return [column for column in self.plain if not self._needed(column)]
+
+    @property
+    def renamable(self) -> list[ColumnModel]:
+        expressions = self.expressions
+        return [column for column in self.columns if self.quoted(column.name) not in expressions]
+
+    def _needed(self, column: ColumnModel) -> bool:
+        """By a generated column, a constraint or the key."""
+        return self.quoted(column.name) in f"{self.expressions} {self.names(self.key.columns)}"
+
+    # What the dialect says
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """For counting what occurred, beyond its columns and key."""
+        return ()
+
+    @staticmethod
+    @abstractmethod
+    def quoted(name: str) -> str:
+        """An identifier."""
+
+    @staticmethod
+    @abstractmethod
+    def numbered(style: str, number: str, kind: Kind) -> str:
+        """Row `number`'s value in a column of this style, as SQL; `number` is an SQL expression."""
+
+    @staticmethod
+    @abstractmethod
+    def digest(expression: str) -> str:
+        """A number that is the same for equal values."""
+
+    @abstractmethod
+    def created(self) -> Statements:
+        """Statements that make it."""
+
+
+class SchemaMaker(ABC):
+    """Draws tables.  `zero`: values that are no dates may occur."""
+
+    odd_names: tuple[str, ...] = ODD_NAMES
 
     def __init__(self, pen: Pen, dialect: str, *, zero: bool = False) -> None:
         self.pen, self.dialect, self.zero = pen, dialect, zero
@@ -134,7 +195,7 @@ class SchemaMaker:
     def name(self, stem: str, *, odd: float = 0.35) -> str:
         """A name that no two tables or columns of the history share, whatever the case."""
         if self.pen.chance(odd):
-            name = self.pen.choice(ODD_NAMES)
+            name = self.pen.choice(self.odd_names)
             if spells(self.pen.charset, name.replace("\\", "")):
                 return name if self._claim(name) else self._numbered(name[:60])
         return self._numbered(stem)
@@ -150,85 +211,30 @@ class SchemaMaker:
         self._taken.add(name.lower())
         return True
 
+    @abstractmethod
     def kind(self) -> Kind:
         """Any type of the dialect."""
-        return any_kind(self.pen, self.dialect, zero=self.zero)
 
+    @abstractmethod
     def column(self) -> ColumnModel:
         """A column that is no part of the key."""
-        pen, kind = self.pen, self.kind()
-        name, nullable = self.name("c", odd=0.2), pen.chance(0.75)
-        default, extra = self._default(kind)
-        comment = "'a comment; it''s `é`'" if pen.chance(0.05) and spells(pen.charset, "é") else ""
-        invisible = self.dialect == "mariadb" and (nullable or bool(default)) and pen.chance(0.06)
-        return ColumnModel(name, kind, nullable, default, extra=extra, comment=comment, invisible=invisible)
 
-    def _default(self, kind: Kind) -> tuple[str, str]:
-        """DEFAULT and ON UPDATE, each often empty."""
-        pen = self.pen
-        if kind.name in ("timestamp", "datetime") and pen.chance(0.25):
-            now = f"CURRENT_TIMESTAMP({kind.size})" if kind.size else "CURRENT_TIMESTAMP"
-            return now, f"ON UPDATE {now}" if pen.chance(0.5) else ""
-        if (
-            kind.name in ("char", "varchar")
-            and (kind.size or 0) > UUID_LENGTH
-            and self.dialect == "mariadb"
-            and pen.chance(0.4)
-        ):
-            return "(UUID())", ""  # an added column is filled with values that the log does not show
-        return (self.default(kind) if kind.has_default and pen.chance(0.35) else ""), ""
-
+    @abstractmethod
     def default(self, kind: Kind) -> str:
-        """A literal that both servers take as DEFAULT; empty if none was found."""
-        drawn = (kind.value(self.pen) for _ in range(5))
-        return next((value for value in drawn if not value.startswith(("_", "ST_", "FROM_"))), "")
+        """A literal for DEFAULT; empty if none was found."""
 
+    @abstractmethod
     def generated(self, columns: tuple[ColumnModel, ...]) -> ColumnModel | None:
         """A generated column over one of these, or None if none will do."""
-        pen = self.pen
-        names = (*kinds.INTEGERS, "varchar", "datetime")
-        bases = [c for c in columns if c.kind.name in names and c.extra != "AUTO_INCREMENT" and not c.generated]
-        if not bases:
-            return None
-        base, stored = pen.choice(bases), pen.choice(("STORED", "VIRTUAL", "VIRTUAL"))
-        if base.kind.name == "varchar":
-            kind, expression = Kind("int"), f"CHAR_LENGTH({quoted(base.name)})"
-        elif base.kind.name == "datetime":
-            kind, expression = Kind("date"), f"CAST({quoted(base.name)} AS DATE)"
-        else:
-            kind, expression = Kind("decimal", 30, 1), f"{quoted(base.name)} * 1.5"
-        return ColumnModel(self.name("g"), kind, generated=f"AS ({expression}) {stored}")
 
+    @abstractmethod
+    def model(self, name: str, columns: tuple[ColumnModel, ...], key: KeyModel) -> TableModel:
+        """A table as given."""
+
+    @abstractmethod
+    def numbers(self, count: int) -> str:
+        """A FROM clause whose column `n` runs from 0 to `count` - 1."""
+
+    @abstractmethod
     def table(self, key: KeyModel, key_columns: tuple[ColumnModel, ...], *, most: int = 8) -> TableModel:
         """A table with this key, columns in any order, options, and partitions now and then."""
-        pen = self.pen
-        columns = [*key_columns, *(self.column() for _ in range(pen.randint(2, most)))]
-        if not key.columns:  # something to find rows by, and rows that are equal
-            columns = [ColumnModel(self.name("v"), Kind("int"), number="few"), *columns[: pen.randint(1, 4)]]
-        if pen.chance(0.3):
-            pen.shuffle(columns)
-        if pen.chance(0.25) and (generated := self.generated(tuple(columns))) is not None:
-            columns.insert(pen.randint(0, len(columns)), generated)
-        charset = pen.choice(DEFAULT_CHARSETS)
-        options = pen.choice(
-            ("", f" DEFAULT CHARACTER SET {charset}", " ROW_FORMAT=DYNAMIC", " COMMENT='a table; it''s'")
-        )
-        unique = () if pen.chance(0.85) else (ColumnModel(self.name("u"), Kind("int"), unique=True),)
-        table = TableModel(self.name("t", odd=0.4), (*columns, *unique), key, options)
-        if unique:
-            return table
-        by_range = any(column.number == "plain" for column in key_columns)
-        return self.partitioned(table) if pen.chance(0.5 if by_range else 0.2) else table
-
-    def partitioned(self, table: TableModel, *, ranged: bool = True) -> TableModel:
-        """By ranges or a hash of the key, where the servers allow it."""
-        columns = [table.column(name) for name in table.key.columns]
-        kinds_used = {column.kind.name for column in table.columns}
-        if not columns or kinds_used & set(kinds.GEOMETRIES) or {c.kind.name for c in columns} & set(kinds.LONG_TEXTS):
-            return table
-        integers = [column.name for column in columns if column.number == "plain" and "int" in column.kind.name]
-        if ranged and integers and self.pen.chance(0.7):
-            parts = ", ".join(f"PARTITION p{bound} VALUES LESS THAN ({bound})" for bound in BOUNDS)
-            clause = f" PARTITION BY RANGE ({quoted(integers[0])}) ({parts})"
-            return replace(table, partitions=clause, bounds=BOUNDS)
-        return replace(table, partitions=f" PARTITION BY KEY ({names(table.key.columns)}) PARTITIONS 3")

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Dialect = Literal["mariadb", "mysql"]
+Dialect = Literal["mariadb", "mysql", "postgres"]
 How = Literal["autocommit", "commit", "rollback"]
 
 
@@ -17,6 +17,18 @@ class Session:
     time_zone: str
     charset: str
     sql_mode: str
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresSession:
+    """How a writer's connection is set; `charset` is its client_encoding, `settings` are names with values."""
+
+    time_zone: str
+    charset: str
+    settings: tuple[tuple[str, str], ...]
+
+
+AnySession = Session | PostgresSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +55,12 @@ class Phase:
 class History:
     """`setup` makes the tables and their first rows; then the phases, one after another.
 
-    Statements name tables without a database.  `refused`: tables that a replicator must refuse, by name.
+    Statements name tables without a database, or on Postgres without a schema.  `refused`: tables that a replicator must refuse, by name.
     """
 
     seed: int
     dialect: Dialect
-    sessions: tuple[Session, ...]
+    sessions: tuple[AnySession, ...]
     setup: tuple[str, ...]
     phases: tuple[Phase, ...]
     refused: tuple[str, ...] = ()
@@ -64,11 +76,17 @@ class History:
         return cls(
             data["seed"],
             data["dialect"],
-            tuple(Session(**session) for session in data["sessions"]),
+            tuple(_session(session) for session in data["sessions"]),
             tuple(data["setup"]),
             tuple(Phase(tuple(_step(step) for step in phase["steps"])) for phase in data["phases"]),
             tuple(data["refused"]),
         )
+
+
+def _session(data: dict[str, Any]) -> AnySession:
+    if "settings" not in data:
+        return Session(**data)
+    return PostgresSession(data["time_zone"], data["charset"], tuple((name, value) for name, value in data["settings"]))
 
 
 def _step(data: dict[str, Any]) -> Step:

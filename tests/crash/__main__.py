@@ -1,4 +1,4 @@
-"""`python -m tests.crash --histories N --seed S --source mariadb|mysql`: random histories × the whole fault list.
+"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres`: random histories × the whole fault list.
 
 Ends with one line `histories N, events N, faults N, differences N`; exit 1 where the last number is not 0.  A history that
 ends with a difference is written to `--findings` with its seed, its plan and what differed, and is made smaller there.
@@ -24,7 +24,8 @@ from replicator.testing.histories import MEDIUM, SMALL, generate
 from replicator.testing.shrinking import shrink
 from replicator.testing.workload import History
 from tests.crash.plan import Deck, Plan, fault_table
-from tests.crash.stand import SOURCES, Stand
+from tests.crash.sources import SOURCES
+from tests.crash.stand import Stand
 
 EXAMPLES = 3
 
@@ -34,8 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the blocks that leave nothing behind
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)
-    print(f"seed {seed}, source {options.source}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder, Stand(Path(folder), options.source) as stand:
+    print(f"seed {seed}, source {options.source} {options.version}".rstrip(), flush=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
+        Stand(Path(folder), options.source, options.version) as stand,
+    ):
         run = Run(stand, seed, options)
         if options.replay:
             run.replay(options.replay)
@@ -49,6 +53,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--histories", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="default: a fresh one, printed")
     parser.add_argument("--source", choices=sorted(SOURCES), default="mariadb")
+    parser.add_argument("--version", default="", help="of Postgres: 13 to 18; by default 17")
     parser.add_argument("--only", type=int, nargs="+", help="these histories of the seed alone, by number from 0")
     parser.add_argument("--replay", type=Path, help="a file from the findings folder")
     parser.add_argument("--findings", type=Path, default=Path("var/findings"))
@@ -72,7 +77,7 @@ class Run:
 
     def histories(self, numbers: Sequence[int]) -> None:
         """Play them, some at a time; then make the failing ones smaller, one by one."""
-        deck = Deck(self.seed)
+        deck = Deck(self.seed, self.options.source)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
             list(pool.map(lambda number: self._one(number, plans[number]), numbers))
@@ -98,7 +103,7 @@ class Run:
 
     def _one(self, number: int, plan: Plan) -> None:
         size = MEDIUM if number % 10 == 9 else SMALL
-        history = generate(self.seed * 100_003 + number, self.options.source, size)
+        history = generate(self.seed * 100_003 + number, self.options.source, size, self.stand.source.version)
         name = f"h{self.seed}_{number}"
         try:
             if not self._play(name, history, plan):
@@ -136,7 +141,7 @@ class Run:
     def _write(self, name: str, history: History, plan: Plan, differences: list[str]) -> None:
         self.options.findings.mkdir(parents=True, exist_ok=True)
         found = {
-            "source": self.options.source, "differences": differences, "plan": plan.to_dict(),
+            "source": self.options.source, "version": self.options.version, "differences": differences, "plan": plan.to_dict(),
             "history": json.loads(history.to_json()),
         }  # fmt: skip
         (self.options.findings / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))

@@ -23,6 +23,7 @@ from webapp.worker import headless
 IMPORTS = (
     "pymysql", "pyarrow.parquet", "replicator.merge.session", "replicator.merge.fold", "replicator.targets.registry",
     "replicator.targets.iceberg.target", "replicator.sources.mysql.log", "replicator.sources.mysql.snapshot",
+    "replicator.sources.postgres.log", "replicator.sources.postgres.snapshot",
     "webapp.worker.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
 )  # fmt: skip
 

@@ -20,17 +20,19 @@ OUTER = (
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
 )  # fmt: skip
+OUTER_OF = {"postgres": ("connections ended by the server", "connection cut inside a message of the log")}
 INNER_EACH, OUTER_EACH = 8, 2
 ACTIONS = ("kill", "fail", "stall", "full")
 
 
 @dataclass
 class Plan:
-    """A history's faults and circumstances."""
+    """A history's faults and circumstances; `config` is what the connection to the source says beyond its address."""
 
     inner: list[Fault] = field(default_factory=list)
     outer: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
     tuning: dict[str, Any] = field(default_factory=dict)
     head_start: float = 0.0
 
@@ -45,8 +47,9 @@ class Plan:
 class Deck:
     """Cards are dealt until they are out, then shuffled anew."""
 
-    def __init__(self, seed: int) -> None:
-        """The same seed, the same hands."""
+    def __init__(self, seed: int, source: str = "mariadb") -> None:
+        """The same seed and source, the same hands."""
+        self._source, self._outside = source, (*OUTER, *OUTER_OF.get(source, ()))
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []
         self._outer: list[str] = []
@@ -69,7 +72,11 @@ class Deck:
                 "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
+            config=self._config(),
         )
+
+    def _config(self) -> dict[str, Any]:
+        return {"event_trigger": self._random.choice(("yes", "no"))} if self._source == "postgres" else {}
 
     def _draw_inner(self) -> tuple[str, str]:
         if not self._inner:
@@ -81,7 +88,7 @@ class Deck:
 
     def _draw_outer(self) -> str:
         if not self._outer:
-            self._outer = list(OUTER)
+            self._outer = list(self._outside)
             self._random.shuffle(self._outer)
         return self._outer.pop()
 

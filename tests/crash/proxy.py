@@ -9,7 +9,10 @@ import threading
 import time
 from typing import Self
 
+from tests.crash.frames import Frames
+
 BLOCK = 256 * 1024
+COPY_DATA = b"d"
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a RST
 
 
@@ -21,8 +24,11 @@ class Proxy:
     from_server, from_client   bytes carried
     """
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, *, framed: bool = False) -> None:
+        """`framed`: the server speaks the Postgres protocol without TLS, so that `cut_inside` is possible."""
         self._address = (host, port)
+        self.framed = framed
+        self._cut_inside: int | None = None
         self._change = threading.Condition()
         self._links: set[_Link] = set()
         self._cut_after: int | None = None
@@ -48,10 +54,16 @@ class Proxy:
         with self._change:
             self._cut_after = after_bytes
 
+    def cut_inside(self, skipped: int) -> None:
+        """Break every live connection in the middle of a message of the log (CopyData), after `skipped` such messages."""
+        assert self.framed
+        with self._change:
+            self._cut_inside = skipped
+
     def cut_now(self) -> int:
         """Break every live connection; returns how many."""
         with self._change:
-            self._cut_after = None
+            self._cut_after = self._cut_inside = None
             live = [link for link in self._links if not link.over]
             self.cuts += len(live)  # before anybody can see it
             for link in live:
@@ -115,8 +127,9 @@ class Proxy:
         except OSError:
             return None
 
-    def allowance(self, link: _Link, count: int, *, of_server: bool) -> int:
-        """How many of `count` bytes to pass on, after waiting for a hang to end; 0 where the link is over."""
+    def allowance(self, link: _Link, block: memoryview, *, of_server: bool) -> int:
+        """How many bytes of `block` to pass on, after waiting for a hang to end; 0 where the link is over."""
+        count = len(block)
         with self._change:
             while not link.over and (left := self._hang_until - time.monotonic()) > 0:
                 self._change.wait(left)
@@ -125,11 +138,23 @@ class Proxy:
             if not of_server:
                 self.from_client += count
                 return count
+            if link.frames is not None:
+                self._aim(link.frames.feed(block, COPY_DATA))
             if self._cut_after is not None:
                 count = min(count, self._cut_after)
                 self._cut_after -= count
             self.from_server += count
             return count
+
+    def _aim(self, bodies: list[tuple[int, int]]) -> None:
+        """Find the place for `cut_inside`; `bodies`: of messages in the block that is to be passed on."""
+        if self._cut_inside is None:
+            return
+        if self._cut_inside < len(bodies):
+            first, last = bodies[self._cut_inside]
+            self._cut_after, self._cut_inside = (first + last + 1) // 2 or 1, None
+        else:
+            self._cut_inside -= len(bodies)
 
     def passed(self) -> None:
         """After bytes from the server were passed on: is this the place to cut?"""
@@ -150,6 +175,7 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.over = False
         self._proxy, self._client, self._server = proxy, client, server
+        self.frames = Frames() if proxy.framed else None
         self._running = 2
         self._lock = threading.Lock()
         for one in (client, server):
@@ -183,7 +209,7 @@ class _Link:
         buffer = memoryview(bytearray(BLOCK))
         try:
             while count := source.recv_into(buffer):
-                allowed = self._proxy.allowance(self, count, of_server=of_server)
+                allowed = self._proxy.allowance(self, buffer[:count], of_server=of_server)
                 if not allowed:
                     break
                 sink.sendall(buffer[:allowed])

@@ -16,18 +16,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
-import pymysql
-from pymysql.cursors import Cursor
 
-from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
+from tests.crash.sources import SOURCES
 from webapp.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
 # Most of a short-lived Spark's cost on two cores is optimising code that runs a few times.
 SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LEASE_SECONDS = 2.0
-SOURCES = {"mariadb": EmbeddedMariaDB, "mysql": EmbeddedMySQL}
 # Each worker leaves catalog connections behind in a Spark that outlives it.
 LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
@@ -170,11 +166,11 @@ class Sparks:
 class Stand:
     """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
 
-    def __init__(self, folder: Path, source: str) -> None:
-        """`source`: mariadb or mysql."""
+    def __init__(self, folder: Path, source: str, version: str = "") -> None:
+        """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's."""
         self.folder = folder
         self.kind = source
-        self.source = SOURCES[source](folder / "source")
+        self.source = SOURCES[source](folder / "source", version)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._breaking = threading.Lock()
         self.logs = folder / "lives"
@@ -183,7 +179,7 @@ class Stand:
         self.logs.mkdir(parents=True)
         self.folder.chmod(0o755)
         self.postgres.start()
-        self.source.start()
+        self.source.server.start()
         os.environ |= {
             "TIDEMARK_HOME": str(self.folder),
             "DATABASE_URL": self.postgres.url,
@@ -203,12 +199,8 @@ class Stand:
     def __exit__(self, *_: object) -> None:
         self.zygote.close()
         self.sparks.close()
-        self.source.stop(signal.SIGKILL)
+        self.source.server.stop(signal.SIGKILL)
         self.postgres.stop()
-
-    def connect(self, database: str | None = None) -> pymysql.Connection[Cursor]:
-        """An administrator's connection to the source itself, not through the proxy."""
-        return self.source.connect(database=database)
 
     @contextmanager
     def calm(self) -> Iterator[None]:
@@ -219,7 +211,7 @@ class Stand:
     def restart_source(self, how: signal.Signals) -> None:
         """One breaker at a time."""
         with self._breaking:
-            self.source.restart(how)
+            self.source.server.restart(how)
 
     def restart_metadata(self) -> None:
         """Immediate shutdown: every connection is cut, the server recovers."""

@@ -40,6 +40,8 @@ class Strikes:
             "source restarted": lambda _: stand.restart_source(signal.SIGTERM),
             "metadata database restarted": lambda _: stand.restart_metadata(),
             "connection cut in mid-packet": lambda _: proxy.cut(chance.randint(1, 5000)),
+            "connection cut inside a message of the log": lambda _: proxy.cut_inside(chance.randint(0, 40)),
+            "connections ended by the server": lambda _: self._ended(),
             "connection cut": lambda _: proxy.cut_now(),
             "connection hangs": lambda _: proxy.hang(HUNG_SECONDS),
             "connection refused": self._refuse,
@@ -55,6 +57,15 @@ class Strikes:
         """Returns a second worker where there is one now."""
         second = self._by_name[name](life)
         return second if isinstance(second, Life) else None
+
+    def _ended(self) -> None:
+        """As an administrator does, or a server that is short of memory."""
+        name = self._find().name
+        with suppress(*self._stand.source.errors):
+            self._stand.source.execute(
+                f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND client_port > 0 "
+                "AND application_name = 'tidemark'"
+            )
 
     def _refuse(self, _: Life) -> None:
         self._proxy.refuse(HUNG_SECONDS)

@@ -10,21 +10,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HISTORIES = 3
+HISTORIES = {"mariadb": 3, "postgres": 3}
 SEED = os.environ.get("TIDEMARK_CRASH_SEED", "2026112104")
 
 
 @pytest.mark.integration
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_random_histories_end_equal_whatever_was_broken_on_the_way(tmp_path: Path) -> None:
-    command = [
-        sys.executable, "-m", "tests.crash", f"--histories={HISTORIES}", f"--seed={SEED}", f"--findings={tmp_path}", "--shrink=0",
-    ]  # fmt: skip
+@pytest.mark.parametrize("source", HISTORIES)
+def test_random_histories_end_equal_whatever_was_broken_on_the_way(tmp_path: Path, source: str) -> None:
+    count = HISTORIES[source]
+    what = [f"--histories={count}", f"--seed={SEED}", f"--source={source}"]
+    command = [sys.executable, "-m", "tests.crash", *what, f"--findings={tmp_path}", "--shrink=0"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=580)
     last = done.stdout.splitlines()[-1] if done.stdout else ""
-    assert done.returncode == 0, (
-        f"python -m tests.crash --histories={HISTORIES} --seed={SEED}\n{done.stdout}\n{done.stderr[-3000:]}"
-    )
-    assert last.startswith(f"histories {HISTORIES}, events "), last
+    assert done.returncode == 0, f"python -m tests.crash {' '.join(what)}\n{done.stdout}\n{done.stderr[-3000:]}"
+    assert last.startswith(f"histories {count}, events "), last
     assert last.endswith("differences 0"), last

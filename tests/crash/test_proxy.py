@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.crash.frames import Frames
 from tests.crash.proxy import Proxy
 
 MEGABYTE = 1 << 20
@@ -161,3 +163,42 @@ def test_a_server_that_is_not_there_refuses() -> None:
         port = unused.getsockname()[1]
     with Proxy("127.0.0.1", port) as proxy:
         assert is_refused(proxy)
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 5, 7, 1000])
+def test_messages_are_found_however_the_stream_is_cut_into_blocks(block: int) -> None:
+    stream = b"N" + b"".join(
+        (
+            message(b"R", bytes(4)),
+            message(b"d", b"w" * 30),
+            message(b"1", b""),
+            message(b"d", b"k" * 18),
+            message(b"Z", b"I"),
+        )
+    )
+    frames, found = Frames(), bytearray()
+    for at in range(0, len(stream), block):
+        piece = stream[at : at + block]
+        for first, last in frames.feed(piece, b"d"):
+            found += piece[first : last + 1]
+    assert bytes(found) == b"w" * 30 + b"k" * 18
+
+
+def test_a_connection_is_cut_inside_a_message_of_the_log() -> None:
+    answer = message(b"R", bytes(4)) + message(b"W", bytes(3)) + message(b"d", b"a" * 40) + message(b"d", b"b" * 40)
+    with socket.create_server(("127.0.0.1", 0)) as listener, Proxy(*listener.getsockname(), framed=True) as proxy:
+        proxy.cut_inside(1)
+        with socket.create_connection((proxy.host, proxy.port)) as client:
+            server, _ = listener.accept()
+            with server:
+                server.sendall(answer)
+                got = bytearray()
+                with contextlib.suppress(ConnectionResetError):
+                    while piece := client.recv(1000):
+                        got += piece
+    assert got == answer[: len(answer) - 20]
+    assert proxy.cuts == 1

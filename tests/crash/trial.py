@@ -77,7 +77,7 @@ class Trial:
         with self._database(), self._proxied() as proxy:
             self._strikes = Strikes(self.stand, proxy, self._random, self._find, lambda: self._begin([]))
             player = Player(self.history, self._connect, self.name, pace=self._pace())
-            self._writer = Writer(self._connect, f"witness {self.history.seed}")
+            self._writer = Writer(self.stand.source, self.name, f"witness {self.history.seed}")
             with self.stand.calm():
                 player.prepare()
                 self._writer.prepare()
@@ -100,30 +100,34 @@ class Trial:
     # The source and the replicator
 
     def _connect(self) -> Any:
-        return self.stand.connect(self.name)
+        return self.stand.source.connect(self.name)
 
     @contextmanager
     def _database(self) -> Iterator[None]:
-        with self.stand.calm(), self.stand.connect() as connection, connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE `{self.name}`")
+        with self.stand.calm():
+            self.stand.source.make(self.name)
         yield
         if not self.result.differences:
-            with suppress(Exception), self.stand.connect() as connection, connection.cursor() as cursor:
-                cursor.execute(f"DROP DATABASE `{self.name}`")
+            with suppress(Exception):
+                self.stand.source.drop(self.name)
 
     @contextmanager
     def _proxied(self) -> Iterator[Proxy]:
-        proxy = Proxy(self.stand.source.host, self.stand.source.port)
+        server = self.stand.source.server
+        proxy = Proxy(server.host, server.port, framed=self.stand.source.kind == "postgres")
         try:
             yield proxy
         finally:
             proxy.close()
 
     def _make(self, proxy: Proxy) -> None:
-        address = {**self.stand.source.address, "port": proxy.port, "tls": "disabled"}
+        source = self.stand.source
+        config = {**source.address(self.name, proxy.port), **self.plan.config}
 
         def make() -> Replicator:
-            connection = connection_services.create_connection(name=self.name, kind="mysql", config=address, user=None)
+            connection = connection_services.create_connection(
+                name=self.name, kind=source.kind, config=config, user=None
+            )
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
                 options=self.plan.options, user=None, start=True,
@@ -290,9 +294,7 @@ class Trial:
             if table.name not in refused:
                 self._differ(f"{table} failed: {table.error_message}")
         live = [table for table in tables if table.state not in {"dropped", "failed"}]
-        with self.stand.connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (self.name,))  # fmt: skip
-            there = {row[0] for row in cursor.fetchall()}
+        there = self.stand.source.tables(self.name)
         known = {table.name for table in live + failed}
         for name in sorted(there ^ known):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")

@@ -10,15 +10,15 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import pymysql
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
-from pymysql.cursors import Cursor
+
+from tests.crash.sources import SourceUnderTest
 
 ACCOUNTS, ROOM, OPENING = 60, 80, 100
 KEYED, KEYLESS = "witness", "witness_log"
@@ -41,9 +41,10 @@ class Made:
 class Writer:
     """One session; `states[table][t]` is what the table holds after transaction t."""
 
-    def __init__(self, connect: Callable[[], pymysql.Connection[Cursor]], seed: str) -> None:
-        """`connect`: to the database, autocommit."""
-        self._connect, self._random = connect, random.Random(seed)
+    def __init__(self, source: SourceUnderTest, name: str, seed: str) -> None:
+        """`name`: the history's."""
+        self._source, self._name, self._random = source, name, random.Random(seed)
+        self._errors: tuple[type[Exception], ...] = (*source.errors, OSError)
         self._rows: dict[int, tuple[int, int, int]] = dict.fromkeys(range(ACCOUNTS), (1, OPENING, 0))
         self._versions = dict.fromkeys(range(ROOM), 1)
         self._log: Counter[tuple[int, int]] = Counter({(0, n % 3): 4 for n in range(3)})
@@ -53,32 +54,35 @@ class Writer:
 
     def prepare(self) -> None:
         """Make both tables with their first rows."""
-        with self._connect() as connection, connection.cursor() as cursor:
-            cursor.execute(f"CREATE TABLE {KEYED} (id INT PRIMARY KEY, v BIGINT, amount INT, stamp BIGINT)")
-            cursor.execute(f"CREATE TABLE {KEYLESS} (t BIGINT, n INT)")
+        made = f"CREATE TABLE {KEYED} (id INT PRIMARY KEY, v BIGINT, amount INT, stamp BIGINT)"
+        keyless = self._source.made_keyless(f"CREATE TABLE {KEYLESS} (t BIGINT, n INT)", KEYLESS)
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
+            for statement in (made, *keyless):
+                cursor.execute(statement)
             cursor.executemany(f"INSERT INTO {KEYED} VALUES (%s, 1, {OPENING}, 0)", [(n,) for n in self._rows])
             cursor.executemany(f"INSERT INTO {KEYLESS} VALUES (%s, %s)", list(self._log.elements()))
+
+    def _connect(self) -> Any:
+        return self._source.connect(self._name)
 
     def write(self, stopped: Callable[[], bool]) -> None:
         """Transactions until stopped; where a commit's fate is unknown, the table is asked."""
         while not stopped():
-            with suppress(pymysql.MySQLError, OSError):
+            with suppress(*self._errors):
                 self._session(stopped)
             time.sleep(0.2)
 
     def _session(self, stopped: Callable[[], bool]) -> None:
-        with self._connect() as connection, connection.cursor() as cursor:
+        with closing(self._connect()) as connection, connection.cursor() as cursor:
             while not stopped():
                 t = len(self.states[KEYED])
                 rows, versions, log = dict(self._rows), dict(self._versions), self._log.copy()
                 made = {name: Made(**vars(counts)) for name, counts in self.made.items()}
                 try:
                     statements = self._transaction(t)
-                    connection.begin()
-                    for statement in statements:
+                    for statement in ("BEGIN", *statements, "COMMIT"):
                         cursor.execute(statement)
-                    connection.commit()
-                except (pymysql.MySQLError, OSError):
+                except self._errors:
                     if not self._happened(t):
                         self._rows, self._versions, self._log, self.made = rows, versions, log, made
                         raise
@@ -90,7 +94,7 @@ class Writer:
     def _happened(self, t: int) -> bool:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
-            with suppress(pymysql.MySQLError, OSError), self._connect() as connection, connection.cursor() as cursor:
+            with suppress(*self._errors), closing(self._connect()) as connection, connection.cursor() as cursor:
                 cursor.execute(f"SELECT MAX(stamp) FROM {KEYED}")
                 return bool(cursor.fetchone() == (t,))
             time.sleep(0.2)
@@ -178,15 +182,18 @@ class Writer:
             gone = self._random.choice(old)
             self._log -= Counter({gone: 1})
             made.deletes += 1
-            steps.append(f"DELETE FROM {KEYLESS} WHERE t = {gone[0]} AND n = {gone[1]} LIMIT 1")
+            steps.append(self._one_of(f"DELETE FROM {KEYLESS}", gone))
         old = [row for row in sorted(self._log) if row != new]
         if old and self._random.random() < 0.5:
             was = self._random.choice(old)
             self._log -= Counter({was: 1})
             self._log[was[0], was[1] + 10] += 1
             made.updates += 1
-            steps.append(f"UPDATE {KEYLESS} SET n = n + 10 WHERE t = {was[0]} AND n = {was[1]} LIMIT 1")
+            steps.append(self._one_of(f"UPDATE {KEYLESS} SET n = n + 10", was))
         return steps
+
+    def _one_of(self, verb: str, row: tuple[int, int]) -> str:
+        return self._source.one_of(verb, KEYLESS, f"t = {row[0]} AND n = {row[1]}")
 
 
 @dataclass

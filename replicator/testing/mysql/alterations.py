@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replicator.testing import kinds
-from replicator.testing.draft import Draft, Operation, Statements
-from replicator.testing.kind_choice import any_collation
-from replicator.testing.kinds import Kind
-from replicator.testing.literals import names, quoted
-from replicator.testing.schemas import ColumnModel, TableModel
+from replicator.testing.draft import Draft, Operation
+from replicator.testing.mysql import kinds
+from replicator.testing.mysql.kind_choice import any_collation
+from replicator.testing.mysql.kinds import Kind
+from replicator.testing.mysql.literals import names, quoted
+from replicator.testing.schemas import ColumnModel, Statements, TableModel
 
 WIDER = {"tinyint": "smallint", "smallint": "mediumint", "mediumint": "int", "int": "bigint", "tinytext": "text",
          "text": "mediumtext", "mediumtext": "longtext", "tinyblob": "blob", "blob": "mediumblob", "float": "double"}  # fmt: skip
@@ -47,16 +47,8 @@ def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} ADD COLUMN {quoted(column.name)} {column.declared()}{where}",)
 
 
-def _droppable(table: TableModel) -> list[ColumnModel]:
-    """Columns on which nothing depends."""
-    if len(table.plain) <= FEWEST:
-        return []
-    used = _dependencies(table)
-    return [column for column in table.columns if not column.number and quoted(column.name) not in used]
-
-
 def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
-    columns = _droppable(table)
+    columns = table.droppable
     if not columns:
         return None
     gone = draft.pen.choice(columns)
@@ -64,15 +56,8 @@ def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP COLUMN {quoted(gone.name)}",)
 
 
-def _renamable(table: TableModel) -> list[ColumnModel]:
-    expressions = (
-        " ".join(column.generated for column in table.columns) + " ".join(table.constraints) + table.partitions
-    )
-    return [column for column in table.columns if quoted(column.name) not in expressions]
-
-
 def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
-    columns = _renamable(table)
+    columns = table.renamable
     if not columns:
         return None
     old = draft.pen.choice(columns)
@@ -85,7 +70,7 @@ def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
 
 def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
     """Two columns change names in one statement."""
-    columns = [column for column in _renamable(table) if column.plain]
+    columns = [column for column in table.renamable if column.plain]
     if len(columns) < FEWEST:
         return None
     first, second = draft.pen.sample(columns, 2)
@@ -98,17 +83,6 @@ def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
 def _modified(draft: Draft, table: TableModel, column: ColumnModel, new: ColumnModel, where: str = "") -> Statements:
     draft.keep(table.with_column(column.name, new))
     return (f"ALTER TABLE {table.sql} MODIFY {quoted(column.name)} {new.declared()}{where}",)
-
-
-def _free(table: TableModel) -> list[ColumnModel]:
-    """Plain columns on which nothing depends."""
-    used = _dependencies(table)
-    return [column for column in table.plain if quoted(column.name) not in used]
-
-
-def _dependencies(table: TableModel) -> str:
-    """SQL in which the names occur that generated columns, constraints and the key need."""
-    return " ".join((*(column.generated for column in table.columns), *table.constraints, names(table.key.columns)))
 
 
 def wider(kind: Kind) -> Kind | None:
@@ -154,16 +128,16 @@ def narrower(kind: Kind) -> Kind | None:
 
 
 def _widen(draft: Draft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice([*_free(table), *(c for c in table.columns if c.number == "text")] or [None])
-    new = wider(column.kind) if column else None
+    column = draft.pen.choice([*table.free, *(c for c in table.columns if c.number == "text")] or [None])
+    new = wider(column.kind) if column and isinstance(column.kind, Kind) else None
     if column is None or new is None or column.extra:
         return None
     return _modified(draft, table, column, replace(column, kind=new))
 
 
 def _narrow(draft: Draft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice(_free(table) or [None])
-    new = narrower(column.kind) if column else None
+    column = draft.pen.choice(table.free or [None])
+    new = narrower(column.kind) if column and isinstance(column.kind, Kind) else None
     if column is None or new is None or column.extra:
         return None
     default = draft.maker.default(new) if column.default else ""
@@ -172,7 +146,7 @@ def _narrow(draft: Draft, table: TableModel) -> Statements | None:
 
 def _retype(draft: Draft, table: TableModel) -> Statements | None:
     """To text, which holds everything, or to any other type, which may fail."""
-    column = draft.pen.choice([column for column in _free(table) if column.kind.is_simple] or [None])
+    column = draft.pen.choice([column for column in table.free if column.kind.is_simple] or [None])
     if column is None:
         return None
     text = Kind("varchar", 400, collation=draft.pen.choice(kinds.COMMON[:3]))
@@ -203,7 +177,7 @@ def _change_default(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice(_free(table) or [None])
+    column = draft.pen.choice(table.free or [None])
     if column is None or column.invisible:
         return None
     changed = _modified(draft, table, column, replace(column, nullable=not column.nullable))
@@ -214,7 +188,7 @@ def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _change_charset(draft: Draft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice([column for column in _free(table) if column.kind.collation] or [None])
+    column = draft.pen.choice([column for column in table.free if column.kind.collation] or [None])
     if column is None:
         return None
     wide = draft.pen.choice(
@@ -246,7 +220,7 @@ def _comment_table(draft: Draft, table: TableModel) -> Statements:
 
 
 def _hide_column(draft: Draft, table: TableModel) -> Statements | None:
-    column = draft.pen.choice([column for column in _free(table) if column.nullable or column.default] or [None])
+    column = draft.pen.choice([column for column in table.free if column.nullable or column.default] or [None])
     if column is None or draft.dialect != "mariadb" or len(table.plain) <= FEWEST:
         return None
     return _modified(draft, table, column, replace(column, invisible=not column.invisible))
@@ -297,7 +271,7 @@ def _change_key(draft: Draft, table: TableModel) -> Statements | None:
 
 def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
     """The same name in one statement: another column, whose old values are gone."""
-    columns = [column for column in _droppable(table) if not column.generated]
+    columns = [column for column in table.droppable if not column.generated]
     if not columns:
         return None
     gone = draft.pen.choice(columns)
@@ -311,7 +285,7 @@ def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
 
 def _several(draft: Draft, table: TableModel) -> Statements | None:
     """Add, drop and rename in one statement."""
-    columns = _droppable(table)
+    columns = table.droppable
     if not columns:
         return None
     gone, new = draft.pen.choice(columns), draft.maker.column()
@@ -323,7 +297,7 @@ def _several(draft: Draft, table: TableModel) -> Statements | None:
 
 def _if_exists(draft: Draft, table: TableModel) -> Statements | None:
     """What is there already, and what is not, with IF [NOT] EXISTS: half of it changes nothing."""
-    columns = _droppable(table)
+    columns = table.droppable
     if draft.dialect != "mariadb" or not columns:
         return None
     gone, new = draft.pen.choice(columns), draft.maker.column()

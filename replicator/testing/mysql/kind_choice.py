@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replicator.testing import kinds
-from replicator.testing.kinds import Kind
 from replicator.testing.literals import Pen, spells
+from replicator.testing.mysql import kinds
+from replicator.testing.mysql.kinds import Kind
 
 _DECIMALS = ((5, 2), (10, 0), (18, 6), (20, 0), (38, 10), (38, 30), (65, 30), (40, 5), (1, 1))
 

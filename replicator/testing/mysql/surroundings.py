@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from replicator.testing.draft import Draft, Operation, Statements
+from dataclasses import replace
+
+from replicator.testing.changes import bulk
+from replicator.testing.draft import Draft, Operation
 from replicator.testing.keys import KeyModel
-from replicator.testing.kinds import Kind
-from replicator.testing.literals import names, quoted
-from replicator.testing.schemas import ColumnModel, TableModel
+from replicator.testing.mysql.kinds import Kind
+from replicator.testing.mysql.literals import names, quoted
+from replicator.testing.schemas import ColumnModel, Statements, TableModel
 
 
 def trigger(draft: Draft, table: TableModel) -> Statements:
@@ -14,12 +17,12 @@ def trigger(draft: Draft, table: TableModel) -> Statements:
     pen, maker = draft.pen, draft.maker
     number = ColumnModel(maker.name("id", odd=0), Kind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT")
     columns = (number, ColumnModel(maker.name("what", odd=0), Kind("varchar", 20, collation="utf8mb4_bin")))
-    audit = TableModel(maker.name("audit"), columns, KeyModel("auto", (number.name,)), fixed=True)
+    audit = replace(maker.model(maker.name("audit"), columns, KeyModel("auto", (number.name,))), fixed=True)
     draft.keep(audit)
     event = pen.choice(("INSERT", "UPDATE", "DELETE"))
     when = f"{pen.choice(('BEFORE', 'AFTER'))} {event} ON {table.sql} FOR EACH ROW"
     action = f"INSERT INTO {audit.sql} ({quoted(columns[1].name)}) VALUES ('{event}')"
-    return (audit.created(), f"CREATE TRIGGER {quoted(maker.name('trigger', odd=0))} {when} {action}")
+    return (*audit.created(), f"CREATE TRIGGER {quoted(maker.name('trigger', odd=0))} {when} {action}")
 
 
 def view(draft: Draft, table: TableModel) -> Statements:
@@ -48,6 +51,9 @@ def next_value(draft: Draft, _table: TableModel) -> Statements | None:
     return (draft.pen.choice((f"SELECT NEXTVAL({name})", f"SELECT SETVAL({name}, {draft.pen.randint(1, 10**6)})")),)
 
 
+SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
+
+
 def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
     """The statements as an XA transaction."""
     draft.used["xa"] += 1
@@ -60,3 +66,23 @@ def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
         case _:
             end = (f"XA PREPARE {xid}", f"XA ROLLBACK {xid}")
     return (f"XA START {xid}", *statements, f"XA END {xid}", *end)
+
+
+def refused(draft: Draft) -> Statements:
+    """A table that a replicator must refuse, alone."""
+    pen = draft.pen
+    draft.used["refused table"] += 1
+    name = draft.maker.name("refused", odd=0)
+    columns = (
+        ColumnModel("id", Kind("int"), nullable=False, number="plain"),
+        ColumnModel("c", Kind("varchar", 20, collation="eucjpms_bin")),
+    )
+    table = replace(draft.maker.model(name, columns, KeyModel("int", ("id",))), fixed=True, refused=True)
+    if draft.dialect == "mariadb" and pen.chance(0.6):
+        year = ColumnModel("c", Kind("year", 2))
+        table = replace(table, columns=(columns[0], year))
+        if pen.chance(0.5):
+            number = ColumnModel("c", Kind("int"))
+            table = replace(table, columns=(columns[0], number), options=" WITH SYSTEM VERSIONING")
+    draft.keep(table)
+    return (*table.created(), bulk(draft, table, 20))

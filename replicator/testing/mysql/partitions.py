@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replicator.testing.draft import Draft, Operation, Statements
-from replicator.testing.schemas import TableModel
+from replicator.testing.draft import Draft, Operation
+from replicator.testing.mysql.schemas import SchemaMaker
+from replicator.testing.mysql.schemas import TableModel as MySQLTable
+from replicator.testing.schemas import Statements, TableModel
 from replicator.testing.tables import MOST_TABLES
 
 FEWEST = 2
@@ -32,9 +34,10 @@ def _partition(draft: Draft, table: TableModel) -> Statements | None:
 
 def _repartition(draft: Draft, table: TableModel) -> Statements | None:
     """Partitions by the key's hash come, go and change in number."""
-    if table.bounds or table.constraints or not table.key.columns:
+    if not isinstance(table, MySQLTable) or table.bounds or table.constraints or not table.key.columns:
         return None
     if not table.partitions:
+        assert isinstance(draft.maker, SchemaMaker)
         by = draft.maker.partitioned(replace(table, partitions=""), ranged=False)
         if not by.partitions:
             return None

@@ -1,0 +1,103 @@
+"""Operations on a table's partitions: the table is one, whatever its rows lie in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replicator.testing.changes import some
+from replicator.testing.draft import Draft, Operation, Whole
+from replicator.testing.postgres.literals import quoted
+from replicator.testing.postgres.schemas import TableModel as PostgresTable
+from replicator.testing.schemas import Statements, TableModel
+
+FEWEST = 1
+
+
+def _add(draft: Draft, table: TableModel) -> Statements | None:
+    """One more range, cut off the default partition where that holds none of its rows."""
+    if not isinstance(table, PostgresTable) or not table.bounds:
+        return None
+    bound, part = table.bounds[-1] * 2, draft.maker.name("part", odd=0.2)
+    parts = (*table.parts[:-1], part, table.parts[-1])
+    new = replace(table, bounds=(*table.bounds, bound), parts=parts)
+    draft.keep(new)
+    made = f"CREATE TABLE {quoted(part)} PARTITION OF {table.sql} FOR VALUES FROM ({table.bounds[-1]}) TO ({bound})"
+    identity = f"ALTER TABLE {quoted(part)} REPLICA IDENTITY FULL"
+    return Whole((made, identity)) if table.identity == "full" else (made,)
+
+
+def _drop(draft: Draft, table: TableModel) -> Statements | None:
+    """Rows go without a trace in the log."""
+    if not isinstance(table, PostgresTable) or len(table.bounds) <= FEWEST:
+        return None
+    gone = table.parts[0]
+    draft.keep(replace(table, bounds=table.bounds[1:], parts=table.parts[1:]))
+    return (f"DROP TABLE {quoted(gone)}",)
+
+
+def _truncate(draft: Draft, table: TableModel) -> Statements | None:
+    if not isinstance(table, PostgresTable) or not table.parts:
+        return None
+    return (f"TRUNCATE {quoted(draft.pen.choice(table.parts))}",)
+
+
+def _reattach(draft: Draft, table: TableModel) -> Statements | None:
+    """A partition is another table for a moment, and comes back; in one transaction or with its rows gone in between."""
+    if not isinstance(table, PostgresTable) or not table.bounds:
+        return None
+    part = quoted(table.parts[0])
+    back = f"ALTER TABLE {table.sql} ATTACH PARTITION {part} FOR VALUES FROM (MINVALUE) TO ({table.bounds[0]})"
+    statements = (f"ALTER TABLE {table.sql} DETACH PARTITION {part}", back)
+    return Whole(statements) if draft.pen.chance(0.7) else statements
+
+
+def _move_rows(draft: Draft, table: TableModel) -> Statements | None:
+    """From one partition to another: to the server a DELETE and an INSERT."""
+    if not isinstance(table, PostgresTable) or not table.parts:
+        return None
+    few = [column for column in table.columns if column.number == "few"]
+    if few and not table.key.columns:
+        name = quoted(few[0].name)
+        return (f"UPDATE {table.sql} SET {name} = ({name} + 3) % 9 WHERE {some(draft, table)}",)
+    ranged = [column for column in table.columns if column.number == "plain"]
+    if not ranged:
+        return None
+    name, first = quoted(ranged[0].name), int(draft.number(table))
+    there = f"{name} BETWEEN {first} AND {first + draft.pen.randint(0, 20)}"
+    return Whole(
+        (
+            f"UPDATE {table.sql} SET {name} = {name} + 500000 WHERE {there}",
+            f"UPDATE {table.sql} SET {name} = {name} - 500000 WHERE {name} >= 500000",
+        )
+    )
+
+
+def _by_leaf(draft: Draft, table: TableModel) -> Statements | None:
+    """A change by the partition's own name."""
+    if not isinstance(table, PostgresTable) or not table.parts:
+        return None
+    leaf = quoted(draft.pen.choice(table.parts))
+    return (f"DELETE FROM {leaf} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {leaf} LIMIT {draft.pen.randint(1, 5)}))",)
+
+
+def _rename_part(draft: Draft, table: TableModel) -> Statements | None:
+    if not isinstance(table, PostgresTable) or not table.parts:
+        return None
+    old, new = draft.pen.choice(table.parts), draft.maker.name("part", odd=0.4)
+    draft.keep(replace(table, parts=tuple(new if part == old else part for part in table.parts)))
+    return (f"ALTER TABLE {quoted(old)} RENAME TO {quoted(new)}",)
+
+
+# Of these the log shows nothing.
+SILENT: dict[str, tuple[int, Operation]] = {
+    "drop partition": (5, _drop),
+    "truncate partition": (2, _truncate),
+    "reattach partition": (3, _reattach),
+}
+PARTITIONS: dict[str, tuple[int, Operation]] = {
+    "add partition": (5, _add),
+    "move rows between partitions": (6, _move_rows),
+    "change by partition": (3, _by_leaf),
+    "rename partition": (2, _rename_part),
+    **SILENT,
+}

@@ -1,0 +1,111 @@
+"""What stands beside tables and must not disturb: triggers, views, sequences; refused tables; transactions in two phases."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from replicator.testing.changes import bulk
+from replicator.testing.draft import Draft, Operation
+from replicator.testing.keys import KeyModel
+from replicator.testing.postgres import keys
+from replicator.testing.postgres.kinds import Kind
+from replicator.testing.postgres.literals import names, quoted
+from replicator.testing.postgres.schemas import SchemaMaker
+from replicator.testing.postgres.schemas import TableModel as PostgresTable
+from replicator.testing.postgres.tables import ASIDE
+from replicator.testing.schemas import ColumnModel, Statements, TableModel
+
+EXTENSIONS = ("hstore", "citext", "ltree")
+
+
+def prelude(draft: Draft) -> Statements:
+    """Extensions, in the schema that every session's path ends with, a schema that is not selected, and the history's types."""
+    assert isinstance(draft.maker, SchemaMaker)
+    extensions = (f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA public" for name in EXTENSIONS)
+    aside = f"CREATE SCHEMA IF NOT EXISTS {quoted(ASIDE)}"
+    return (*extensions, aside, *keys.PRELUDE, *draft.maker.types.created)
+
+
+def trigger(draft: Draft, table: TableModel) -> Statements:
+    """Each changed row adds one to a table of its own, in the same statement."""
+    pen, maker = draft.pen, draft.maker
+    number = ColumnModel(maker.name("id", odd=0), Kind("integer"), nullable=False, number="plain", extra=keys.IDENTITY)
+    columns = (number, ColumnModel(maker.name("what", odd=0), Kind("varchar", 20)))
+    audit = replace(maker.model(maker.name("audit"), columns, KeyModel("identity", (number.name,))), fixed=True)
+    draft.keep(audit)
+    event, name = pen.choice(("INSERT", "UPDATE", "DELETE")), quoted(maker.name("audited", odd=0))
+    action = f"INSERT INTO {audit.sql} ({quoted(columns[1].name)}) VALUES (TG_OP); RETURN NULL;"
+    return (
+        *audit.created(),
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN {action} END $f$",
+        f"CREATE TRIGGER {name} AFTER {event} ON {table.sql} FOR EACH ROW EXECUTE FUNCTION {name}()",
+    )
+
+
+def view(draft: Draft, table: TableModel) -> Statements:
+    """It follows its table's names; what it needs cannot be dropped, or goes with a CASCADE."""
+    what = draft.pen.choice(("VIEW", "VIEW", "MATERIALIZED VIEW"))
+    name = quoted(draft.maker.name("view", odd=0.3))
+    return (f"CREATE {what} {name} AS SELECT {names([column.name for column in table.columns[:1]])} FROM {table.sql}",)
+
+
+def sequence(draft: Draft, _table: TableModel) -> Statements:
+    """Its changes are in the log, and are no table's."""
+    name = draft.maker.name("sequence", odd=0.2)
+    draft.sequences.append(name)
+    return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((1, 3, 1000))}",)
+
+
+def next_value(draft: Draft, _table: TableModel) -> Statements | None:
+    """Rows of the log that belong to no table."""
+    if not draft.sequences:
+        return None
+    name = f"'{quoted(draft.pen.choice(draft.sequences)).replace(chr(39), chr(39) * 2)}'"
+    return (draft.pen.choice((f"SELECT nextval({name})", f"SELECT setval({name}, {draft.pen.randint(1, 10**6)})")),)
+
+
+def message(draft: Draft, _table: TableModel) -> Statements:
+    """Somebody else's words in the log."""
+    kept = draft.pen.choice(("true", "false"))
+    return (f"SELECT pg_logical_emit_message({kept}, '{draft.pen.choice(('other', 'tidemark '))}', 'words')",)
+
+
+SURROUNDINGS: dict[str, tuple[int, Operation]] = {
+    "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "message": (2, message),
+}  # fmt: skip
+SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
+
+
+def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
+    """The statements as a transaction in two phases."""
+    draft.used["xa"] += 1
+    end = draft.pen.choice(("COMMIT", "COMMIT", "ROLLBACK"))
+    draft.used[f"{end.lower()} prepared"] += 1
+    return (f"BEGIN /* '{name}' */", *statements, f"PREPARE TRANSACTION '{name}'", f"{end} PREPARED '{name}'")
+
+
+def refused(draft: Draft) -> Statements:
+    """A table that a replicator must refuse, alone: without a replica identity, or one of which the log shows nothing."""
+    draft.used["refused table"] += 1
+    name, key = draft.maker.name("refused", odd=0), KeyModel("int", ("id",))
+    columns = (
+        ColumnModel("id", Kind("integer"), nullable=False, number="plain"),
+        ColumnModel("c", Kind("varchar", 20)),
+    )
+    table = draft.maker.model(name, columns, key)
+    assert isinstance(table, PostgresTable)
+    more: Statements = ()
+    match draft.pen.choice(("no identity", "nothing", "unlogged", "inherits")):
+        case "no identity":
+            table = replace(table, key=KeyModel("none"))
+        case "nothing":
+            more = (f"ALTER TABLE {table.sql} REPLICA IDENTITY NOTHING",)
+        case "unlogged":
+            table = replace(table, unlogged=True)
+        case _:
+            child = replace(table, name=f"{name} child", fixed=True, refused=True)
+            more = (f"CREATE TABLE {child.sql} (d integer, PRIMARY KEY (id)) INHERITS ({table.sql})",)
+            draft.keep(child)
+    table = replace(table, fixed=True, refused=True)
+    draft.keep(table)
+    return (*table.created(), *more, bulk(draft, table, 20))

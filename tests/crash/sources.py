@@ -1,0 +1,169 @@
+"""What a stand and a trial need of each kind of source."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any, ClassVar
+
+import psycopg2
+import pymysql
+
+from replicator.testing.workload import Dialect
+from webapp.embedded.java_artifacts import POSTGRES
+from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.mysql import EmbeddedMySQL
+from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
+
+# Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.
+SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
+
+
+class SourceUnderTest(ABC):
+    """A server, and a history's part of it, by the history's name: its tables lie in `TableId.database` of that name.
+
+    dialect   of its histories; `version` is the server's major version where that matters to them
+    kind      of the connection in Tidemark
+    errors    what its client library raises
+    tls_off   how a connection is told to use no TLS
+    """
+
+    dialect: ClassVar[Dialect]
+    kind: ClassVar[str] = "mysql"
+    errors: ClassVar[tuple[type[Exception], ...]] = (pymysql.MySQLError,)
+    tls_off: ClassVar[str] = "disabled"
+    version: int | None = None
+    server: Any
+
+    @abstractmethod
+    def connect(self, name: str | None = None) -> Any:
+        """An administrator's connection, autocommit; `name`: a history's, whose tables need no database then."""
+
+    @abstractmethod
+    def make(self, name: str) -> None:
+        """Room for a history's tables."""
+
+    @abstractmethod
+    def drop(self, name: str) -> None:
+        """All that `make` made and what is in it."""
+
+    @abstractmethod
+    def tables(self, name: str) -> set[str]:
+        """Names of the history's tables; partitions are none."""
+
+    @abstractmethod
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        """A statement that changes one row alone of equal ones; `verb`: "DELETE FROM" or "UPDATE … SET …"."""
+
+    def made_keyless(self, create: str, table: str) -> tuple[str, ...]:
+        """Statements that make a table without key so that all changes of it can be followed."""
+        del table
+        return (create,)
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        """Of the history's part, by way of a proxy at this port, as a connection's config has it."""
+        del name
+        return {**self.server.address, "port": port, "tls": self.tls_off}
+
+    def execute(self, *statements: str, name: str | None = None) -> None:
+        """One after another."""
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+
+
+class MySQLFamily(SourceUnderTest):
+    """MySQL or MariaDB: a history has a database of its own."""
+
+    def connect(self, name: str | None = None) -> Any:
+        return self.server.connect(database=name)
+
+    def make(self, name: str) -> None:
+        self.execute(f"CREATE DATABASE `{name}`")
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE `{name}`")
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (name,))  # fmt: skip
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        del table
+        return f"{verb} WHERE {where} LIMIT 1"
+
+
+class MariaDB(MySQLFamily):
+    """Without a choice of versions."""
+
+    dialect = "mariadb"
+
+    def __init__(self, folder: Path, version: str = "") -> None:
+        del version
+        self.server = EmbeddedMariaDB(folder)
+
+
+class MySQL(MySQLFamily):
+    """Without a choice of versions."""
+
+    dialect = "mysql"
+
+    def __init__(self, folder: Path, version: str = "") -> None:
+        del version
+        self.server = EmbeddedMySQL(folder)
+
+
+class Postgres(SourceUnderTest):
+    """A history has a database of its own, because a publication and a slot are a database's, and in it a schema of that name."""
+
+    dialect = "postgres"
+    kind = "postgres"
+    errors: ClassVar[tuple[type[Exception], ...]] = (psycopg2.Error,)
+    tls_off = "disable"
+
+    def __init__(self, folder: Path, version: str = "") -> None:
+        """`version`: as in `POSTGRES`, or its major part."""
+        known = {name.partition(".")[0]: name for name in POSTGRES}
+        full = known.get(version, version) or VERSION
+        self.version = int(full.partition(".")[0])
+        self.server = EmbeddedPostgresSource(folder, version=full, options=SMALL_MEMORY)
+
+    def connect(self, name: str | None = None) -> Any:
+        if name is None:
+            return self.server.connect()
+        return self.server.connect(dbname=name, options=f"-csearch_path={name}")
+
+    def make(self, name: str) -> None:
+        self.execute(f'CREATE DATABASE "{name}"')
+        self.execute(f'CREATE SCHEMA "{name}"', name=name)
+
+    def drop(self, name: str) -> None:
+        """Slots that nobody reads go with their database."""
+        self.execute(f'DROP DATABASE "{name}" (FORCE)')
+
+    def tables(self, name: str) -> set[str]:
+        with closing(self.connect(name)) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace "
+                "AND relkind IN ('r', 'p') AND NOT relispartition"
+            )
+            return {row[0] for row in cursor.fetchall()}
+
+    def one_of(self, verb: str, table: str, where: str) -> str:
+        return f"{verb} WHERE ctid = (SELECT ctid FROM {table} WHERE {where} LIMIT 1)"
+
+    def made_keyless(self, create: str, table: str) -> tuple[str, ...]:
+        return (create, f"ALTER TABLE {table} REPLICA IDENTITY FULL")
+
+    def address(self, name: str, port: int) -> dict[str, Any]:
+        known = self.server.address
+        return {
+            "host": known["host"], "port": port, "user": known["user"], "password": known["password"], "database": name,
+            "tls": self.tls_off,
+        }  # fmt: skip
+
+
+SOURCES: Mapping[str, type[MariaDB | MySQL | Postgres]] = {"mariadb": MariaDB, "mysql": MySQL, "postgres": Postgres}
