@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from benchmarks.world import World
+from benchmarks.sources import MariaDBSource, Source
+
+S = TypeVar("S", bound=Source)
 
 
 @dataclass(frozen=True)
-class Dataset:
+class Dataset(Generic[S]):
     """`writes`: transactions, lists of statements; {n} is a counter, {r} a random number below a million.
 
-    No row is deleted that a foreign key points to: what a cascade deletes is not in the binary log.
+    On MariaDB no row is deleted that a foreign key points to: what a cascade deletes is not in the binary log.
     """
 
     name: str
     database: str
-    load: Callable[[World], None]
+    load: Callable[[S], None]
     writes: tuple[tuple[str, ...], ...]
 
 
-def employees(data: Path) -> Dataset:
+def employees(data: Path) -> Dataset[MariaDBSource]:
     """130,783 rows, composite keys, dates."""
     folder = data / "employees" / "mysql"
 
-    def load(world: World) -> None:
+    def load(source: MariaDBSource) -> None:
         with (folder / "employee.sql").open("rb") as script:
-            world.client(stdin=script, cwd=folder, stdout=subprocess.DEVNULL)
+            source.client(stdin=script, cwd=folder, stdout=subprocess.DEVNULL)
 
     writes = (
         ("UPDATE salary SET amount = amount + 1 WHERE emp_no > 10000 + {r} % 10000 ORDER BY emp_no LIMIT 3",),
@@ -42,12 +45,12 @@ def employees(data: Path) -> Dataset:
     return Dataset("employees", "employee", load, writes)
 
 
-def chinook(data: Path) -> Dataset:
+def chinook(data: Path) -> Dataset[MariaDBSource]:
     """15,607 rows in 11 tables, foreign keys, unicode."""
 
-    def load(world: World) -> None:
+    def load(source: MariaDBSource) -> None:
         with (data / "chinook" / "Chinook_MySql.sql").open("rb") as script:
-            world.client(stdin=script)
+            source.client(stdin=script)
 
     writes = (
         ("UPDATE Track SET UnitPrice = UnitPrice + 0.01 WHERE TrackId = 1 + {r} % 3503",),
@@ -78,21 +81,15 @@ NEW_LINEITEM = """INSERT INTO lineitem VALUES (100000000 + {n}, 1, 1, 1, 2, 3.5,
   '2026-01-01', '2026-01-01', '2026-01-01', 'NONE', 'AIR', 'new')"""
 
 
-def tpch(scale: float, folder: Path) -> Dataset:
+def tpch(scale: float, folder: Path) -> Dataset[MariaDBSource]:
     """Orders and lineitem: 7.5 million rows at scale 1."""
     keys = max(1, int(6_000_000 * scale))
 
-    def load(world: World) -> None:
-        program = Path(sys.executable).with_name("tpchgen-cli")
-        tables = ("orders", "lineitem")
-        asked = [f"--scale-factor={scale:g}", f"--tables={','.join(tables)}", f"--output-dir={folder}"]
-        subprocess.run([str(program), *asked], check=True, stdout=subprocess.DEVNULL)
-        world.client("--execute", TPCH_TABLES)
-        for table in tables:
-            file = folder / f"{table}.tbl"
+    def load(source: MariaDBSource) -> None:
+        source.client("--execute", TPCH_TABLES)
+        for table, file in generated(scale, folder, "tbl"):
             infile = f"LOAD DATA LOCAL INFILE '{file}' INTO TABLE tpch.{table} FIELDS TERMINATED BY '|'"
-            world.client("--execute", infile)
-            file.unlink()
+            source.client("--execute", infile)
 
     from_here = f"o_orderkey >= 1 + {{r}} * {keys} DIV 1000000"
     writes = (
@@ -103,3 +100,15 @@ def tpch(scale: float, folder: Path) -> Dataset:
         (f"UPDATE orders SET o_orderkey = 200000000 + {{n}} WHERE {from_here} ORDER BY o_orderkey LIMIT 1",),
     )  # fmt: skip
     return Dataset("tpch", "tpch", load, writes)
+
+
+def generated(scale: float, folder: Path, form: str) -> Iterator[tuple[str, Path]]:
+    """TPC-H's orders and lineitem: table and file (`tbl`, or `csv` with a header), which goes when the next one is asked for."""
+    program = Path(sys.executable).with_name("tpchgen-cli")
+    tables = ("orders", "lineitem")
+    asked = [f"--scale-factor={scale:g}", f"--tables={','.join(tables)}", f"--output-dir={folder}", f"--format={form}"]
+    subprocess.run([str(program), *asked], check=True, stdout=subprocess.DEVNULL)
+    for table in tables:
+        file = folder / f"{table}.{form}"
+        yield table, file
+        file.unlink()

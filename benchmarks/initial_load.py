@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.datasets import Dataset
+from benchmarks.datasets import Dataset, S
 from benchmarks.memory import PeakMemory
 from benchmarks.report import Row
 from benchmarks.world import World
@@ -35,11 +34,11 @@ class Load:
     transactions: int
 
 
-def run(world: World, dataset: Dataset) -> list[Row]:
+def run(world: World[S], dataset: Dataset[S]) -> list[Row]:
     """Load the dataset into the source, measure the floor, copy it under write load, compare."""
     say(f"{dataset.name}: loading the source")
-    dataset.load(world)
-    rows = count(world, dataset)
+    dataset.load(world.source)
+    rows = world.source.count(dataset.database)
     say(f"{dataset.name}: {rows} rows; reading them with a client that discards")
     floor = discard(world, dataset)
     replicator = create(world, dataset)
@@ -79,58 +78,39 @@ def say(text: str) -> None:
     print(f"[{time.strftime('%H:%M:%S')}] {text}", file=sys.stderr, flush=True)
 
 
-def tables(world: World, dataset: Dataset) -> list[str]:
-    """Base tables of the database."""
-    with world.mariadb.connect() as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'",
-            (dataset.database,),
-        )
-        return [str(row[0]) for row in cursor.fetchall()]
-
-
-def count(world: World, dataset: Dataset) -> int:
-    """Exact number of rows."""
-    total = 0
-    with world.mariadb.connect(database=dataset.database) as connection, connection.cursor() as cursor:
-        for table in tables(world, dataset):
-            cursor.execute(f"SELECT COUNT(*) FROM `{table}`")
-            total += sum(int(row[0]) for row in cursor.fetchall())
-    return total
-
-
-def discard(world: World, dataset: Dataset) -> float:
+def discard(world: World[S], dataset: Dataset[S]) -> float:
     """The floor: seconds in which the plain client reads all rows and throws them away; warm."""
-    select = ";".join(f"SELECT * FROM `{table}`" for table in tables(world, dataset))
+    tables = world.source.tables(dataset.database)
     seconds = []
     for _ in range(2):
         started = time.monotonic()
-        world.client("--quick", "--batch", "--execute", select, dataset.database, stdout=subprocess.DEVNULL)
+        world.source.discard(dataset.database, tables)
         seconds.append(time.monotonic() - started)
     return min(seconds)
 
 
-def create(world: World, dataset: Dataset) -> Replicator:
+def create(world: World[S], dataset: Dataset[S]) -> Replicator:
     """Connection and replicator, through the services that the pages use."""
     from webapp.connections.services import create_connection
     from webapp.replicators.selection import SelectionEntry
     from webapp.replicators.services import create_replicator
 
-    address = {name: str(value) for name, value in world.mariadb.address.items()}
-    connection = create_connection(name=f"bench {dataset.name}", kind="mysql", config=address)
-    selection = [SelectionEntry(dataset.database, table) for table in tables(world, dataset)]
+    source = world.source
+    connection = create_connection(name=f"bench {dataset.name}", kind=source.kind, config=source.config)
+    selection = [SelectionEntry(dataset.database, table) for table in source.tables(dataset.database)]
     made: Replicator = create_replicator(name=dataset.name, connection=connection, selection=selection)
     return made
 
 
-def copy(world: World, dataset: Dataset, replicator: Replicator) -> Load:
+def copy(world: World[S], dataset: Dataset[S], replicator: Replicator) -> Load:
     """`manage.py run --until-current` while the writer writes; the writer stops when every table streams.
 
     A run ends when what the source held at its start is in the target, so a second one fetches the last writes.
     """
     log = world.folder / f"{dataset.name}.log"
     command = ("run", replicator.name, "--until-current", "--timeout", str(TIMEOUT))
-    with Writer(world, dataset) as writer, world.start(*command, log=log) as process:
+    connection = world.source.connect(dataset.database)
+    with Writer(connection, dataset.writes) as writer, world.start(*command, log=log) as process:
         started = time.monotonic()
         with PeakMemory(process.pid) as peak:
             while process.poll() is None and not streams(replicator):

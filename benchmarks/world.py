@@ -5,34 +5,33 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Generic, Self, TypeVar
 
-from webapp.embedded.java_artifacts import cache_folder
-from webapp.embedded.mariadb import EmbeddedMariaDB
+from benchmarks.sources import Source
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.processes import start
 
 ROOT = Path(__file__).resolve().parent.parent
+S = TypeVar("S", bound=Source)
 
 
-class World:
-    """A MariaDB to copy from, a Postgres for metadata, and a data folder, all below `folder`."""
+class World(Generic[S]):
+    """A server to copy from, a Postgres for metadata, and a data folder, all below `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, source: Callable[[Path], S]) -> None:
         folder.chmod(0o755)
         self.folder = folder
-        # A crash of these servers is not what is measured: the same settings serve reference and Tidemark.
-        self.mariadb = EmbeddedMariaDB(folder / "mariadb", options={"innodb-buffer-pool-size": "1G"})
+        self.source = source(folder)
         self._postgres = EmbeddedPostgres(folder / "postgres")
         self.environment: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         self._postgres.start()
-        self.mariadb.start()
+        self.source.start()
         home = self.folder / "home"
         home.mkdir(exist_ok=True)
         own = {
@@ -51,7 +50,7 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.mariadb.stop()
+        self.source.stop()
         self._postgres.stop()
 
     @contextmanager
@@ -68,23 +67,3 @@ class World:
         """`manage.py …`; CalledProcessError where it fails."""
         line = [sys.executable, str(ROOT / "manage.py"), *command]
         subprocess.run(line, env=self.environment, cwd=ROOT, check=True)
-
-    def client(self, *arguments: str, **options: Any) -> None:
-        """The `mariadb` client, connected to the source."""
-        address = self.mariadb.address
-        program = cache_folder() / "mariadb-11.4.5" / "bin" / "mariadb"
-        connect = [f"--host={address['host']}", f"--port={address['port']}", f"--user={address['user']}"]
-        subprocess.run(
-            [
-                str(program),
-                "--no-defaults",
-                *connect,
-                "--local-infile=1",
-                "--skip-ssl",
-                "--default-character-set=utf8mb4",
-                *arguments,
-            ],
-            env={**os.environ, "MYSQL_PWD": address["password"]},
-            check=True,
-            **options,
-        )

@@ -5,28 +5,26 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-import pymysql
-
-from benchmarks.datasets import Dataset
-from benchmarks.world import World
+Transactions = Sequence[Sequence[str]]
 
 PAUSE = 0.005
 
 
 class Writer:
-    """Runs the dataset's transactions one after the other, some two hundred a second, until it is stopped."""
+    """Runs a dataset's transactions one after the other, some two hundred a second, until it is stopped."""
 
-    def __init__(self, world: World, dataset: Dataset) -> None:
-        self._connection = world.mariadb.connect(database=dataset.database)
-        self._connection.autocommit(False)  # noqa: FBT003 - pymysql's signature
-        self._writes = dataset.writes
+    def __init__(self, connection: Any, writes: Transactions, seed: int = 1) -> None:
+        """`connection`: DB-API, without autocommit; closed at the end."""
+        self._connection = connection
+        self._writes = writes
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self._random = random.Random(1)
-        self._failed: pymysql.MySQLError | None = None
+        self._random = random.Random(seed)
+        self._failed: Exception | None = None
         self.transactions = 0
         self.stopped_at = 0.0
 
@@ -58,5 +56,5 @@ class Writer:
                         cursor.execute(statement.format(n=self.transactions, r=number))
                     self._connection.commit()
                     self.transactions += 1
-        except pymysql.MySQLError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, `stop` raises it
             self._failed = error

@@ -95,7 +95,8 @@ POINTS: Mapping[str, str] = {
     "garbage.orphans.before": "files that no row names are about to be deleted",
     "delete.target.before": "a deleted replicator's target tables are about to be dropped",
     "delete.files.before": "a deleted replicator's staged files are about to be removed",
-    "delete.rows.before": "a deleted replicator's files are gone; its rows are there",
+    "delete.source.before": "a deleted replicator's files are gone; what it made on the source is there",
+    "delete.rows.before": "a deleted replicator's files are gone, and what it made on the source; its rows are there",
 }
 
 

@@ -38,6 +38,7 @@ app.conf.update(
     broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 15, "socket_keepalive": True},
     beat_schedule={
         "supervise": {"task": "tidemark.supervise", "schedule": 2.0, "options": {"expires": 10}},
+        "watch_logs": {"task": "tidemark.watch_logs", "schedule": 30.0, "options": {"expires": 25}},
         "collect_garbage": {"task": "tidemark.collect_garbage", "schedule": 300.0, "options": {"expires": 250}},
     },
     timezone="UTC",

@@ -10,7 +10,7 @@ from replicator.errors import ConfigurationError, SourceAuthenticationFailed, Ta
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, INT, STRING, TIMESTAMP_NTZ, decimal
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, ReadOptions, SourceState, Status, TableInfo
+from replicator.sources.base import CheckResult, DatabaseInfo, FormField, ReadOptions, Status, TableInfo
 
 FORM = (
     FormField("host", "Host", help="Name or address of the server whose log is read."),
@@ -136,9 +136,9 @@ class FakeSource:
             raise SourceAuthenticationFailed(message)
         return FakeCatalog()
 
-    def state(self) -> SourceState:
+    def log(self, replicator: str) -> Any:
         """Never asked by the pages."""
-        raise NotImplementedError
+        raise NotImplementedError(replicator)
 
     def log_reader(self, replicator: str, options: ReadOptions) -> Any:
         """Never asked by the pages."""

@@ -144,10 +144,30 @@ def test_a_missing_table_and_a_refused_one_are_told(root: pymysql.Connection[Any
 
 def test_state_is_where_the_log_ends(mariadb: EmbeddedMariaDB, root: pymysql.Connection[Any]) -> None:
     source = open_source(mariadb.address)
-    before = source.state()
+    before = source.log("r1").state()
     run(root, "INSERT INTO check_tests.orders VALUES (1)")
-    after = source.state()
+    after = source.log("r1").state()
     assert before.offset < after.offset
     assert before.identity == after.identity
     assert after.offset.to_dict()["gtid"] != before.offset.to_dict()["gtid"]
+    source.close()
+
+
+def test_a_log_that_is_removed_leaves_no_row_and_no_other_replicators(
+    mariadb: EmbeddedMariaDB, root: pymysql.Connection[Any], config: MySqlConfig
+) -> None:
+    run(root, "DROP DATABASE IF EXISTS tidemark")
+    source = open_source(mariadb.address)
+    source.log("r1").remove()  # neither database nor table is there
+    reader = source.snapshot_reader("r1", source.options)
+    other = source.snapshot_reader("r2", source.options)
+    for one in (reader, other):
+        one.mark("a token")
+        one.close()
+    source.log("r1").remove()
+    source.log("r1").remove()
+    with root.cursor() as cursor:
+        cursor.execute("SELECT replicator FROM tidemark.watermark WHERE replicator IN ('r1', 'r2')")
+        assert cursor.fetchall() == (("r2",),)
+    assert source.log("r2").held() is None
     source.close()

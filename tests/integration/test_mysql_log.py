@@ -599,6 +599,59 @@ def test_ddl_that_was_overtaken_by_later_ddl_still_comes_out_exact(log: Log) -> 
     assert ordinals(messages) == list(range(len(ordinals(messages))))
 
 
+def test_columns_that_the_catalog_cannot_tell_any_more_are_read_from_the_table(log: Log) -> None:
+    """No row follows that would tell."""
+    log.run("CREATE TABLE t (id int primary key)", "CREATE TABLE u (id int primary key)")
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.here()
+    log.run(
+        "CREATE TABLE _new LIKE t", "ALTER TABLE _new ADD n int", "RENAME TABLE t TO _old, _new TO t", "DROP TABLE _old",
+        "ALTER TABLE u ADD a int", "ALTER TABLE u RENAME COLUMN a TO b",
+    )  # fmt: skip
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    assert [change for change in changes(messages) if change[0] == "ALTER_TABLE"] == [
+        ("ALTER_TABLE", "_new", True), ("ALTER_TABLE", "u", True),
+    ]  # fmt: skip
+    last = [m.schema for m in messages if isinstance(m, SchemaChange) and m.table.name == "u"][-1]
+    assert last == log.schemas(TableSet(), "u")[log.table("u")]
+
+
+def test_of_several_unique_indexes_the_log_and_the_catalog_take_the_same_as_the_key(log: Log) -> None:
+    tables = {
+        "a": "a int not null, b int not null, unique x (b, a), unique w (a)",
+        "b": "a int not null, b int, unique x (b), unique w (a)",
+        "c": "a varchar(3000) not null, b int, unique (a) using hash",
+        "d": "a varchar(20) not null, b int, unique (a(5))",
+    }
+    log.run(*(f"CREATE TABLE {name} ({columns})" for name, columns in tables.items()))
+    schemas = log.schemas(TableSet(), *tables)
+    log.here()
+    log.run(*(f"INSERT INTO {name} VALUES (1, 1)" for name in tables))
+    messages = log.read(log.all(*tables), schemas)
+    assert changes(messages) == []
+    found = {m.table.name: m.schema.key for m in messages if isinstance(m, ChangeBatch)}
+    assert found == {"a": ("b", "a"), "b": ("a",), "c": ("a",), "d": ("a",)}
+
+
+def test_a_key_is_not_taken_from_another_table_that_has_the_name_by_now(log: Log) -> None:
+    log.run("CREATE TABLE k (id int primary key, v int)", "INSERT INTO k VALUES (1, 1)")
+    log.run("CREATE TABLE u (id int not null unique, v int)")
+    schemas = log.schemas(TableSet(), "k", "u")
+    log.here()
+    log.run(
+        "CREATE TABLE c AS SELECT * FROM k", "CREATE TABLE d AS SELECT * FROM k", "ALTER TABLE d ADD w int",
+        "INSERT INTO c VALUES (1, 1), (1, 2)", "INSERT INTO d VALUES (1, 1, 1), (1, 2, 2)", "INSERT INTO u VALUES (1, 1)",
+        "ALTER TABLE u ADD w int", "RENAME TABLE k TO x, c TO k, x TO c, u TO y, d TO u, y TO d",
+        "INSERT INTO k VALUES (2, 2)", "INSERT INTO u VALUES (2, 2, 2)", "INSERT INTO c VALUES (3, 3)", "INSERT INTO d VALUES (4, 4, 4)",
+    )  # fmt: skip
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    keys = [(m.table.name, m.schema.key) for m in messages if isinstance(m, ChangeBatch)]
+    renamed = [at for at, m in enumerate(messages) if isinstance(m, SchemaChange) and m.new_table is not None]
+    before = {(m.table.name, m.schema.key) for m in messages[: renamed[0]] if isinstance(m, ChangeBatch)}
+    assert before == {("c", ()), ("d", ()), ("u", ("id",))}
+    assert set(keys) - before == {("k", ()), ("u", ()), ("c", ("id",)), ("d", ("id",))}
+
+
 def test_gh_ost_swap_reloads_the_one_table_that_is_selected(log: Log) -> None:
     log.run("CREATE TABLE t (id int primary key)", "CREATE TABLE _t_gho (id bigint primary key, n int)")
     schemas = log.schemas(TableSet(), "t")

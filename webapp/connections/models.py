@@ -5,6 +5,8 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from replicator.sources.registry import KINDS
+
 
 class Connection(models.Model):
     """`config` holds the non-secret form fields; `secrets` the others, as one Fernet token of a JSON object."""
@@ -26,6 +28,16 @@ class Connection(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def kind_title(self) -> str:
+        """The kind in words; its name where no plugin has it any more."""
+        return KINDS[self.kind].title if self.kind in KINDS else self.kind
+
+    @property
+    def database_word(self) -> str:
+        """What users of this source call a database of the selection: "database" or "schema"."""
+        return KINDS[self.kind].database_word if self.kind in KINDS else "database"
 
     @property
     def check_status(self) -> str:

@@ -13,7 +13,9 @@ from markdown_it import MarkdownIt
 from replicator.sources.base import CheckResult
 from replicator.sources.registry import source_kind
 
-SQL = re.compile(r"\s*(--|(GRANT|SET|CREATE|ALTER|SHOW|SELECT|FLUSH|REVOKE|INSERT|UPDATE|CALL|PURGE)\b)")
+SQL = re.compile(
+    r"\s*(--|(GRANT|SET|CREATE|ALTER|SHOW|SELECT|FLUSH|REVOKE|INSERT|UPDATE|CALL|PURGE|DROP|ROLLBACK|REINDEX)\b)"
+)
 # status → (word, icon, tone)
 WORDS: Mapping[str, tuple[str, str, str]] = {
     "ok": ("passed", "ok", "ok"),

@@ -34,6 +34,8 @@ class KindSerializer(serializers.Serializer):
 
     name = serializers.CharField()
     title = serializers.CharField()
+    about = serializers.CharField(help_text="Which servers")
+    database_word = serializers.CharField(help_text="What a database of the selection is called there")
     form = FormFieldSerializer(many=True)
     guide = serializers.CharField(help_text="Setup guide, Markdown")
 

@@ -1,1 +1,1 @@
-"""The sample source of `make demo`: a small shop with live traffic."""
+"""The sample sources of `make demo`: the same small shop on two servers, each with live traffic."""

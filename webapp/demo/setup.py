@@ -1,88 +1,90 @@
-"""The demo's source server, connection and replicator, made through the same services as the pages use."""
+"""The demo's source servers, connections and replicators, made through the same services as the pages use."""
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from webapp import environment
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.demo import shop
+from webapp.demo.mariadb_shop import MariaDBShop
+from webapp.demo.postgres_shop import PostgresShop
+from webapp.demo.shop import DATABASE, Shop
 from webapp.demo.traffic import Traffic
-from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection import SelectionEntry
 
-NAME = "demo shop"
-SEED = 7
+SHOPS: tuple[type[Shop], ...] = (MariaDBShop, PostgresShop)
 CURRENT_SECONDS = 170.0
 
 
+def chosen(source: str, folder: Path) -> list[Shop]:
+    """The shop on `source`, or `both`; nothing runs yet."""
+    kinds = [kind for kind in SHOPS if source in {kind.source, "both"}]
+    return [kind(folder / folder_name(kind), environment.kept_port(folder, folder_name(kind))) for kind in kinds]
+
+
+def folder_name(kind: type[Shop]) -> str:
+    """`postgres` is the metadata's."""
+    return "postgres-source" if kind.source == "postgres" else kind.source
+
+
 @contextmanager
-def live_shop(folder: Path) -> Iterator[EmbeddedMariaDB]:
+def live(shop: Shop) -> Iterator[None]:
     """The source server with its rows and its traffic."""
-    server = EmbeddedMariaDB(folder / "mariadb", environment.kept_port(folder, "mariadb"))
-    server.start()
-    try:
-        with server.connect() as connection, connection.cursor() as cursor:
-            shop.seed(cursor, random.Random(SEED))  # noqa: S311 - not for secrecy
-        traffic = Traffic(lambda: _connected(server))
+    with ExitStack() as stack:
+        stack.callback(shop.server.stop)
+        shop.server.start()
+        shop.seed()
+        traffic = Traffic(shop)
         traffic.start()
-        try:
-            yield server
-        finally:
-            traffic.stop()
-    finally:
-        server.stop()
+        stack.callback(traffic.stop)
+        yield
 
 
-def _connected(server: EmbeddedMariaDB) -> Any:
-    connection = server.connect(database=shop.DATABASE)
-    connection.autocommit(False)  # noqa: FBT003 - pymysql's signature
-    return connection
-
-
-def ensure_replicator(server: EmbeddedMariaDB) -> Replicator:
+def ensure_replicator(shop: Shop) -> Replicator:
     """Made and started the first time; afterwards left as the user has it, with the server's present address."""
-    config = {**server.address, "tls": "disabled"}
-    connection = Connection.objects.filter(name=NAME).first()
+    connection = Connection.objects.filter(name=shop.name).first()
+    port = shop.server.port
     if connection is None:
-        connection = connections.create_connection(name=NAME, kind="mysql", config=config)
-    elif connection.config.get("port") != server.port:
-        connections.update_connection(connection=connection, config={**connection.config, "port": server.port})
-    found = selectors.by_name(NAME)
+        connection = connections.create_connection(name=shop.name, kind=shop.kind, config=shop.config)
+    elif connection.config.get("port") != port:
+        connections.update_connection(connection=connection, config={**connection.config, "port": port})
+    found = selectors.by_name(shop.name)
     return found or services.create_replicator(
-        name=NAME,
+        name=shop.name,
         connection=connection,
-        selection=[SelectionEntry(shop.DATABASE)],
+        selection=[SelectionEntry(DATABASE)],
+        target={"namespace_prefix": shop.namespace_prefix} if shop.namespace_prefix else None,
         options=ReplicatorOptions(slo_minutes=1),
         start=True,
     )
 
 
-def wait_until_current(replicator: Replicator, stopped: Callable[[], bool], say: Callable[[str], None]) -> bool:
-    """True once every table follows the log; False where it is stopped, paused, failed, or takes too long."""
+def wait_until_current(
+    replicators: Sequence[Replicator], stopped: Callable[[], bool], say: Callable[[str], None]
+) -> list[Replicator]:
+    """Until every table of all follows the log; returns those that are stopped, paused, failed, or take too long."""
     deadline = time.monotonic() + CURRENT_SECONDS
-    shown = ""
-    while time.monotonic() < deadline and not stopped():
-        with suppress(Replicator.DoesNotExist):
-            replicator.refresh_from_db()
-        rows = list(selectors.tables_of(replicator))
-        streaming = sum(row.state == "streaming" for row in rows)
-        if replicator.status in {Status.FAILED, Status.PAUSED, Status.STOPPED}:
-            return False
-        if rows and streaming == len(rows):
-            return True
-        line = f"{streaming} of {len(rows)} tables follow the log" if rows else "waiting for the first rows"
-        if line != shown:
-            say(line)
-            shown = line
+    waiting, wrong, shown = list(replicators), list[Replicator](), dict[str, str]()
+    while waiting and time.monotonic() < deadline and not stopped():
+        for replicator in tuple(waiting):
+            with suppress(Replicator.DoesNotExist):
+                replicator.refresh_from_db()
+            states = [row.state for row in selectors.tables_of(replicator)]
+            if replicator.status in {Status.FAILED, Status.PAUSED, Status.STOPPED}:
+                wrong.append(replicator)
+                waiting.remove(replicator)
+            elif states and set(states) == {"streaming"}:
+                waiting.remove(replicator)
+            line = f"{states.count('streaming')} of {len(states)} tables follow the log" if states else "no table yet"
+            if shown.get(replicator.name) != line:
+                shown[replicator.name] = line
+                say(f"{replicator.name}: {line}")
         time.sleep(0.5)
-    return False
+    return wrong + waiting

@@ -1,149 +1,163 @@
-"""The shop's schema and first rows."""
+"""What the demo's shops have in common: a server, a schema with its first rows, and what customers and clerks do."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
-from pymysql.cursors import Cursor
+from webapp.demo.sample_rows import CUSTOMERS, ORDERS, PRODUCTS, Rows, first_rows, items, person, sku
 
 DATABASE = "shop"
-CUSTOMERS, PRODUCTS, ORDERS = 2_000, 300, 5_000
-FIRST = (
-    "Ada",
-    "Bjørn",
-    "Chloé",
-    "Dmitri",
-    "Elif",
-    "Femi",
-    "Gül",
-    "Hana",
-    "Íris",
-    "Jōji",
-    "Kwame",
-    "Lucía",
-    "Mei",
-    "Noor",
-)
-LAST = (
-    "Andersson",
-    "Brandt",
-    "Çelik",
-    "Dubois",
-    "Eze",
-    "Fischer",
-    "García",
-    "Haas",
-    "Ito",
-    "Jansen",
-    "Kowalski",
-    "Łuczak",
-)
-THINGS = ("Lamp", "Chair", "Kettle", "Notebook", "Backpack", "Bicycle bell", "Rug", "Teapot", "Clock", "Blanket")
-COLOURS = ("red", "blue", "green", "walnut", "linen", "black", "white")
-STATES = ("new", "paid", "packed", "shipped", "delivered", "cancelled")
-
-SCHEMA = (
-    """CREATE TABLE customers (
-      id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, email VARCHAR(120) NOT NULL UNIQUE, name VARCHAR(120) NOT NULL,
-      loyalty ENUM('none', 'silver', 'gold') NOT NULL DEFAULT 'none', born DATE NULL, notes TEXT NULL,
-      created_at TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3))""",
-    """CREATE TABLE products (
-      sku CHAR(10) PRIMARY KEY, title VARCHAR(200) NOT NULL, price DECIMAL(10, 2) NOT NULL, attributes JSON NULL,
-      picture VARBINARY(64) NULL, active BOOLEAN NOT NULL DEFAULT TRUE)""",
-    """CREATE TABLE inventory (
-      warehouse SMALLINT UNSIGNED NOT NULL, sku CHAR(10) NOT NULL, on_hand INT NOT NULL, PRIMARY KEY (warehouse, sku))""",
-    """CREATE TABLE orders (
-      id BIGINT UNSIGNED PRIMARY KEY AUTO_INCREMENT, customer_id BIGINT UNSIGNED NOT NULL, state VARCHAR(12) NOT NULL,
-      total DECIMAL(12, 2) NOT NULL, placed_at DATETIME(6) NOT NULL, KEY (customer_id))""",
-    """CREATE TABLE order_items (
-      order_id BIGINT UNSIGNED NOT NULL, line SMALLINT UNSIGNED NOT NULL, sku CHAR(10) NOT NULL, quantity INT NOT NULL,
-      price DECIMAL(10, 2) NOT NULL, PRIMARY KEY (order_id, line))""",
-    "CREATE TABLE audit_log (at DATETIME(3) NOT NULL, actor VARCHAR(60) NOT NULL, what VARCHAR(200) NOT NULL)",
-)
+SEED = 7
+NEXT = {"new": "paid", "paid": "packed", "packed": "shipped", "shipped": "delivered"}
+Deed = Callable[[Any], None]
 
 
-def seed(cursor: Cursor, chance: random.Random) -> bool:
-    """Make the database with its rows; False where it is there already."""
-    cursor.execute("SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", (DATABASE,))
-    (tables,) = cursor.fetchone() or (0,)
-    if tables >= len(SCHEMA):
-        return False
-    cursor.execute(f"DROP DATABASE IF EXISTS {DATABASE}")
-    cursor.execute(f"CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4")
-    cursor.execute(f"USE {DATABASE}")
-    for statement in SCHEMA:
-        cursor.execute(statement)
-    for table, columns, rows in _rows(chance):
-        marks = ", ".join(["%s"] * (columns.count(",") + 1))
-        cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({marks})", list(rows))
-    return True
+class Server(Protocol):
+    """An embedded server."""
+
+    port: int
+
+    def start(self) -> None:
+        """Goes on with its data."""
+
+    def stop(self) -> None:
+        """Clean."""
 
 
-def person(number: int, chance: random.Random) -> tuple[Any, ...]:
-    """email, name, loyalty, born."""
-    name = f"{chance.choice(FIRST)} {chance.choice(LAST)}"
-    born = datetime(1950, 1, 1, tzinfo=UTC).date() + timedelta(days=chance.randrange(20_000))
-    return f"customer{number}@example.com", name, chance.choice(("none", "none", "silver", "gold")), born
+class Shop(ABC):
+    """One shop on an embedded server of its own.  A deed is one transaction; cursors are those of the server's driver."""
 
+    source: ClassVar[str]  # of the command line; names the server's folder and port
+    product: ClassVar[str]
+    name: ClassVar[str]  # of the connection and of the replicator
+    kind: ClassVar[str]  # of the connection
+    namespace_prefix: ClassVar[str] = ""
+    schema: ClassVar[tuple[str, ...]]
+    error: ClassVar[type[Exception]]  # the driver's
 
-def sku(number: int) -> str:
-    """Article number."""
-    return f"TM-{number:06d}"
+    def __init__(self, folder: Path, port: int) -> None:
+        """`folder`: of the server."""
+        self.server: Server = self._server(folder, port)
+        self.chance = random.Random()  # noqa: S311 - not for secrecy
 
+    # What differs
 
-def items(order: int, chance: random.Random) -> list[tuple[Any, ...]]:
-    """One to four lines of an order."""
-    return [
-        (order, line, sku(chance.randrange(PRODUCTS)), chance.randint(1, 5), round(chance.uniform(3, 250), 2))
-        for line in range(1, chance.randint(1, 4) + 1)
-    ]
+    @abstractmethod
+    def _server(self, folder: Path, port: int) -> Server: ...
 
+    @property
+    @abstractmethod
+    def config(self) -> dict[str, Any]:
+        """Of the connection."""
 
-def _rows(chance: random.Random) -> Iterator[tuple[str, str, Iterator[tuple[Any, ...]]]]:
-    yield "customers", "email, name, loyalty, born", (person(number, chance) for number in range(CUSTOMERS))
-    yield (
-        "products",
-        "sku, title, price, attributes",
-        (
-            (
-                sku(n),
-                f"{chance.choice(THINGS)}, {chance.choice(COLOURS)}",
-                round(chance.uniform(3, 250), 2),
-                f'{{"size": {n % 7}}}',
+    @abstractmethod
+    def connect(self) -> Any:
+        """A DB-API connection to the shop, times in UTC, without autocommit."""
+
+    @abstractmethod
+    def create(self) -> None:
+        """An empty database or schema in place of one that is incomplete."""
+
+    @abstractmethod
+    def insert(self, cursor: Any, table: str, columns: str, rows: Rows) -> None:
+        """Many rows in few statements."""
+
+    # What does not
+
+    def seed(self) -> bool:
+        """Make the tables, and their rows in one transaction; False where they are there already."""
+        if self._complete():
+            return False
+        self.create()
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            for statement in self.schema:
+                cursor.execute(statement)
+            for table, columns, rows in first_rows(random.Random(SEED)):  # noqa: S311
+                self.insert(cursor, table, columns, rows)
+            self.embellish(cursor)
+            connection.commit()
+        return True
+
+    def _complete(self) -> bool:
+        try:
+            with closing(self.connect()) as connection, connection.cursor() as cursor:
+                cursor.execute("SELECT 1 FROM orders LIMIT 1")
+                return cursor.fetchone() is not None
+        except self.error:
+            return False
+
+    def embellish(self, cursor: Any) -> None:  # noqa: B027 - nothing, where there is nothing more
+        """More first rows, where the server has more to show."""
+
+    def deeds(self) -> tuple[Deed, ...]:
+        """What traffic chooses from; one that stands here twice comes twice as often."""
+        return self.place, self.place, self.advance, self.advance, self.restock, self.join_up, self.cancel
+
+    def place(self, cursor: Any) -> None:
+        """An order: one transaction over four tables."""
+        customer = self.chance.randint(1, CUSTOMERS)
+        cursor.execute(
+            "INSERT INTO orders (customer_id, state, total, placed_at) VALUES (%s, 'new', 0, %s) RETURNING id",
+            (customer, now()),
+        )
+        (order,) = cursor.fetchone()
+        lines = items(order, self.chance)
+        self.insert(cursor, "order_items", "order_id, line, sku, quantity, price", iter(lines))
+        total = sum(line[3] * line[4] for line in lines)
+        cursor.execute("UPDATE orders SET total = %s WHERE id = %s", (total, order))
+        for _, _, article, quantity, _ in lines:
+            cursor.execute(
+                "UPDATE inventory SET on_hand = on_hand - %s WHERE warehouse = 1 AND sku = %s", (quantity, article)
             )
-            for n in range(PRODUCTS)
-        ),
-    )
-    yield (
-        "inventory",
-        "warehouse, sku, on_hand",
-        ((warehouse, sku(n), chance.randrange(500)) for warehouse in (1, 2, 3) for n in range(PRODUCTS)),
-    )
-    now = datetime.now(UTC).replace(tzinfo=None)
-    yield (
-        "orders",
-        "id, customer_id, state, total, placed_at",
-        (
-            (
-                n,
-                chance.randint(1, CUSTOMERS),
-                chance.choice(STATES),
-                round(chance.uniform(5, 900), 2),
-                now - timedelta(minutes=n),
-            )
-            for n in range(1, ORDERS + 1)
-        ),
-    )
-    yield (
-        "order_items",
-        "order_id, line, sku, quantity, price",
-        (item for order in range(1, ORDERS + 1) for item in items(order, chance)),
-    )
-    yield (
-        "audit_log",
-        "at, actor, what",
-        ((now - timedelta(seconds=n), "import", f"order {n} imported") for n in range(500)),
-    )
+        self.note(cursor, f"customer {customer}", f"placed order {order}")
+
+    def advance(self, cursor: Any) -> None:
+        """A few orders go one step on."""
+        start = self.chance.randint(1, ORDERS)
+        cursor.execute(
+            "SELECT id, state FROM orders WHERE id >= %s AND state NOT IN ('delivered', 'cancelled') ORDER BY id LIMIT 3",
+            (start,),
+        )
+        for order, state in cursor.fetchall():
+            cursor.execute("UPDATE orders SET state = %s WHERE id = %s", (NEXT[state], order))
+
+    def restock(self, cursor: Any) -> None:
+        """In all warehouses, at a new price."""
+        article = self._article()
+        cursor.execute("UPDATE inventory SET on_hand = on_hand + 50 WHERE sku = %s", (article,))
+        cursor.execute(
+            "UPDATE products SET price = price * %s WHERE sku = %s", (self.chance.uniform(0.95, 1.05), article)
+        )
+
+    def join_up(self, cursor: Any) -> None:
+        """A new customer."""
+        someone = person(self.chance.randrange(10**12), self.chance)
+        cursor.execute("INSERT INTO customers (email, name, loyalty, born) VALUES (%s, %s, %s, %s)", someone)
+        self.note(cursor, "web", "a customer joined")
+
+    def cancel(self, cursor: Any) -> None:
+        """A delete with its lines."""
+        cursor.execute("SELECT id FROM orders WHERE state IN ('cancelled', 'delivered') ORDER BY id LIMIT 1")
+        if found := cursor.fetchone():
+            cursor.execute("DELETE FROM order_items WHERE order_id = %s", found)
+            cursor.execute("DELETE FROM orders WHERE id = %s", found)
+            self.note(cursor, "clerk", f"removed order {found[0]}")
+        cursor.execute("DELETE FROM audit_log WHERE at < NOW() - INTERVAL '1' DAY")
+
+    def note(self, cursor: Any, actor: str, what: str) -> None:
+        """A line of the log without a key."""
+        cursor.execute("INSERT INTO audit_log VALUES (%s, %s, %s)", (now(), actor, what))
+
+    def _article(self) -> str:
+        return sku(self.chance.randrange(PRODUCTS))
+
+
+def now() -> datetime:
+    """UTC; MariaDB's driver leaves the zone out."""
+    return datetime.now(UTC)

@@ -36,6 +36,10 @@ EVENT_ICONS: Sequence[tuple[str, str, str]] = (
     ("creat", "plus", "ok"),
     ("delet", "trash", "idle"),
     ("option", "settings", "idle"),
+    ("log_large", "warning", "warn"),
+    ("log_given_up", "warning", "warn"),
+    ("log_lost", "failed", "bad"),
+    ("log_safe", "ok", "ok"),
 )
 
 

@@ -15,12 +15,14 @@ from replicator.errors import ConfigurationError
 from webapp.api_base import ApiViewSet
 from webapp.replicators import assessment, selectors, serializers, services
 from webapp.replicators.models import Replicator, SnapshotRun
+from webapp.replicators.retention import log_kept
 
 TRUE = {"1", "true", "yes", "on"}
 STATUS = OpenApiParameter("status", str, description="Only replicators with this status")
 SEARCH = OpenApiParameter("search", str, description="Part of the name")
 CONNECTION = OpenApiParameter("connection", int, description="Only replicators of this connection")
 DROP = OpenApiParameter("drop_target", bool, description="Drop the target's tables too")
+LEAVE = OpenApiParameter("leave_source", bool, description="Delete even if the source cannot be reached")
 
 
 def shown(row: selectors.FleetRow) -> dict[str, Any]:
@@ -40,6 +42,7 @@ def shown(row: selectors.FleetRow) -> dict[str, Any]:
         "rows_per_minute": row.rows_per_minute,
         "failures_open": row.failures_open,
         "error": serializers.error_state(one),
+        "log_kept": kept.to_dict() if (kept := log_kept(one)) else None,
         "checkpoint": one.checkpoint_offset,
     }
 
@@ -92,11 +95,14 @@ class ReplicatorViewSet(ApiViewSet):
         del request
         return self._answer(self._get(pk).pk)
 
-    @extend_schema(parameters=[DROP], responses={202: None})
+    @extend_schema(parameters=[DROP, LEAVE], responses={202: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Stop it and remove it with its journal; the target's tables stay unless `drop_target` is true."""
-        drop = request.query_params.get("drop_target", "").lower() in TRUE
-        services.delete_replicator(replicator=self._get(pk), drop_target=drop, user=request.user)
+        """Stop it and remove it with its journal and what it made on the source; the target's tables stay unless `drop_target`.
+
+        With `leave_source` a source that does not answer holds nothing up: its replication slot then has to be dropped by hand.
+        """
+        drop, leave = (request.query_params.get(name, "").lower() in TRUE for name in ("drop_target", "leave_source"))
+        services.delete_replicator(replicator=self._get(pk), drop_target=drop, leave_source=leave, user=request.user)
         return Response(status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(

@@ -4,6 +4,9 @@
       - name: shop
         kind: mysql
         config: {host: db.example, user: tidemark, password: "${SHOP_PASSWORD}"}
+      - name: billing
+        kind: postgres
+        config: {host: pg.example, database: billing, user: tidemark, password: "${BILLING_PASSWORD}"}
     replicators:
       - name: shop
         connection: shop
@@ -13,7 +16,7 @@
         options: {slo_minutes: 1, ddl_policy: keep}
         state: running        # running, paused, stopped; left out: as it is
 
-`${NAME}` is an environment variable (an error where it is not set), `${NAME:-text}` has a default.
+Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set), `${NAME:-text}` has a default.
 What is not in the file is left alone: nothing is deleted.
 """
 
@@ -207,7 +210,7 @@ def _split(text: str, name: str) -> tuple[str, str]:
         message = f"replicator {name}: a database or table has at most {MOST_OF_A_TABLE} characters."
         raise ConfigurationError(message)
     if not (database and dot and table):
-        message = f"replicator {name}: {text!r} must be DATABASE.TABLE, or DATABASE.* for all of its tables."
+        message = f"replicator {name}: {text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * for all of its tables."
         raise ConfigurationError(message)
     return database, table
 

@@ -6,8 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import RESERVED, TableSchema
+from replicator.model.types import Kind
 from replicator.sources.base import Cascade, Catalog, TableInfo
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
@@ -15,6 +16,7 @@ from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection import SelectionEntry
 
 FULL, PARTIAL, NONE = "full", "partial", "none"
+TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 PAGE = 1000
 DESCRIBE = 500
 
@@ -48,6 +50,7 @@ def assess(
 ) -> list[TableAssessment]:
     """One per selected table that exists or was named, by name.  Raises SourceError where the source cannot be asked."""
     with opened(connection) as source:
+        source.tables = _taken(selection)
         catalog = source.catalog()
         found = selected_tables(catalog, selection)
         described: dict[TableId, TableSchema | TableError] = {}
@@ -61,6 +64,15 @@ def assess(
         for table in names
     ]
     return [_with_cascades(one, cascades, found) for one in assessed]
+
+
+def _taken(selection: Sequence[SelectionEntry]) -> TableSet:
+    """What is taken, for sources where one table brings others along; columns are left out later, so that they are known."""
+    return TableSet(
+        tables=frozenset(TableId(e.database, e.table) for e in selection if e.table and not e.excluded),
+        databases=frozenset(e.database for e in selection if not e.table and not e.excluded),
+        excluded=frozenset(TableId(e.database, e.table) for e in selection if e.table and e.excluded),
+    )
 
 
 def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
@@ -118,11 +130,17 @@ def _assess_table(
     reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
     if not schema.key:
         reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one piece.")
-    if missing := sorted(left_out - set(schema.names)):
+    reasons += info.notes if info else ()
+    absent = set(info.absent if info else ()) - left_out
+    if absent:
+        reasons.append(
+            f"Columns that the source's log does not have, and that are left out: {', '.join(sorted(absent))}."
+        )
+    if missing := sorted(left_out - set(schema.names) - set(info.absent if info else ())):
         reasons.append(f"Columns left out that do not exist: {', '.join(missing)}.")
     if in_key := sorted(left_out & set(schema.key)):
         reasons.append(f"Key columns cannot be left out: {', '.join(in_key)}.")
-    support = _worst([column.support for column in columns] + [NONE] * bool(in_key))
+    support = _worst([column.support for column in columns] + [NONE] * bool(in_key) + [PARTIAL] * bool(absent))
     return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
 
 
@@ -133,10 +151,9 @@ def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -
         note = "Tidemark needs this name for a column of its own."
         return ColumnAssessment(name, column.source_type, target, NONE, note)
     note = column.warning
-    temporal = column.source_type.lower().startswith(("date", "datetime", "timestamp"))
-    if not note and temporal and options.zero_dates == "text":
+    if not note and column.type.kind in TEMPORAL and options.zero_dates == "text":
         target = "string"
-        note = "Kept as text, by the replicator's zero date policy."
+        note = "Kept as text, by the replicator's policy for dates like 0000-00-00 or infinity."
     return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
 
 

@@ -117,8 +117,21 @@ class OptionsForm(forms.Form):
         choices=(("continue", "The other tables go on"), ("stop", "The whole replicator stops")),
         widget=forms.Select(attrs={"class": "select"}),
     )
+    on_log_lost = forms.ChoiceField(
+        label="When the source no longer has the log",
+        choices=(("stop", "Stop, until somebody starts it anew"), ("start_anew", "Start anew: read all tables again")),
+        help_text="The source purged it, or the limit of the connection was passed.",
+        widget=forms.Select(attrs={"class": "select"}),
+    )
+    retention_warn_percent = forms.FloatField(
+        label="Warn about log kept at (%)",
+        min_value=1,
+        max_value=100,
+        help_text="Of what the source may keep of its log for this replicator.",
+        widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
+    )
     zero_dates = forms.ChoiceField(
-        label="Dates like 0000-00-00",
+        label="Dates like 0000-00-00 or infinity",
         choices=(
             ("null", "Become null, and are counted"),
             ("text", "Kept exactly: the column becomes text"),
@@ -146,6 +159,8 @@ class OptionsForm(forms.Form):
         "retry_minutes": "Takes effect at the next failure.",
         "initial_snapshot": "Takes effect for tables that are added from now on.",
         "on_table_failure": "Takes effect at the next failure.",
+        "on_log_lost": "Takes effect at the next failure.",
+        "retention_warn_percent": "Takes effect within a minute.",
         "zero_dates": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
         "snapshot_parallel": NEXT_SLICE,
         "merge_parallel": NEXT_SLICE,

@@ -35,6 +35,7 @@ from webapp.replicators.presentation import (
     state_parts,
     table_word,
 )
+from webapp.replicators.retention import LogKept, log_kept
 
 OPEN_RUNS = (RunState.PLANNING, RunState.READING)
 SLO_WINDOW_MINUTES = 1440
@@ -69,6 +70,7 @@ class Header:
     parts: list[StatePart]
     actions: frozenset[str]
     problem: Problem | None
+    log_kept: LogKept | None = None
 
     @property
     def slo_known(self) -> bool:
@@ -95,6 +97,7 @@ def header(replicator: Replicator) -> Header:
         parts=state_parts(states),
         actions=selectors.allowed_actions(replicator),
         problem=problem(replicator),
+        log_kept=log_kept(replicator),
     )
 
 

@@ -40,6 +40,13 @@ class Status(models.TextChoices):
     DELETING = "deleting"
 
 
+class LogConcern(models.TextChoices):
+    """What there is to warn of in the log that the source keeps; empty for nothing."""
+
+    LARGE = "large"
+    LOST = "lost"
+
+
 def new_uid() -> str:
     """Tells this replicator from every other, those of other installations included."""
     return uuid.uuid4().hex[:12]
@@ -49,6 +56,8 @@ class Replicator(models.Model):
     """Source + table selection + target + policies, and capture's checkpoint.
 
     target: {"kind": "iceberg", "namespace_prefix": ""}.  plan_version changes whenever capture must read its plan again.
+    log_held_…: what the source kept of its log at log_held_at (None: not a source that does): bytes, those at which it is lost,
+    its own word for how safe that is, and what there is to warn of.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -70,7 +79,13 @@ class Replicator(models.Model):
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
     error_remedy = models.TextField(blank=True)
+    log_held_bytes = models.BigIntegerField(null=True, blank=True)
+    log_held_most = models.BigIntegerField(null=True, blank=True)
+    log_held_status = models.CharField(max_length=40, blank=True)
+    log_held_at = models.DateTimeField(null=True, blank=True)
+    log_concern = models.CharField(max_length=10, blank=True, choices=LogConcern.choices)
     drop_target_on_delete = models.BooleanField(default=False)
+    leave_source_on_delete = models.BooleanField(default=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )

@@ -19,6 +19,11 @@ DDL_OPERATIONS = (
     "rename_table",
 )
 IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "zero_dates": ("null", "text", "fail"),
+    "on_table_failure": ("continue", "stop"),
+    "on_log_lost": ("stop", "start_anew"),
+}
 
 
 def _policy(default: str, **others: str) -> dict[str, str]:
@@ -41,6 +46,8 @@ class ReplicatorOptions:
     ddl_policy                 operation → apply, ignore (only `IGNORABLE`) or stop
     zero_dates                 null, text or fail
     on_table_failure           continue (the others go on) or stop (the replicator stops)
+    on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read again)
+    retention_warn_percent     warn when so much of the log that the source may keep for the replicator is kept
     snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time
     """
 
@@ -51,6 +58,8 @@ class ReplicatorOptions:
     ddl_policy: Mapping[str, str] = field(default_factory=lambda: dict(DDL_PRESETS["mirror"]))
     zero_dates: str = "null"
     on_table_failure: str = "continue"
+    on_log_lost: str = "stop"
+    retention_warn_percent: float = 80
     snapshot_parallel: int = 2
     merge_parallel: int = 3
     snapshot_paused: bool = False
@@ -118,6 +127,7 @@ def _validate(options: ReplicatorOptions) -> None:
     _number(options, "slo_percent", 0.1, 100)
     _number(options, "slo_minutes", 0.05, 1440)
     _number(options, "retry_minutes", 0, 10080)
+    _number(options, "retention_warn_percent", 1, 100)
     _number(options, "snapshot_parallel", 1, 16)
     _number(options, "merge_parallel", 1, 16)
     for name in ("snapshot_parallel", "merge_parallel"):
@@ -128,7 +138,7 @@ def _validate(options: ReplicatorOptions) -> None:
         if not isinstance(getattr(options, name), bool):
             message = f"{name} must be true or false."
             raise ConfigurationError(message)
-    for name, allowed in (("zero_dates", ("null", "text", "fail")), ("on_table_failure", ("continue", "stop"))):
+    for name, allowed in CHOICES.items():
         if getattr(options, name) not in allowed:
             message = f"{name} must be one of {', '.join(allowed)}, not {getattr(options, name)!r}."
             raise ConfigurationError(message)

@@ -80,7 +80,7 @@ def open_runs(replicator: Replicator) -> dict[int, SnapshotRun]:
 def allowed_actions(replicator: Replicator) -> frozenset[str]:
     """Of start, pause, resume, stop, delete."""
     if replicator.desired == Desired.DELETED:
-        return frozenset({"delete"}) if replicator.status == Status.FAILED else frozenset()
+        return frozenset({"delete"})  # again, with another answer: a source that is away can be left as it is
     if replicator.status == Status.FAILED:
         return frozenset({"start", "stop", "delete"})
     if replicator.desired == Desired.RUNNING:

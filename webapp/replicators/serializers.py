@@ -40,6 +40,12 @@ class OptionsSerializer(serializers.Serializer):
     )
     zero_dates = serializers.CharField(required=False, help_text="null, text or fail")
     on_table_failure = serializers.CharField(required=False, help_text="continue or stop")
+    on_log_lost = serializers.CharField(
+        required=False, help_text="stop or start_anew: where the source no longer has the log to go on from"
+    )
+    retention_warn_percent = serializers.FloatField(
+        required=False, help_text="Warn when so much of the log that the source may keep is kept"
+    )
     snapshot_parallel = serializers.IntegerField(required=False)
     merge_parallel = serializers.IntegerField(required=False)
     snapshot_paused = serializers.BooleanField(required=False)
@@ -101,6 +107,17 @@ class ErrorStateSerializer(serializers.Serializer):
     remedy = serializers.CharField()
 
 
+class LogKeptSerializer(serializers.Serializer):
+    """What the source keeps of its log for this replicator."""
+
+    bytes = serializers.IntegerField(allow_null=True)
+    most = serializers.IntegerField(allow_null=True, help_text="Bytes at which the log is lost")
+    status = serializers.CharField(help_text="The source's own word; missing where it keeps nothing any more")
+    checked_at = serializers.DateTimeField()
+    concern = serializers.CharField(help_text="large, lost or empty")
+    message = serializers.CharField()
+
+
 class ReplicatorSerializer(serializers.Serializer):
     """A replicator: what is wanted (`desired`), what it does (`status`), and how far it is."""
 
@@ -118,6 +135,9 @@ class ReplicatorSerializer(serializers.Serializer):
     rows_per_minute = serializers.IntegerField()
     failures_open = serializers.IntegerField()
     error = ErrorStateSerializer(allow_null=True)
+    log_kept = LogKeptSerializer(
+        allow_null=True, help_text="Null where the source keeps its log for nobody in particular"
+    )
     attempt = serializers.IntegerField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     checkpoint = serializers.JSONField(allow_null=True, help_text="The place in the source's log")

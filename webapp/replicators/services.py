@@ -51,6 +51,7 @@ __all__ = [
 MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
 TARGET_KEYS = frozenset({"kind", "namespace_prefix"})
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
+STARTED_BY_ITSELF = "started_anew_by_itself"
 DEFAULT_TARGET = {"kind": "iceberg", "namespace_prefix": ""}
 
 
@@ -108,10 +109,11 @@ def start_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
 
 
 @transaction.atomic
-def start_anew(*, replicator: Replicator, user: User | None = None) -> Replicator:
+def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = "") -> Replicator:
     """From where the source's log ends now, every table read anew: for a log that is gone, or another server.
 
-    What was copied stays readable; sequence numbers go on.
+    What was copied stays readable; sequence numbers go on.  `lost`: nobody has asked for it, the log was found to be gone, and
+    this is why; what the user wants of the replicator (running, paused, stopped) stays.
     """
     # Tables before their replicator, as the workers lock them.
     tables = ReplicatorTable.objects.filter(replicator=replicator).order_by("id").select_related("replicator")
@@ -120,14 +122,19 @@ def start_anew(*, replicator: Replicator, user: User | None = None) -> Replicato
     if fresh.desired == Desired.DELETED:
         message = f"The replicator {fresh.name} is being deleted."
         raise ConfigurationError(message, remedy="Create a new one.")
-    read_all_anew(locked, reason="the replicator was started anew")
+    read_all_anew(locked, reason="the source no longer had the log" if lost else "the replicator was started anew")
     Replicator.objects.filter(pk=fresh.pk).update(checkpoint_offset=None, identity="", source_ts=None)
     fresh.selection.update(discovered=False)  # tables may have come while nobody looked
     fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
     fresh.refresh_from_db()
-    fresh.desired = Desired.RUNNING
-    _begin_anew(fresh, Status.STARTING)
-    note(replicator=fresh, kind="started_anew", summary="Started anew: all tables are read again", user=user)
+    fresh.desired = fresh.desired if lost else Desired.RUNNING
+    fresh.log_concern = ""
+    _begin_anew(fresh, Status.STARTING if fresh.desired == Desired.RUNNING else Status(fresh.status))
+    summary = "Started anew: all tables are read again"
+    if lost:
+        note(replicator=fresh, kind=STARTED_BY_ITSELF, summary=f"{summary}. {lost}")
+    else:
+        note(replicator=fresh, kind="started_anew", summary=summary, user=user)
     replicator.refresh_from_db()
     return replicator
 
@@ -148,11 +155,16 @@ def stop_replicator(*, replicator: Replicator, user: User | None = None) -> Repl
 
 
 @transaction.atomic
-def delete_replicator(*, replicator: Replicator, drop_target: bool = False, user: User | None = None) -> Replicator:
-    """The workers remove staged files, the target's tables if `drop_target`, and then the rows."""
+def delete_replicator(
+    *, replicator: Replicator, drop_target: bool = False, leave_source: bool = False, user: User | None = None
+) -> Replicator:
+    """The workers remove staged files, the target's tables if `drop_target`, what was made on the source, and then the rows.
+
+    `leave_source`: a source that cannot be reached or refuses does not hold the deletion up.
+    """
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
-    fresh.drop_target_on_delete = drop_target
-    fresh.save(update_fields=["drop_target_on_delete"])
+    fresh.drop_target_on_delete, fresh.leave_source_on_delete = drop_target, leave_source
+    fresh.save(update_fields=["drop_target_on_delete", "leave_source_on_delete"])
     summary = "Deletion asked for, with the target's tables" if drop_target else "Deletion asked for"
     return _want(replicator, Desired.DELETED, Status.DELETING, "deleted", summary, user)
 

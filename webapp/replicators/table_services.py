@@ -186,10 +186,13 @@ def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int, reaso
 
 
 def cancel_runs(table: ReplicatorTable) -> None:
-    """Readers notice at their next question; what they still bring is not admitted."""
-    runs = table.runs.filter(state__in=OPEN_RUN)
+    """Readers notice at their next question; what they still bring is not admitted.
+
+    The runs are locked before their chunks are looked at: those that a planner was about to commit are among them then.
+    """
+    runs = list(table.runs.select_for_update(no_key=True).filter(state__in=OPEN_RUN).order_by("id"))
     ChunkRow.objects.filter(run__in=runs).exclude(state=ChunkState.DONE).update(state=ChunkState.CANCELLED, attempt="")
-    runs.update(state=RunState.CANCELLED, finished_at=timezone.now())
+    table.runs.filter(pk__in=[run.pk for run in runs]).update(state=RunState.CANCELLED, finished_at=timezone.now())
 
 
 def clear_error(table: ReplicatorTable) -> None:

@@ -16,6 +16,7 @@ OPEN = (ChunkState.PLANNED, *UNDER_WAY)
 
 def admit(closed: ClosedChunk) -> str | None:
     """The raw file, which is of no more use; None where this reading of the chunk is no longer wanted (its rows are not either)."""
+    SnapshotRun.objects.select_for_update(no_key=True).filter(pk=closed.run).first()  # as whoever cancels it does
     row = ChunkRow.objects.filter(pk=closed.chunk).first()
     present = ChunkRow.objects.filter(pk=closed.chunk, attempt=closed.attempt, state=ChunkState.READ)
     if row is None or present.update(state=ChunkState.DONE) != 1:

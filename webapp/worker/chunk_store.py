@@ -135,6 +135,8 @@ class OrmChunkStore:
     def read(self, raw: RawChunk) -> bool:
         """Compare-and-set on the attempt; the run's chunk size follows the reading."""
         now = clock()
+        runs = SnapshotRun.objects.select_for_update(no_key=True, of=("self",)).select_related("table")
+        run = runs.filter(pk=raw.chunk.run).first()  # before its chunk: as whoever cancels it does
         stored_chunk = self._present(raw.chunk).update(
             state=ChunkState.READ,
             path=raw.path,
@@ -148,13 +150,8 @@ class OrmChunkStore:
             first_failure_at=None,
             retry_at=None,
         )
-        if stored_chunk != 1:
+        if run is None or stored_chunk != 1:
             return False
-        run = (
-            SnapshotRun.objects.select_for_update(no_key=True, of=("self",))
-            .select_related("table")
-            .get(pk=raw.chunk.run)
-        )
         run.chunk_rows = next_chunk_rows(run.chunk_rows, raw.rows, raw.seconds)
         run.save(update_fields=["chunk_rows"])
         if run.table.error_code and not run.table.attempt and run.table.table_state is not TableState.FAILED:

@@ -1,4 +1,4 @@
-"""Removing a replicator: the target's tables if asked for, staged files, rows."""
+"""Removing a replicator: the target's tables if asked for, staged files, what it made on the source, rows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import logging
 import uuid
 
 from replicator.engine.reporting import Level
+from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.targets.base import Drop, TargetTable
 from webapp.monitoring.models import Stage
@@ -16,6 +17,9 @@ from webapp.worker.leases import OrmLeaseStore, forget, live_leases
 from webapp.worker.policy import as_tidemark
 from webapp.worker.slices import LEASES, lease_name
 
+_LEAVE = (
+    "Or delete the replicator again and choose to leave the source as it is: its slot then has to be dropped by hand."
+)
 LOGGER = logging.getLogger("tidemark.worker")
 
 
@@ -35,6 +39,8 @@ def delete(replicator_id: int) -> bool:
             _drop_tables(replicator)
         reach("delete.files.before")
         wiring.storage().delete_tree(wiring.label(replicator))
+        reach("delete.source.before")
+        _clear_source(replicator)
         reach("delete.rows.before")
     except Exception as error:
         known = as_tidemark(error)
@@ -47,6 +53,23 @@ def delete(replicator_id: int) -> bool:
     replicator.delete()
     forget([*(lease_name(stage, replicator_id) for stage in LEASES), f"delete:{replicator_id}"])
     return True
+
+
+def _clear_source(replicator: Replicator) -> None:
+    """Slot, publication and marks.  A source that does not answer is asked again for as long as the policy says.
+
+    It holds nothing up where the user said so, and where capture never ran: the log then says what may be left behind.
+    """
+    label = wiring.label(replicator)
+    try:
+        with wiring.opened_source(replicator) as source:
+            source.log(label).remove()
+    except TidemarkError as error:
+        if not replicator.leave_source_on_delete and replicator.captured_at is not None:
+            error.remedy = f"{error.remedy} {_LEAVE}"
+            raise
+        left = f"Deleted without its source, where what {label} has made (slot, publication, marks) may be left: {error.message}"
+        wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, left, code=error.code)
 
 
 def _drop_tables(replicator: Replicator) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Min
 
-from replicator.errors import TidemarkError
+from replicator.errors import LogPurged, TidemarkError, ValuesLost
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
-from webapp.replicators.table_services import cancel_runs, replan
+from webapp.replicators.table_services import begin_run, cancel_runs, replan
 from webapp.worker.database import clock, without_nul
 from webapp.worker.policy import Verdict, judge
+from webapp.worker.recovery import recovered
 
 CODE = 40
+READ_ANEW = 10  # times an hour
 
 
 def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkError) -> Verdict:
@@ -33,12 +35,23 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     )
     table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
     if verdict.retry_at is None:
+        if isinstance(error, ValuesLost) and _read_anew_lately(table) < READ_ANEW:
+            _record(table.replicator, table, stage, error, verdict.attempt, now)
+            begin_run(table, TableState.LOADING, sequence=table.replicator.next_sequence, reason=error.message)
+            replan(table.replicator)
+            return verdict
         fail_table(table, stage, error, attempt=verdict.attempt)
         return verdict
     _describe(table, error)
     table.save()
     _record(table.replicator, table, stage, error, verdict.attempt, verdict.retry_at)
     return verdict
+
+
+def _read_anew_lately(table: ReplicatorTable) -> int:
+    """How often within the last hour: rows that move between chunks of every load would have it read for ever."""
+    since = clock() - timedelta(hours=1)
+    return Failure.objects.filter(table=table, code=ValuesLost.code, at__gte=since).count()
 
 
 def fail_table(
@@ -92,8 +105,11 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
 def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verdict | None:
     """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
 
-    None where the replicator is gone.  Each stage counts by itself, so that one which works does not hide one which does not.
+    None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one which
+    works does not hide one which does not.
     """
+    if stage is Stage.CAPTURE and isinstance(error, LogPurged) and recovered(replicator_id, error):
+        return None
     replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
     if replicator is None:
         return None

@@ -23,6 +23,7 @@ from webapp.worker import wiring
 from webapp.worker.database import clock
 from webapp.worker.failures import retry_ahead
 from webapp.worker.leases import live_leases
+from webapp.worker.retention import WATCH_SECONDS, watch_one
 from webapp.worker.slices import lease_name, run_slice
 from webapp.worker.supervisor import last_round
 
@@ -53,6 +54,7 @@ class HeadlessRun:
         self._threads = [
             threading.Thread(target=self._stage, args=(stage,), name=str(stage), daemon=True) for stage in STAGES
         ]
+        self._threads.append(threading.Thread(target=self._watch, name="watch", daemon=True))
 
     def __enter__(self) -> Self:
         """Start (again after a failure) and begin."""
@@ -125,6 +127,15 @@ class HeadlessRun:
         finally:
             connections.close_all()
 
+    def _watch(self) -> None:
+        """What the source keeps of its log: nobody else looks where no supervisor runs."""
+        looked = -WATCH_SECONDS
+        while not self._over():
+            if time.monotonic() - looked >= WATCH_SECONDS:
+                looked = time.monotonic()
+                watch_one(self._replicator.pk)
+            self._stop.wait(POLL_SECONDS)
+
 
 @contextmanager
 def _patience() -> Iterator[None]:
@@ -139,7 +150,7 @@ def _patience() -> Iterator[None]:
 def source_position(replicator: Replicator) -> Mapping[str, Any]:
     """Where the source's log ends now.  Raises SourceError."""
     with wiring.opened_source(replicator) as source:
-        return source.state().offset.to_dict()
+        return source.log(wiring.label(replicator)).state().offset.to_dict()
 
 
 def captured(replicator: Replicator, reached: Mapping[str, Any]) -> bool:

@@ -139,7 +139,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None) -> None
 def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, lease: Lease) -> None:
     """The first checkpoint, and only then the tables that are there: what is made later is met in the log."""
     if replicator.checkpoint_offset is None:
-        state = source.state()
+        state = source.log(wiring.label(replicator)).prepare(table_set(replicator), first=True)
         journal.commit(
             lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), replicator.next_sequence, state.identity))
         )

@@ -18,6 +18,7 @@ from webapp.celery import app
 from webapp.monitoring.models import Stage
 from webapp.worker import garbage
 from webapp.worker.deletion import delete
+from webapp.worker.retention import watch
 from webapp.worker.slices import lease_name, run_slice
 from webapp.worker.supervisor import DISPATCH_SECONDS, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
@@ -83,6 +84,13 @@ def collect_garbage() -> None:
     """Every five minutes, by beat."""
     with _round("Collecting garbage"):
         garbage.collect()
+
+
+@shared_task(name="tidemark.watch_logs")
+def watch_logs() -> None:
+    """Every thirty seconds, by beat."""
+    with _round("Looking at the logs that sources keep"):
+        watch()
 
 
 def _slice(stage: Stage, replicator_id: int) -> None:

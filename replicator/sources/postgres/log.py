@@ -129,7 +129,7 @@ class PgOutputReader:
     # ---- reading
 
     def _messages(self, stream: CopyStream) -> Iterator[LogMessage]:
-        decoder, beat, settle = self._decoder, 0.0, None
+        decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
                 self._beat(stream)
@@ -142,7 +142,9 @@ class PgOutputReader:
                 decoder.boundary()
                 settle = None
             yield from self._drain()
-            if quiet:
+            idle = not (decoder.waiting or decoder.in_transaction)  # what other databases write is never quiet
+            if quiet or (idle and time.monotonic() >= told):
+                told = time.monotonic() + _BEAT
                 yield self._heartbeat()
 
     def _drain(self) -> Iterator[LogMessage]:

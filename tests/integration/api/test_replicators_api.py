@@ -94,6 +94,16 @@ def test_delete_takes_the_target_along_only_when_told(client: APIClient, replica
     assert client.delete(f"{URL}{replicator.pk}/?drop_target=true").status_code == 202
     replicator.refresh_from_db()
     assert (replicator.desired, replicator.drop_target_on_delete) == (Desired.DELETED, True)
+    assert not replicator.leave_source_on_delete
+
+
+def test_a_deletion_that_waits_for_the_source_can_be_told_to_leave_it(
+    client: APIClient, replicator: Replicator
+) -> None:
+    for query in ("?drop_target=true", "?drop_target=true&leave_source=true"):
+        assert client.delete(f"{URL}{replicator.pk}/{query}").status_code == 202
+    replicator.refresh_from_db()
+    assert (replicator.drop_target_on_delete, replicator.leave_source_on_delete) == (True, True)
 
 
 def test_options_are_changed_one_by_one(client: APIClient, replicator: Replicator) -> None:

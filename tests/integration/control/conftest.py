@@ -55,19 +55,8 @@ class Place:
         return str(self.at)
 
 
-class MemorySource:
-    """Two tables of one database."""
-
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config = config
-
-    def check(self, tables: object = None) -> list[CheckResult]:
-        del tables
-        detail = f"tried with {self.config['password']}"
-        return [CheckResult("login", "Login", Status.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
-
-    def catalog(self) -> MemorySource:
-        return self
+class MemoryCatalog:
+    """Of two tables."""
 
     def databases(self) -> list[DatabaseInfo]:
         return [DatabaseInfo("shop", 2, 0)]
@@ -88,8 +77,37 @@ class MemorySource:
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
         return {table: schema_of(table) for table in tables if table in TABLES}
 
+
+class MemorySource:
+    """Two tables of one database."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+
+    def check(self, tables: object = None) -> list[CheckResult]:
+        del tables
+        detail = f"tried with {self.config['password']}"
+        return [CheckResult("login", "Login", Status.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
+
+    def catalog(self) -> MemoryCatalog:
+        return MemoryCatalog()
+
+    def log(self, replicator: str) -> MemorySource:
+        del replicator
+        return self
+
     def state(self) -> SourceState:
         return SourceState(Place(1), "server-1", datetime.now(UTC))
+
+    def prepare(self, tables: object, *, first: bool) -> SourceState:
+        del tables, first
+        return self.state()
+
+    def held(self) -> None:
+        return None
+
+    def remove(self) -> None:
+        """Nothing was made."""
 
     def close(self) -> None:
         """Nothing is open."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection as database
+from django.db import transaction
 from django.utils import timezone
 
 from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedType
@@ -138,6 +140,43 @@ def test_a_resnapshot_cancels_what_is_being_read(store: OrmChunkStore, captured:
     services.resnapshot_table(table=captured.row(ORDERS))
     assert not store.wanted(chunk)
     assert not store.read(raw(chunk))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_chunks_whose_planner_commits_while_their_run_is_cancelled_go_with_it(
+    store: OrmChunkStore, captured: Captured
+) -> None:
+    """Seen: one stayed PLANNED, was claimed and read, and its rows were appended beside those of the run that took its place."""
+    planned = threading.Event()
+
+    def work() -> None:
+        try:
+            with transaction.atomic():
+                plan(store, 2)
+                planned.set()
+                wait_for_a_lock()
+        finally:
+            database.close()
+
+    planner = threading.Thread(target=work)
+    planner.start()
+    assert planned.wait(10)
+    services.resnapshot_table(table=captured.row(ORDERS))
+    planner.join()
+    assert set(ChunkRow.objects.values_list("state", flat=True)) == {ChunkState.CANCELLED}
+
+
+def wait_for_a_lock() -> None:
+    """Until some other connection waits for what this one holds."""
+    deadline = time.monotonic() + 10
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    while time.monotonic() < deadline:
+        with database.cursor() as cursor:
+            cursor.execute(waiting)
+            if cursor.fetchone()[0]:
+                return
+        time.sleep(0.01)
+    raise AssertionError("Nobody waits.")
 
 
 def test_an_unreachable_source_is_not_the_tables_fault(store: OrmChunkStore, captured: Captured) -> None:

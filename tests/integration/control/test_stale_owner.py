@@ -16,7 +16,7 @@ from replicator.sources.base import KeyRange
 from replicator.state.chunks import RawChunk
 from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent
 from replicator.state.lease import Lease
-from tests.integration.control.conftest import ORDERS, Captured, MemorySource, schema_of, segment
+from tests.integration.control.conftest import ORDERS, Captured, MemoryCatalog, MemorySource, schema_of, segment
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableEventRow
@@ -85,17 +85,17 @@ def test_a_stale_owner_does_not_say_that_tables_are_made(make: Any) -> None:
 def test_what_a_worker_found_before_another_looked_makes_no_rows(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its tables may be gone by then."""
     replicator = make(tables=(TableId("shop", ""),))
-    asked = MemorySource.tables
+    asked = MemoryCatalog.tables
 
-    def slow(self: MemorySource, **filters: Any) -> Any:
+    def slow(self: MemoryCatalog, **filters: Any) -> Any:
         found = asked(self, **filters)
         replicator.selection.update(discovered=True)  # the successor
         return found
 
-    monkeypatch.setattr(MemorySource, "tables", slow)
+    monkeypatch.setattr(MemoryCatalog, "tables", slow)
     assert not discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
     assert not ReplicatorTable.objects.exists()
-    monkeypatch.setattr(MemorySource, "tables", asked)
+    monkeypatch.setattr(MemoryCatalog, "tables", asked)
     replicator.selection.update(discovered=False)
     assert discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
     assert ReplicatorTable.objects.count() == 2

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.utils import timezone
 
-from replicator.errors import SourceAuthenticationFailed, SourceUnreachable, SparkUnavailable
+from replicator.errors import (
+    SourceAuthenticationFailed,
+    SourcePermissionDenied,
+    SourceUnreachable,
+    SparkUnavailable,
+    TidemarkError,
+)
 from replicator.state.journal import SchemaVersion
-from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
+from tests.integration.control.conftest import ORDERS, Captured, MemorySource, schema_of, segment
 from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
@@ -161,6 +168,62 @@ def test_deletion_waits_for_the_workers_and_leaves_nothing(
     assert deletion.delete(replicator.pk)
     assert not Replicator.objects.exists()
     assert sent.round() == []
+
+
+def refusing(error: TidemarkError) -> Callable[[MemorySource], None]:
+    """What the source does when it is to be cleared."""
+
+    def remove(source: MemorySource) -> None:
+        del source
+        raise error
+
+    return remove
+
+
+def test_a_source_that_does_not_answer_is_asked_again_before_the_replicator_is_gone(
+    captured: Captured, sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicator = captured.replicator
+    OrmLeaseStore().release(captured.lease)
+    Replicator.objects.filter(pk=replicator.pk).update(captured_at=timezone.now())
+    services.delete_replicator(replicator=replicator)
+    with monkeypatch.context() as patched:
+        patched.setattr(MemorySource, "remove", refusing(SourceUnreachable("away")))
+        assert not deletion.delete(replicator.pk)
+        assert sent.round() == []  # its retry time is not there
+    replicator.failures.update(next_retry_at=timezone.now())
+    assert sent.round() == ["delete_replicator"]
+    assert deletion.delete(replicator.pk)
+    assert not Replicator.objects.exists()
+
+
+def test_a_source_that_refuses_stops_the_deletion_until_the_user_leaves_it_as_it_is(
+    captured: Captured, sent: Sent, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    replicator = captured.replicator
+    OrmLeaseStore().release(captured.lease)
+    Replicator.objects.filter(pk=replicator.pk).update(captured_at=timezone.now())
+    monkeypatch.setattr(MemorySource, "remove", refusing(SourcePermissionDenied("may not drop the slot")))
+    services.delete_replicator(replicator=replicator)
+    assert not deletion.delete(replicator.pk)
+    replicator.refresh_from_db()
+    assert replicator.status == Status.FAILED
+    assert "leave the source as it is" in replicator.error_remedy
+    assert sent.round() == []
+    services.delete_replicator(replicator=replicator, leave_source=True)
+    assert sent.round() == ["delete_replicator"]
+    assert deletion.delete(replicator.pk)
+    assert f"r{replicator.pk}-{replicator.uid}" in caplog.text
+    assert "may not drop the slot" in caplog.text
+
+
+def test_a_replicator_that_never_read_its_source_is_deleted_without_it(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemorySource, "remove", refusing(SourceUnreachable("away")))
+    replicator = make()
+    services.delete_replicator(replicator=replicator)
+    assert deletion.delete(replicator.pk)
 
 
 def test_every_queue_has_an_exchange_of_its_own() -> None:

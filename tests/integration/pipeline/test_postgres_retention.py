@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.db import connections as databases
 
 from tests.environment import HOME
 from tests.integration.pipeline.postgres_lab import PostgresLab
@@ -100,6 +101,12 @@ def kinds(replicator: Replicator, *of: str) -> list[str]:
     return list(events.order_by("id").values_list("kind", flat=True))
 
 
+def drop(lab: PostgresLab) -> None:
+    """As an administrator does in need."""
+    until(lambda: not rows(lab, "SELECT FROM pg_replication_slots WHERE active"))
+    lab.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+
+
 def lose(lab: PostgresLab) -> None:
     """The server gives its slots up."""
     lab.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '16MB'", "SELECT pg_reload_conf()")
@@ -118,6 +125,7 @@ def capturing(replicator: Replicator) -> Iterator[list[bool]]:
 
     def work() -> None:
         result.append(run_slice(Stage.CAPTURE, replicator.pk, seconds=None, stopped=stop.is_set))
+        databases.close_all()
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -155,6 +163,7 @@ def test_what_a_paused_replicator_keeps_is_seen_and_warned_of_once(lab: Postgres
     assert (said["bytes"], said["status"], said["concern"]) == (later.log_held_bytes, "reserved", "large")
     assert "MiB of its log for this replicator" in said["message"]
     lab.execute("SELECT pg_log_standby_snapshot()")  # where a slot's beginning can move to
+    write(lab, 1)
     lab.execute("SELECT pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) FROM pg_replication_slots")
     watch()
     assert seen(replicator).log_concern == ""
@@ -224,12 +233,12 @@ def test_a_lost_log_is_recovered_from_by_reading_anew(lab: PostgresLab) -> None:
 def test_a_log_that_is_lost_again_and_again_stops_the_replicator(lab: PostgresLab) -> None:
     replicator = begun(lab, on_log_lost="start_anew")
     for _ in range(MOST_A_DAY):
-        lab.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+        drop(lab)
         assert not run_slice(Stage.CAPTURE, replicator.pk, seconds=5)
         found = seen(replicator)
         assert (found.status, found.checkpoint_offset) == (Status.STARTING, None)
         assert run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
-    lab.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    drop(lab)
     assert not run_slice(Stage.CAPTURE, replicator.pk, seconds=5)
     found = seen(replicator)
     assert (found.status, found.error_code) == (Status.FAILED, "log_purged")
@@ -239,7 +248,7 @@ def test_a_log_that_is_lost_again_and_again_stops_the_replicator(lab: PostgresLa
 def test_a_pause_outlives_the_loss_of_the_log(lab: PostgresLab) -> None:
     """Capture finds it gone in the moment in which the user pauses."""
     replicator = begun(lab, on_log_lost="start_anew")
-    lab.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    drop(lab)
     services.start_anew(replicator=paused(replicator), lost="It is gone.")
     found = seen(replicator)
     assert (found.desired, found.status, found.checkpoint_offset) == ("paused", Status.PAUSED, None)
@@ -252,7 +261,7 @@ def test_another_server_is_not_taken_for_a_lost_log(lab: PostgresLab) -> None:
     """Starting anew from it would replace the copy by another server's rows."""
     replicator = begun(lab, on_log_lost="start_anew")
     Replicator.objects.filter(pk=replicator.pk).update(identity="postgres-1-elsewhere")
-    lab.execute("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    drop(lab)
     assert not run_slice(Stage.CAPTURE, replicator.pk, seconds=5)
     assert seen(replicator).error_code == "source_replaced"
     Replicator.objects.filter(pk=replicator.pk).update(identity=replicator.identity)
@@ -280,9 +289,7 @@ def test_a_quiet_database_keeps_no_log_of_others(lab: PostgresLab) -> None:
         log = source.log(wiring.label(replicator))
 
         def little() -> bool:
-            cursor.execute(
-                "SELECT pg_log_standby_snapshot()"
-            )  # as the server does every 15 seconds where something is written
+            cursor.execute("SELECT pg_log_standby_snapshot()")  # the server does so every 15 seconds
             held = log.held()
             return held is not None and held.bytes is not None and held.bytes < SEGMENT
 

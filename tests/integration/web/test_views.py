@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,9 @@ from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
 
+from replicator.sources.registry import KINDS
 from tests.browser.factories import Installation, make_replicator, make_table, make_user
+from tests.browser.fake_source import FakeSource
 from webapp.accounts import services as accounts
 from webapp.connections.models import Connection
 from webapp.replicators.models import Draft, Replicator
@@ -221,3 +224,43 @@ def test_tables_are_added_to_a_running_replicator_or_refused(browser: Client, ma
     assert busy(made).selection.filter(database="crm").count() == 2
     assert "has no table crm.nothing" in said(browser.post(add, {"database": "crm", "tables": "nothing"}))
     assert "has no database void" in said(browser.post(add, {"database": "void"}))
+
+
+def test_a_first_visit_offers_every_guide_and_every_kind_of_source(browser: Client, made: Installation) -> None:
+    Replicator.objects.all().delete()
+    Draft.objects.all().delete()
+    Connection.objects.all().delete()
+    fleet = browser.get(reverse("replicators:fleet")).content.decode()
+    wizard = browser.get(reverse("replicators:new"), {"kind": "postgres"}).content.decode()
+    for kind in ("mysql", "postgres"):
+        assert reverse("connections:guide", args=[kind]) in fleet
+        assert f'href="?kind={kind}&amp;connection=new"' in wizard
+        assert browser.get(reverse("connections:guide", args=[kind])).status_code == 200
+    assert 'name="setting-publication"' in wizard
+    assert 'name="setting-server_id"' not in wizard
+
+
+def test_a_source_is_spoken_of_in_its_own_words(browser: Client, made: Installation, monkeypatch: Any) -> None:
+    monkeypatch.setitem(KINDS, "postgres", replace(KINDS["postgres"], open=FakeSource))
+    address = {"setting-host": "pg", "setting-port": 5432, "setting-database": "shop", "setting-user": "u"}
+    more = {"setting-tls": "prefer", "setting-event_trigger": "no", "setting-connect_timeout": 10}
+    new = reverse("replicators:new")
+    said_back = browser.post(
+        f"{new}?kind=postgres&connection=new", {"connection": "new", "name": "pg", **address, **more}
+    )
+    assert said_back.status_code == 302, said_back.content.decode()
+    connection = Connection.objects.get(name="pg")
+    assert (connection.kind, connection.kind_title) == ("postgres", "PostgreSQL")
+    draft = Draft.objects.filter(data__connection=connection.pk).get()
+    picker = browser.get(reverse("replicators:listing", args=[draft.pk]), **HTMX).content.decode()
+    assert "All schemas" in picker
+    assert "atabases" not in picker
+    assert "PostgreSQL" in browser.get(reverse("connections:list")).content.decode()
+
+
+def test_deletion_can_leave_the_source_as_it_is(browser: Client, made: Installation) -> None:
+    replicator = busy(made)
+    form = {"confirm": replicator.name, "leave_source": "yes"}
+    browser.post(reverse("replicators:act", args=[replicator.pk, "delete"]), form)
+    replicator.refresh_from_db()
+    assert (replicator.leave_source_on_delete, replicator.drop_target_on_delete) == (True, False)

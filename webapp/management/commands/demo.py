@@ -1,7 +1,8 @@
-"""`manage.py demo [--port P] [--no-wait]`: everything, with a sample source and a running replicator."""
+"""`manage.py demo [--source mariadb|postgres|both] [--port P] [--no-wait]`: everything, with sample sources and running replicators."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandParser
@@ -16,34 +17,42 @@ if TYPE_CHECKING:
 class Command(up.Command):
     """Ctrl-C stops everything that it started; the next start goes on where it stopped."""
 
-    help = "Starts everything with a sample shop (live traffic) and a replicator that copies it."
+    help = "Starts everything with sample shops (live traffic), on MariaDB and on Postgres, and a replicator that copies each."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         super().add_arguments(parser)
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until the copy is current")
+        parser.add_argument(
+            "--source", choices=("mariadb", "postgres", "both"), default="both", help="where the shop is (both)"
+        )
+        parser.add_argument("--no-wait", action="store_true", help="do not wait until the copies are current")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """As `up`."""
         self._wait = not options["no_wait"]
+        self._source = options["source"]
         super().handle(*args, **options)
 
     def _work(self, machine: LocalMachine) -> None:
-        from webapp.demo.setup import ensure_replicator, live_shop  # noqa: PLC0415 - models
+        from webapp.demo.setup import chosen, ensure_replicator, live  # noqa: PLC0415 - models
 
-        self._say("starting the sample shop (MariaDB)")
-        with live_shop(machine.folder) as server:
-            try:
-                self._follow(machine, ensure_replicator(server))
-            finally:
-                machine.stop_processes()
+        with ExitStack() as stack:
+            replicators = []
+            for shop in chosen(self._source, machine.folder):
+                self._say(f"starting the sample shop ({shop.product})")
+                stack.enter_context(live(shop))
+                replicators.append(ensure_replicator(shop))
+            stack.callback(machine.stop_processes)  # before the sources that they read
+            self._follow(machine, replicators)
 
-    def _follow(self, machine: LocalMachine, replicator: Replicator) -> None:
+    def _follow(self, machine: LocalMachine, replicators: list[Replicator]) -> None:
         from webapp.demo.setup import wait_until_current  # noqa: PLC0415 - models
 
         machine.wait_for_web(self._stop.is_set)
-        if self._wait and not wait_until_current(replicator, self._stop.is_set, self._say) and not self._stop.is_set():
-            reason = replicator.error_message or "its page says more"
-            self._say(f"The replicator {replicator.name} is {replicator.status}: {reason}")
+        if self._wait:
+            for replicator in wait_until_current(replicators, self._stop.is_set, self._say):
+                if not self._stop.is_set():
+                    reason = replicator.error_message or "its page says more"
+                    self._say(f"The replicator {replicator.name} is {replicator.status}: {reason}")
         self._ready(machine)
         machine.watch(self._stop.is_set)

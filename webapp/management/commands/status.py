@@ -8,6 +8,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from webapp.replicators import selectors
+from webapp.replicators.models import Replicator
+from webapp.replicators.retention import log_kept
 
 
 class Command(BaseCommand):
@@ -28,9 +30,9 @@ class Command(BaseCommand):
             if found is None:
                 message = f"There is no replicator named {options['name']!r}."
                 raise CommandError(message, returncode=2)
-            summaries = [selectors.summary(found)]
+            summaries = [_summary(found)]
         else:
-            summaries = [selectors.summary(replicator) for replicator in selectors.list_replicators()]
+            summaries = [_summary(replicator) for replicator in selectors.list_replicators()]
         if options["json"]:
             self.stdout.write(json.dumps(summaries[0] if options["name"] else summaries, indent=2, default=str))
         else:
@@ -51,8 +53,15 @@ class Command(BaseCommand):
             )
             if error := summary.get("error"):
                 self.stdout.write(f"  {error['message']} {error['remedy']}")
+            if kept := summary.get("log_kept", {}).get("message"):
+                self.stdout.write(f"  {kept}")
             for table in summary["tables"]:
                 rows = ", ".join(f"{count} {what}" for what, count in table["rows"].items() if count)
                 self.stdout.write(f"  {table['table']}: {table['state']}{', ' + rows if rows else ''}")
                 if error := table.get("error"):
                     self.stdout.write(f"    {error['message']} {error['remedy']}")
+
+
+def _summary(replicator: Replicator) -> dict[str, Any]:
+    kept = log_kept(replicator)
+    return selectors.summary(replicator) | ({} if kept is None else {"log_kept": kept.to_dict()})

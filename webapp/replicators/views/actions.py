@@ -89,7 +89,8 @@ def _delete(request: HttpRequest, replicator: Replicator, page: str) -> HttpResp
     if request.POST.get("confirm", "").strip() != replicator.name:
         return done(request, f"Nothing was deleted: the name typed is not {replicator.name}.", level="error", to=page)
     drop = request.POST.get("drop_target") == "yes"
-    services.delete_replicator(replicator=replicator, drop_target=drop, user=user_of(request))
+    leave = request.POST.get("leave_source") == "yes"
+    services.delete_replicator(replicator=replicator, drop_target=drop, leave_source=leave, user=user_of(request))
     with_tables = " with its tables in the target" if drop else ""
     return done(request, f"{replicator.name} is being deleted{with_tables}.", to=reverse("replicators:fleet"))
 

@@ -38,8 +38,9 @@ def _entries(replicator: Replicator, database: str, names: list[str]) -> list[Se
     """ConfigurationError for what the source does not have."""
     if not names:
         if database not in {found.name for found in connections.databases(replicator.connection)}:
+            word = replicator.connection.database_word
             raise ConfigurationError(
-                f"The source has no database {database or 'without a name'}.", remedy="Check its spelling."
+                f"The source has no {word} {database or 'without a name'}.", remedy="Check its spelling."
             )
         return [SelectionEntry(database)]
     wanted = [TableId(database, name) for name in names]

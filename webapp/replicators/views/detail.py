@@ -17,6 +17,7 @@ from webapp.replicators import inspection, selectors, services
 from webapp.replicators.forms import OptionsForm
 from webapp.replicators.models import Replicator, SchemaVersion
 from webapp.replicators.presentation import TABLE_WORDS, Pager, page_number
+from webapp.replicators.retention import log_kept
 from webapp.replicators.templatetags.humanised import rate, span
 from webapp.replicators.views.replies import is_htmx, user_of
 
@@ -57,6 +58,7 @@ def overview(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "charts": monitoring.charts(replicator, minutes, span, rate),
         "pipeline": inspection.pipeline(replicator),
+        "log_kept": log_kept(replicator),
         "progress": inspection.total_progress(replicator),
         "slo_minutes": replicator.parsed_options.slo_minutes,
         "snapshot_paused": replicator.parsed_options.snapshot_paused,

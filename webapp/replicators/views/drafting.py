@@ -93,9 +93,10 @@ class Wizard:
         """What a step still needs, in a sentence; empty where it is complete."""
         if step == "test":
             return self._missing_test()
+        word = self.connection.database_word if self.connection else "database"
         complete, sentence = {
             "source": (self.connection is not None, "Choose a connection."),
-            "tables": (not self.selected.empty, "Select at least one table or one database."),
+            "tables": (not self.selected.empty, f"Select at least one table or one {word}."),
             "target": ("target" in self.data, "Say where the copy goes."),
             "options": ("options" in self.data and self.name, "Give the replicator a name and decide its options."),
             "assessment": (

@@ -20,6 +20,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "fleet": fleet(request.GET.get("q", "")),
         "drafts": list(selectors.drafts_of(request.user)),
         "connections": connections.list_connections().exists(),
+        "kinds": connections.kinds(),
         "section": "replicators",
     }
     return render(request, "replicators/fleet.html", context)

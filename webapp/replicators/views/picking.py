@@ -49,6 +49,7 @@ def listing(request: HttpRequest, draft: int) -> HttpResponse:
 def _listing(request: HttpRequest, wizard: Wizard, view: QueryDict) -> HttpResponse:
     database, search, number = view.get("database", ""), view.get("q", "").strip(), page_number(view)
     context: dict[str, Any] = {"draft": wizard.draft, "database": database, "search": search, "page": number}
+    context["word"] = wizard.source.database_word
     try:
         databases = wizard.databases()
         found, total = connections.tables(

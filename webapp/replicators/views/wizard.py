@@ -97,7 +97,8 @@ def _source(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     preset = request.POST.get("connection") or request.GET.get("connection") or str(wizard.data.get("connection") or "")
     if preset != "new" and preset not in {str(c.pk) for c in found}:
         preset = str(found[0].pk) if found else "new"
-    context = {"connections": found, "form": form, "kind": KINDS[kind], "error": error, "chosen": preset}
+    context = {"connections": found, "form": form, "kind": KINDS[kind], "kinds": connections.kinds(), "error": error}
+    context["chosen"] = preset
     return _page(request, wizard, "source", context)
 
 
