@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -173,6 +174,8 @@ class Stand:
         self.source = SOURCES[source](folder / "source", version)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._breaking = threading.Lock()
+        # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
+        self._keeper = ThreadPoolExecutor(1, "keeper")
         self.logs = folder / "lives"
 
     def __enter__(self) -> Self:
@@ -201,6 +204,7 @@ class Stand:
         self.sparks.close()
         self.source.server.stop(signal.SIGKILL)
         self.postgres.stop()
+        self._keeper.shutdown()
 
     @contextmanager
     def calm(self) -> Iterator[None]:
@@ -211,13 +215,13 @@ class Stand:
     def restart_source(self, how: signal.Signals) -> None:
         """One breaker at a time."""
         with self._breaking:
-            self.source.server.restart(how)
+            self._keeper.submit(self.source.server.restart, how).result()
 
     def restart_metadata(self) -> None:
         """Immediate shutdown: every connection is cut, the server recovers."""
         with self._breaking:
             self.postgres.stop(signal.SIGQUIT)
-            self.postgres.start()
+            self._keeper.submit(self.postgres.start).result()
 
 
 def _migrate() -> None:

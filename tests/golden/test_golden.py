@@ -169,6 +169,11 @@ def test_options_and_their_defaults() -> None:
     )
     assert ReplicatorOptions.from_dict(kept["defaults"]) == ReplicatorOptions()
     assert ReplicatorOptions.from_dict(kept["given"]) == given
+    earlier = json.loads((FOLDER / "options.1.json").read_text())  # before the log that is lost had options
+    assert [ReplicatorOptions.from_dict(earlier[name]) for name in ("defaults", "given")] == [
+        ReplicatorOptions(),
+        given,
+    ]
 
 
 def test_a_sealed_secret_is_still_opened(settings: Any) -> None:

@@ -35,7 +35,7 @@ def log(
 
 def rows(*values: tuple[int, int, str]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(
-        [dict(zip("k n big".split(), row, strict=True)) for row in values], schema=SCHEMA.row_arrow
+        [dict(zip(["k", "n", "big"], row, strict=True)) for row in values], schema=SCHEMA.row_arrow
     )
 
 

@@ -169,9 +169,7 @@ def alter(
         result.append(column)
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
-    return Alteration(
-        TableSchema(old.table, tuple(result), _key(old, result, renamed, present, kinds)), renamed, reload
-    )
+    return Alteration(TableSchema(old.table, tuple(result), _key(old, result, renamed, present)), renamed, reload)
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:
@@ -209,18 +207,10 @@ def _text_kept(was: Column, now: Column, present: TableDescription | None, chars
 
 
 def _key(
-    old: TableSchema,
-    columns: Sequence[Column],
-    renamed: Mapping[str, str],
-    present: TableDescription | None,
-    kinds: Collection[ClauseKind],
+    old: TableSchema, columns: Sequence[Column], renamed: Mapping[str, str], present: TableDescription | None
 ) -> tuple[str, ...]:
-    """What the catalog says; but a key that the log will not show must be one that the statement may have made."""
     names = {column.name for column in columns}
-    key = tuple(renamed.get(name, name) for name in old.key)
-    key = key if names.issuperset(key) else ()
-    if present is None or not names.issuperset(present.schema.key):
-        return key
-    if present.shown or not present.schema.key or ClauseKind.HARMLESS in kinds:
+    if present and names.issuperset(present.schema.key):
         return present.schema.key
-    return key
+    key = tuple(renamed.get(name, name) for name in old.key)
+    return key if names.issuperset(key) else ()

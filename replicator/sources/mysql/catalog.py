@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from replicator.errors import TableError, UnsupportedDdl, UnsupportedType
@@ -38,21 +38,17 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class UniqueIndex:
-    """An index over NOT NULL columns in which no two rows are equal.
-
-    `usable`: FORCE INDEX may name it.  `shown`: the log shows it, as the primary key, which it is or stands in for.
-    """
+    """An index over NOT NULL columns in which no two rows are equal.  `usable`: FORCE INDEX may name it."""
 
     name: str
     columns: tuple[str, ...]
     prefix: bool = False
     usable: bool = True
-    shown: bool = False
 
     @property
-    def rank(self) -> tuple[bool, bool, bool, int, str]:
-        """The least is the key: the log's, then whole columns, then few, then by name (the same on each call)."""
-        return (self.name != "PRIMARY", not self.shown, self.prefix, len(self.columns), self.name)
+    def rank(self) -> tuple[bool, bool, int, str]:
+        """The least is the key: the primary key, then whole columns, then few, then by name (the same on each call)."""
+        return (self.name != "PRIMARY", self.prefix, len(self.columns), self.name)
 
 
 @dataclass(frozen=True)
@@ -63,11 +59,6 @@ class TableDescription:
     definitions: tuple[ColumnDefinition, ...]
     key: UniqueIndex | None
     engine: str
-
-    @property
-    def shown(self) -> bool:
-        """The log tells of the key, too."""
-        return self.key is not None and self.key.shown
 
     def definition(self, name: str) -> ColumnDefinition:
         """KeyError for an unknown name."""
@@ -214,8 +205,8 @@ class MySqlCatalog:
         left_out = self._left_out.columns_left_out(table)
         definitions = tuple(d for d in found if d.name not in left_out)
         _check_names(table, definitions)
-        primary = {d.name for d in found if d.primary}
-        indexes = [replace(index, shown=primary == set(index.columns)) for index in indexes]
+        primary = {d.name for d in found if d.primary}  # the log shows this one, and no other is the key there
+        indexes = [index for index in indexes if primary == set(index.columns)]
         key = _choose_key(indexes, frozenset(d.name for d in found if d.nullable) | left_out)
         names = key.columns if key else ()
         columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)

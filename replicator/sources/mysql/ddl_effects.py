@@ -116,7 +116,7 @@ class DdlEffects:
         schemas.forget(table)
         left_out = self._tables.columns_left_out
         if like in self._known and left_out(like) == left_out(table):
-            schemas.alike(table, like)
+            self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
         try:
@@ -125,10 +125,8 @@ class DdlEffects:
             self._interpreter.fail(table, error)
             return
         if present is not None:  # else it is gone again, or its rows come first: a TABLE_MAP will tell
-            # Whether a key that the TABLE_MAPs will not show is this table's, and there already, nobody can tell.
-            self._known[table] = present.schema if present.shown else replace(present.schema, key=())
-            schemas.keyed(table, shown=present.shown)
-            self._emit(Ddl.CREATE_TABLE, table, self._known[table])
+            self._known[table] = present.schema
+            self._emit(Ddl.CREATE_TABLE, table, present.schema)
 
     def _drop(self, table: TableId) -> None:
         if table in self._known:
@@ -162,8 +160,6 @@ class DdlEffects:
             return
         result = alter(old, clauses, present, schemas.charsets(table))
         schema = replace(result.schema, table=table)
-        if present is not None:
-            schemas.keyed(table, shown=present.shown and schema.key == present.schema.key)
         # It has another name by now, or is gone.  The rows to come would tell, and there may be none.
         unseen = present is None and schemas.asks and any(clause.kind in _DEFINING for clause in clauses)
         reload = unseen or (result.reload and table not in schemas.empty)
@@ -245,5 +241,4 @@ class DdlEffects:
         if schema is None:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
         self._known[table] = schema
-        schemas.keyed(table, shown=present is not None and present.shown)
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)

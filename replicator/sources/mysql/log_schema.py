@@ -1,7 +1,8 @@
 """The schema that holds at a place in the log: from TABLE_MAPs, with the catalog for what the log does not say.
 
-With binlog_row_metadata=FULL a TABLE_MAP has names, types, signs, character sets, labels, nullability and the primary key.
-It does not tell UUID from BINARY(16), nor a unique index of parts of columns, nor COLUMN_TYPE's text.
+With binlog_row_metadata=FULL a TABLE_MAP has names, types, signs, character sets, labels, nullability and the key
+(the primary key, or the first unique index over whole NOT NULL columns, which servers take for it).  It does not tell UUID
+from BINARY(16), nor COLUMN_TYPE's text.
 """
 
 from __future__ import annotations
@@ -147,7 +148,6 @@ class LogSchemas:
         # Columns to which a statement gave a type that the log does not tell from BINARY(n).
         self._declared: dict[TableId, dict[str, str]] = {}
         self._maps: dict[TableId, TableMap] = {}
-        self._shown: set[TableId] = set()  # tables whose key every TABLE_MAP must show
         self._tables = tables
         self._options = options
         self._describe = describe
@@ -167,10 +167,9 @@ class LogSchemas:
         for old, new in pairs:
             if (declared := self._declared.pop(old, None)) is not None:
                 self._declared[new] = declared
-            last, announced, shown = self._maps.get(old), self.announced.get(old), old in self._shown
+            last, announced = self._maps.get(old), self.announced.get(old)
             self.forget(old)
             self.forget(new)
-            self.keyed(new, shown=shown)
             if last is not None:
                 self._maps[new] = last
             if announced is not None:
@@ -180,19 +179,6 @@ class LogSchemas:
         """What was seen under this name is not the table's that has it from here on."""
         self._maps.pop(table, None)
         self.announced.pop(table, None)
-        self._shown.discard(table)
-
-    def keyed(self, table: TableId, *, shown: bool) -> None:
-        """Has it a key that the log must show?"""
-        if shown:
-            self._shown.add(table)
-        else:
-            self._shown.discard(table)
-
-    def alike(self, table: TableId, like: TableId) -> None:
-        """CREATE TABLE … LIKE: exact, whatever the catalog calls it by now."""
-        self.current[table] = replace(self.current[like], table=table)
-        self.keyed(table, shown=like in self._shown)
 
     def charsets(self, table: TableId) -> dict[str, str]:
         """Character sets of text columns as of the last TABLE_MAP."""
@@ -221,17 +207,12 @@ class LogSchemas:
                 raise TableError(message, remedy=METADATA_REMEDY, table=str(table))
             found = positional(found)
         schema = self._build(found, known)
-        before = self._maps.get(table)
-        unkeyed = known is not None and bool(known.key) and not found.key and (before is None or bool(before.key))
-        if self._describe is not None and known is not None and (schema != known or unkeyed):
+        if self._describe is not None and schema != known:
             schema = self._build(found, known, self.present(table))
-        elif self._describe is not None and known is None:
-            schema = self._build(found, None, self.present(table))
         announced = self.announced.pop(table, set())
         harmless = known is not None and unexplained_is_harmless(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None
         self.current[table], self._maps[table] = schema, found
-        self.keyed(table, shown=bool(found.key) and schema.key == _names(found, found.key))
         return Resolved(schema, known, reload)
 
     def _build(
@@ -242,7 +223,7 @@ class LogSchemas:
             _check_temporal(
                 found, [schema for schema in (present.schema if present else None, known) if schema], left_out
             )
-        key = self._key(found, known, present, left_out)
+        key = _key(found, left_out)
         columns = tuple(
             self._column(column, found.table, known, present, in_key=column.name in key)
             for column in found.columns
@@ -275,30 +256,15 @@ class LogSchemas:
             definition = ColumnDefinition(log.name, declared, declared, nullable=log.nullable)
         return column_of(definition, table, zero_dates=self._options.zero_dates, key=in_key)
 
-    def _key(
-        self, found: TableMap, known: TableSchema | None, present: TableDescription | None, left_out: frozenset[str]
-    ) -> tuple[str, ...]:
-        """The one that the log shows; else the unique index that was known so far, where the catalog does not speak against it.
 
-        Never what only the catalog says: it may tell of a later statement, or of another table that has the name by now, and
-        under a key that is none several rows would become one.
-        """
-        logged = _names(found, found.key)
-        if logged and not left_out.intersection(logged):
-            return logged
-        if not logged and found.table in self._shown:
-            return ()
-        described = present.schema if present is not None and (logged or not present.shown) else None
-        if known is None:
-            key = described.key if described is not None else ()
-        else:
-            key = known.key if present is None or (described is not None and described.key == known.key) else ()
-        solid = {column.name for column in found.columns if not column.nullable} - left_out
-        return key if solid.issuperset(key) else ()
+def _key(found: TableMap, left_out: frozenset[str]) -> tuple[str, ...]:
+    """The one that the log shows, and no other.
 
-
-def _names(found: TableMap, places: Sequence[int]) -> tuple[str, ...]:
-    return tuple(found.columns[place].name for place in places)
+    What the catalog says may be of a later statement, or of another table that has the name by now; and under a key that is
+    none, several rows would become one.
+    """
+    logged = tuple(found.columns[place].name for place in found.key)
+    return () if left_out.intersection(logged) else logged
 
 
 def _described(name: str, known: TableSchema | None, present: TableDescription | None) -> bool:

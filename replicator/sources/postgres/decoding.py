@@ -216,7 +216,11 @@ class Decoder:
     def _change_schema(self, step: Step, at: float | None) -> None:
         self.flush()
         if step.operation is Ddl.CREATE_TABLE:
-            self._created(step.table)
+            try:
+                self._created(step.table)
+            except TableError as error:
+                self.fail(step.table, error)
+                return
         stamp = self._transaction.commit_us if self._transaction else None if at is None else int(at * 1_000_000)
         self.out.append(
             SchemaChange(

@@ -68,6 +68,7 @@ class PgOutputReader:
         self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add)
         self._watch = Watch(self._control, self._config.where, catalog, tables)
         self._stream = self._open(slot, start)
+        slot.withdraw(tables)
         yield Settled(self._decoder.settling.unsettled())
         yield from self._messages(self._stream)
 

@@ -191,7 +191,9 @@ class Relations:
         )
         partial = bool(key) and relation.identity != Identity.FULL
         schema = TableSchema(table, columns, key, partial, str(Print(relation.oid)))
-        return replace(schema, identity=old.identity) if old == schema else schema  # a sight will tell if it was rewritten
+        return (
+            replace(schema, identity=old.identity) if old == schema else schema
+        )  # a sight will tell if it was rewritten
 
 
 def _like(column: Column, old: TableSchema | None) -> Column:

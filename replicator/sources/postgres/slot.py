@@ -7,7 +7,16 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
-from replicator.errors import LogPurged, SourceBusy, SourceError, SourceMisconfigured, TableError, TidemarkError
+from replicator.errors import (
+    LogPurged,
+    SourceBusy,
+    SourceError,
+    SourceMisconfigured,
+    SourcePermissionDenied,
+    TableDisappeared,
+    TableError,
+    TidemarkError,
+)
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import LogHeld, SourceState
 from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalog
@@ -45,12 +54,12 @@ class PostgresLog:
 
     def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
-        self.publish(tables)
+        made = self.publish(tables)
         if not first:
             self._check()
             return self.state()
         state = self.state()
-        start = self._begin()
+        start = self._begin(anew=made)
         running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
         return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
 
@@ -91,11 +100,14 @@ class PostgresLog:
             self._run(f"DROP PUBLICATION IF EXISTS {quoted(self.publication)}")
         forget(self._connection, self._replicator, self._config.where)
 
-    def publish(self, tables: TableSet) -> None:
-        """The publication has all tables of the selection that can be replicated, and no others."""
+    def publish(self, tables: TableSet) -> bool:
+        """The publication has all tables of the selection that can be replicated; True where it was made just now.
+
+        Nothing is taken out of it here: whoever asks may have lost the lease, and not know what another has put in (`withdraw`).
+        """
         if self._config.publication:
             self._check_publication()
-            return
+            return False
         catalog = PostgresCatalog(self._connection, left_out=tables)
         wanted = set(tables.tables) | {name for schema in tables.databases for name in catalog.names(schema)}
         fit = {
@@ -112,14 +124,25 @@ class PostgresLog:
             stored = server_version(self._connection) >= GENERATED_LOGGED  # as the catalog describes tables
             more = ", publish_generated_columns = stored" if stored else ""
             self._run(f"CREATE PUBLICATION {quoted(self.publication)} WITH ({_ROOT}{more})")
-        present = members or set()
-        self._alter("ADD", fit - present)
-        self._alter("DROP", present - fit)
+        self._alter("ADD", fit - (members or set()))
+        return members is None
+
+    def withdraw(self, tables: TableSet) -> None:
+        """Take out what is no longer selected; for who reads the slot."""
+        if not self._config.publication:
+            members = self._members() or set()
+            self._alter("DROP", {table for table in members - {watermark_table()} if table not in tables})
 
     def add(self, table: TableId) -> None:
-        """A table that came while the log was read."""
-        if not self._config.publication and table not in (self._members() or ()):
+        """A table that came while the log was read; one that is gone again is left to the log to tell.  TableError."""
+        if self._config.publication or table in (self._members() or ()):
+            return
+        try:
             self._alter("ADD", {table})
+        except TableDisappeared:
+            return
+        except SourcePermissionDenied as error:
+            raise TableError(error.message, table=str(table), remedy=error.remedy) from None
 
     def _alter(self, verb: str, tables: Collection[TableId]) -> None:
         """After an addition the publication is touched once more: see `settled`."""
@@ -152,14 +175,20 @@ class PostgresLog:
                 message, remedy=f"CREATE PUBLICATION {quoted(self.publication)} FOR ALL TABLES WITH ({_ROOT});"
             )
 
-    def _begin(self) -> int:
-        """Where the new slot begins.  One that an earlier attempt has left has no reader: its beginning is of no use."""
+    def _begin(self, *, anew: bool) -> int:
+        """Where the slot begins.  One that is there is whole: another worker's, whose lease has not run out, or an earlier attempt's.
+
+        `anew`: its publication was not there all the time, so it cannot be read.
+        """
         if self._config.slot:
             rows = self._slot_rows()
             if not rows:
                 message = f"The source has no replication slot {self.slot}."
                 create = f"SELECT pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}');"
                 raise SourceMisconfigured(message, remedy=create)
+            return parse_lsn(rows[0][0])
+        rows = self._slot_rows()
+        if rows and rows[0][1] != "lost" and not anew:
             return parse_lsn(rows[0][0])
         self.drop_slot()
         more = ", failover => true" if server_version(self._connection) >= FAILOVER_SINCE else ""

@@ -121,23 +121,6 @@ def test_a_table_that_loses_its_key_while_it_is_read_again(running: Lab) -> None
     assert running.run_and_compare(1) == 51
 
 
-def test_a_unique_index_becomes_the_key_when_the_table_is_read_again(running: Lab) -> None:
-    """The log does not show an index of parts of columns, and the catalog not since when there is one."""
-    running.execute(
-        "CREATE TABLE n (a VARCHAR(20) NOT NULL, v INT, UNIQUE (a(5)))", "INSERT INTO n VALUES (1, 1), (2, 2), (3, 3)"
-    )
-    running.run_and_compare(2)
-    assert running.table("n").keyless
-    services.set_snapshot_paused(replicator=running.replicator, paused=True)
-    services.resnapshot_table(table=running.table("n"))
-    running.execute("UPDATE n SET v = 9 WHERE a = 1", "DELETE FROM n WHERE a = 2", "INSERT INTO n VALUES (4, 4)")
-    with pytest.raises(CommandError):
-        running.run(timeout=8)
-    services.set_snapshot_paused(replicator=running.replicator, paused=False)
-    running.run_and_compare(2)
-    assert not running.table("n").keyless
-
-
 def test_a_table_from_outside_the_selection_is_swapped_in(lab: Lab) -> None:
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     lab.replicate("t")

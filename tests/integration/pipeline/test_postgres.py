@@ -27,7 +27,9 @@ def lab(postgres_source: EmbeddedPostgresSource, transactional_db: Any) -> Itera
 
 
 def test_rows_that_were_there_before_and_changes_after(lab: PostgresLab) -> None:
-    lab.execute("CREATE TABLE t (id int PRIMARY KEY, name varchar(50), price numeric(10,2), at timestamptz DEFAULT now())")
+    lab.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, name varchar(50), price numeric(10,2), at timestamptz DEFAULT now())"
+    )
     with lab.transaction() as cursor:
         cursor.execute("INSERT INTO t SELECT n, 'name ' || n, n / 4.0 FROM generate_series(1, 5000) n")
     lab.replicate("t")
@@ -74,7 +76,9 @@ def test_large_values_that_updates_leave_out_come_from_the_target_or_the_batch(l
 
 def test_loading_under_writes_is_exact(lab: PostgresLab) -> None:
     """Chunks between writers whose commits come in any order."""
-    lab.execute("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n, 0 FROM generate_series(1, 40000) n")
+    lab.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n, 0 FROM generate_series(1, 40000) n"
+    )
     lab.replicate("t")
     stopped = threading.Event()
 
@@ -111,7 +115,12 @@ def test_a_schema_followed_whole_with_definitions_that_change(lab: PostgresLab) 
         "CREATE TYPE mood AS ENUM ('sad', 'ok')", "ALTER TABLE a ADD m mood DEFAULT 'ok'",
     )  # fmt: skip
     lab.run_and_compare(2)
-    lab.execute("ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'", "TRUNCATE b", "INSERT INTO b VALUES (5, 'new')", "ALTER TABLE b RENAME TO bb")
+    lab.execute(
+        "ALTER TYPE mood RENAME VALUE 'ok' TO 'fine'",
+        "TRUNCATE b",
+        "INSERT INTO b VALUES (5, 'new')",
+        "ALTER TABLE b RENAME TO bb",
+    )
     time.sleep(3)
     lab.run_and_compare(2)
     lab.execute("DROP TABLE bb")

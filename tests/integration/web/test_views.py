@@ -186,12 +186,20 @@ def test_logs_are_downloaded_whole_and_filtered(browser: Client, made: Installat
 def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Installation) -> None:
     page = reverse("replicators:settings", args=[busy(made).pk])
     good = {"slo_percent": "95", "slo_minutes": "2", "retry_minutes": "10", "on_table_failure": "stop"}
-    good |= {"zero_dates": "text", "snapshot_parallel": "4", "merge_parallel": "2", "ddl_preset": "strict"}
+    good |= {
+        "on_log_lost": "start_anew",
+        "retention_warn_percent": "60",
+        "zero_dates": "text",
+        "snapshot_parallel": "4",
+        "merge_parallel": "2",
+        "ddl_preset": "strict",
+    }
     refused = browser.post(page, good | {"slo_percent": "101"})
     assert "less than or equal to 100" in refused.content.decode()
     assert browser.post(page, good).status_code == 302
     options = Replicator.objects.get(pk=busy(made).pk).parsed_options
     assert (options.slo_percent, options.initial_snapshot, options.ddl_preset) == (95, False, "strict")
+    assert (options.on_log_lost, options.retention_warn_percent) == ("start_anew", 60)
 
 
 def test_a_one_time_link_signs_in_once(made: Installation) -> None:

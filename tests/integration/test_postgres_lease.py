@@ -1,0 +1,64 @@
+"""Two workers that both believe they own a replicator: what one makes on the source, the other does not take away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.slot import PostgresLog
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+pytestmark = pytest.mark.integration
+A, B = TableId("lease", "a"), TableId("lease", "b")
+
+
+@pytest.fixture
+def config(postgres_source: EmbeddedPostgresSource) -> PostgresConfig:
+    address = postgres_source.address
+    return PostgresConfig(address["host"], address["port"], address["user"], address["password"], address["dbname"])
+
+
+@pytest.fixture
+def connection(config: PostgresConfig) -> Iterator[Any]:
+    connection = connect(config)
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA lease")
+        cursor.execute("CREATE TABLE lease.a (id int PRIMARY KEY); CREATE TABLE lease.b (id int PRIMARY KEY)")
+    yield connection
+    PostgresLog(connection, config, "lease").remove()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP SCHEMA lease CASCADE")
+    connection.close()
+
+
+def test_a_worker_whose_lease_ran_out_leaves_the_others_slot_and_tables_as_they_are(
+    connection: Any, config: PostgresConfig
+) -> None:
+    stale, owner = (PostgresLog(connection, config, "lease") for _ in range(2))
+    begun = owner.prepare(TableSet(tables=frozenset({A, B})), first=True)
+    again = stale.prepare(TableSet(tables=frozenset({A})), first=True)
+    assert again.offset == begun.offset, "the slot was made anew: what lies between is lost to its owner"
+    assert owner._members() == {A, B}, "a table that the owner has published must stay so"
+    owner.withdraw(TableSet(tables=frozenset({B})))
+    assert owner._members() == {B}
+
+
+def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, config: PostgresConfig) -> None:
+    """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not there."""
+    log = PostgresLog(connection, config, "lease")
+    begun = log.prepare(TableSet(tables=frozenset({A})), first=True)
+    with connection.cursor() as cursor:
+        cursor.execute(f"DROP PUBLICATION {log.publication}")
+    assert begun.offset < log.prepare(TableSet(tables=frozenset({A})), first=True).offset
+
+
+def test_a_table_that_is_gone_again_is_left_to_the_log_to_tell(connection: Any, config: PostgresConfig) -> None:
+    log = PostgresLog(connection, config, "lease")
+    log.prepare(TableSet(tables=frozenset({A})), first=True)
+    log.add(TableId("lease", "gone"))
+    assert log._members() == {A}
