@@ -67,7 +67,7 @@ test-long: env jars chromium
 	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
 
 bench: env jars
-	$(PY) -m benchmarks $(ONLY)
+	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)
 
 lint: env
 	$(VENV)/bin/ruff check .

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # The database is there already; a command of psql is one line.
+COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 LEFT_OUT = re.compile(r"(CREATE|DROP) DATABASE\b[^;]*;")
 
 
 def pieces(script: Path) -> Iterator[str]:
-    """Texts of whole statements, each to be run at once, in the place where the script includes it (`\\i`).
+    """Texts of whole statements, each to be run at once, in the script's order; what it includes (`\\i`) stands in its place.
 
     Other commands of psql (`\\echo`, `\\c`), and making the database, are left out.
     """
@@ -20,9 +21,16 @@ def pieces(script: Path) -> Iterator[str]:
         if not line.startswith("\\"):
             piece.append("" if LEFT_OUT.match(line) else line)
             continue
-        yield "".join(piece)
+        yield from _meant(piece)
         piece = []
         command, _, argument = line.strip().partition(" ")
         if command in {r"\i", r"\ir"}:
             yield from pieces(script.parent / argument)
-    yield "".join(piece)
+    yield from _meant(piece)
+
+
+def _meant(piece: list[str]) -> Iterator[str]:
+    """An empty query is an error."""
+    text = "".join(piece)
+    if COMMENT.sub("", text).strip():
+        yield text

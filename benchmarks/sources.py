@@ -146,7 +146,7 @@ class PostgresSource(Source):
         """A new schema, filled by a script for psql."""
         with closing(self.connect(database)) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE SCHEMA {database}")
-            for piece in filter(str.strip, pieces(script)):
+            for piece in pieces(script):
                 cursor.execute(piece)
             connection.commit()
 

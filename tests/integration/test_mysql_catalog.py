@@ -88,8 +88,8 @@ def test_pages_and_searches_agree_on_the_total(connection: pymysql.Connection[An
         ("(a int, b int not null, unique (a), unique (b))", ("b",)),
         ("(a int, b int, unique (a, b))", ()),
         ("(a varchar(99) not null, b int not null, unique (a(3)), unique z (b))", ("b",)),
-        ("(a varchar(99) not null, unique (a(3)))", ("a",)),
-        ("(a text not null, unique (a))", ("a",)),
+        ("(a varchar(99) not null, unique (a(3)))", ()),  # the log shows only indexes of whole columns
+        ("(a text not null, unique (a))", ()),
         ("(a int, index (a))", ()),
     ],
 )

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from django.core.exceptions import ObjectDoesNotExist
 from django.db import DatabaseError, InterfaceError
 from django.db import connections as databases
 from django.db.models import QuerySet
@@ -91,8 +92,10 @@ def _guarded(found: QuerySet[Replicator]) -> None:
         _look(list(found))
     except TidemarkError as error:
         LOGGER.info("What a source keeps of its log is not known: %s", error.message)
-    except (DatabaseError, InterfaceError) as error:  # the metadata database, or the replicator was deleted meanwhile
+    except (DatabaseError, InterfaceError, ObjectDoesNotExist) as error:  # or the replicator was deleted meanwhile
         LOGGER.info("What a source keeps of its log could not be stored: %s", str(error).strip())
+    except Exception:  # whatever it is, other sources are looked at all the same
+        LOGGER.exception("Looking at what a source keeps of its log failed")
     finally:
         databases.close_all()
 

@@ -125,10 +125,10 @@ class MySqlCatalog:
         """Of those that exist."""
         facts = self._facts(tables)
         keys = self._indexes(list(facts))
-        nullable = self._nullable(list(facts))
+        primary = self._primary(list(facts))
         infos = {}
         for table, (engine, rows, size) in facts.items():
-            key = _choose_key(keys.get(table, ()), nullable.get(table, frozenset()))
+            key = _choose_key(keys.get(table, ()), primary.get(table, frozenset()))
             kind = "" if key is None else "primary" if key.name == "PRIMARY" else "unique"
             infos[table] = TableInfo(table, rows, size, kind, engine)
         return infos
@@ -205,9 +205,8 @@ class MySqlCatalog:
         left_out = self._left_out.columns_left_out(table)
         definitions = tuple(d for d in found if d.name not in left_out)
         _check_names(table, definitions)
-        primary = {d.name for d in found if d.primary}  # the log shows this one, and no other is the key there
-        indexes = [index for index in indexes if primary == set(index.columns)]
-        key = _choose_key(indexes, frozenset(d.name for d in found if d.nullable) | left_out)
+        primary = frozenset(d.name for d in found if d.primary)
+        key = None if primary & left_out else _choose_key(indexes, primary)
         names = key.columns if key else ()
         columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)
         return TableDescription(TableSchema(table, columns, names), definitions, key, engine)
@@ -228,13 +227,13 @@ class MySqlCatalog:
             result.setdefault(TableId(row[0], row[1]), []).append(_definition(row[3:]))
         return result
 
-    def _nullable(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
+    def _primary(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
         rows = self._lookup(
-            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, IS_NULLABLE FROM information_schema.COLUMNS", tables
+            "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_KEY FROM information_schema.COLUMNS", tables
         )
         result: dict[TableId, set[str]] = {}
         for row in rows:
-            if row[3] == "YES":
+            if row[3] == "PRI":
                 result.setdefault(TableId(row[0], row[1]), set()).add(row[2])
         return {table: frozenset(names) for table, names in result.items()}
 
@@ -327,8 +326,9 @@ def read_labels(column_type: str) -> tuple[str, ...]:
     )
 
 
-def _choose_key(indexes: Iterable[UniqueIndex], unfit: frozenset[str]) -> UniqueIndex | None:
-    fit = [index for index in indexes if not unfit.intersection(index.columns)]
+def _choose_key(indexes: Iterable[UniqueIndex], primary: frozenset[str]) -> UniqueIndex | None:
+    """The one that the log shows, which is over just these columns; every other is none there."""
+    fit = [index for index in indexes if primary == set(index.columns)]
     return min(fit, key=lambda index: index.rank, default=None)
 
 

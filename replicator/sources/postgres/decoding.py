@@ -28,6 +28,7 @@ from replicator.sources.postgres.relations import Outcome, Relations, Step
 from replicator.sources.postgres.rows import TableRows, Transaction
 from replicator.sources.postgres.sights import Now, Sight
 from replicator.sources.postgres.streamed import StreamedTransactions
+from replicator.sources.postgres.values import exact
 from replicator.sources.postgres.visibility import Settling
 
 _SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
@@ -41,6 +42,10 @@ class Marks(NamedTuple):
     oid: int | None = None
 
 
+class NotInBinary(Exception):
+    """A column came that has no decoder for its binary form."""
+
+
 class Decoder:
     """`feed` takes messages; what they amount to is in `out`, which the caller empties."""
 
@@ -51,12 +56,18 @@ class Decoder:
         start: LsnOffset,
         replicator: str,
         created: Callable[[TableId], None],
+        *,
+        binary: bool = False,
     ) -> None:
-        """`created` is called before a table that came into the selection is told of: its changes must be in the log from here on."""
+        """`binary`: the server sends values so, wherever it can.
+
+        `created` is called before a table that came into the selection is told of: its changes must be in the log from here on.
+        """
         self.out: list[LogMessage] = []
         self.relations, self._options, self._created = relations, options, created
         self.settling = Settling(start.unsettled())
         self.position = start.lsn
+        self.binary = binary
         self._start, self._replicator = start.lsn, replicator
         self._streamed = StreamedTransactions()
         self._rows: dict[bytes, TableRows | None] = {}
@@ -204,6 +215,8 @@ class Decoder:
         self.flush()
         self._tell(self.relations.met(relation))
         layout = self.relations.layouts[relation.oid]
+        if layout and self.binary and not exact(layout.schema, layout.attributes):
+            raise NotInBinary(f"{layout.schema.table} has a column without a decoder for its binary form")
         self._rows[name] = TableRows(layout, self._options.zero_dates) if layout else None
 
     def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:

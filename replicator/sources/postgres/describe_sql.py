@@ -13,7 +13,7 @@ from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import literal
 
 # Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
-# that wrote it; labels of enums and fields of composite types change what stored values look like.
+# that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like.
 # A partitioned table's storage is its partitions: a(ttached) with the rows that they had, or c(reated) as such, in the
 # transaction that made their row type.
 PRINTS = """
@@ -29,15 +29,23 @@ ELSE c.relfilenode::text END,
    WHERE x.indrelid = c.oid AND (x.indisprimary OR x.indisreplident)),
    pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum)))
  FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
-(SELECT COALESCE(pg_catalog.md5(pg_catalog.string_agg(part.said, ',' ORDER BY part.said)), '-')
- FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
- LEFT JOIN pg_catalog.pg_type e ON e.oid = COALESCE(NULLIF(t.typbasetype, 0), NULLIF(t.typelem, 0))
- CROSS JOIN LATERAL (
-   SELECT pg_catalog.concat_ws(':', l.oid, l.enumlabel) FROM pg_catalog.pg_enum l WHERE l.enumtypid IN (t.oid, e.oid)
+(WITH RECURSIVE used AS (
+   SELECT a.atttypid AS oid FROM pg_catalog.pg_attribute a
+   WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
+   UNION
+   SELECT part.oid FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
+     SELECT t.typbasetype UNION ALL SELECT t.typelem
+     UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
+     UNION ALL SELECT f.atttypid FROM pg_catalog.pg_attribute f WHERE f.attrelid = t.typrelid AND t.typrelid <> 0 AND f.attnum > 0
+   ) AS part (oid) WHERE part.oid >= 16384)
+ SELECT COALESCE(pg_catalog.string_agg(part.said, ',' ORDER BY part.said), '-') FROM (
+   SELECT pg_catalog.concat_ws(':', l.oid, pg_catalog.left(pg_catalog.md5(l.enumlabel), 6))
+   FROM used u JOIN pg_catalog.pg_enum l ON l.enumtypid = u.oid
    UNION ALL
-   SELECT pg_catalog.concat_ws(':', f.attrelid, f.attnum, f.xmin) FROM pg_catalog.pg_attribute f
-   WHERE f.attrelid IN (t.typrelid, e.typrelid) AND f.attrelid <> 0 AND f.attnum > 0) AS part (said)
- WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+   SELECT pg_catalog.concat_ws(':', t.oid, pg_catalog.left(pg_catalog.md5(
+     pg_catalog.string_agg(pg_catalog.concat_ws(':', f.attnum, f.xmin), ',' ORDER BY f.attnum)), 6))
+   FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid JOIN pg_catalog.pg_attribute f ON f.attrelid = t.typrelid AND f.attnum > 0
+   WHERE t.typtype = 'c' GROUP BY t.oid) AS part (said))
 """
 
 # {oids}: a list of oids or a query that gives some.  One row for each relation that exists, whatever its kind.

@@ -82,6 +82,10 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
     return not attribute.generated or (generated and attribute.generated == "s")
 
 
+class PartitionOfSelected(TableError):
+    """Its rows come as those of the partitioned table, which is selected too."""
+
+
 def refuse(row: Row, selected: TableSet) -> None:
     """TableError for a table whose changes the log does not have, or has under another name."""
     table = table_of(row)
@@ -98,7 +102,8 @@ def refuse(row: Row, selected: TableSet) -> None:
     whole = [parent for pair in row["parents"] or () if (parent := TableId(*pair)) in selected]
     if whole:
         why = f"is a partition of {whole[-1]}, which the replicator takes as one table."
-        raise _refused(table, why, "Take the partition out of the replicator: its rows come with the table.")
+        remedy = "Take the partition out of the replicator: its rows come with the table."
+        raise PartitionOfSelected(f"{table} {why}", table=str(table), remedy=remedy)
     for leaf in row["leaves"] or ():
         if leaf["kind"] != "r" or leaf["persistence"] != "p":
             kind = "a foreign table" if leaf["kind"] == "f" else "unlogged"

@@ -13,7 +13,7 @@ from typing import Any
 import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
-from replicator.errors import LogPurged, SourceUnreachable, TidemarkError
+from replicator.errors import LogPurged, SourceUnreachable, TableError, TidemarkError
 from replicator.model.change import Heartbeat, LogMessage, Settled
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
@@ -23,12 +23,13 @@ from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
-from replicator.sources.postgres.decoding import Decoder
+from replicator.sources.postgres.decoding import Decoder, NotInBinary
 from replicator.sources.postgres.libpq import CopyStream
 from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.relations import Relations
 from replicator.sources.postgres.sights import Now, Watch, now
 from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.values import exact
 from replicator.sources.postgres.visibility import parsed
 from replicator.sources.postgres.watermark import write_mark
 
@@ -41,6 +42,7 @@ _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 HEARTBEAT = "heartbeat"
+_AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
 
 
 class PgOutputReader:
@@ -53,6 +55,7 @@ class PgOutputReader:
         self._stream: CopyStream | None = None
         self._durable = 0
         self._was_at, self._moved_at = 0, time.monotonic()
+        self._slot = config.slot_for(replicator)
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
@@ -65,7 +68,8 @@ class PgOutputReader:
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
         relations = Relations(catalog, tables, schemas, self._options.zero_dates)
-        self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add)
+        binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas)
+        self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add, binary=binary)
         self._watch = Watch(self._control, self._config.where, catalog, tables)
         self._stream = self._open(slot, start)
         slot.withdraw(tables)
@@ -116,6 +120,7 @@ class PgOutputReader:
         options = {"proto_version": str(protocol), "publication_names": '"' + slot.publication.replace('"', '""') + '"'}
         if protocol > 1:
             options |= {"messages": "true", "streaming": "on"}
+            options |= {"binary": "true"} if self._decoder.binary else {}
         listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
         return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {start} ({listed})'
 
@@ -164,6 +169,9 @@ class PgOutputReader:
                     return True
         except EOFError as ended:
             raise self._failure(str(ended)) from None
+        except NotInBinary as error:
+            _AS_TEXT.add(self._slot)
+            raise SourceUnreachable(f"The log is read again, as text: {error}") from None
         return False
 
     def _take(self, message: bytes) -> None:
@@ -200,3 +208,9 @@ class PgOutputReader:
     def _heartbeat(self) -> Heartbeat:
         decoder = self._decoder
         return Heartbeat(None, None) if decoder.in_transaction else Heartbeat(decoder.offset(), decoder.as_of)
+
+
+def _binary(catalog: PostgresCatalog, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> bool:
+    """The server sends all values in binary or none: binary where each column of the followed tables has a decoder."""
+    found = catalog.details(sorted(table for table in schemas if table in tables)).values()
+    return all(exact(one.schema, one.attributes) for one in found if not isinstance(one, TableError))

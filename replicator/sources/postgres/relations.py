@@ -17,6 +17,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import widens
 from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription
 from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.description import PartitionOfSelected
 from replicator.sources.postgres.messages import Relation, RelationColumn
 from replicator.sources.postgres.rows import Layout
 from replicator.sources.postgres.types import column_of
@@ -83,6 +84,10 @@ class Relations:
             if isinstance(described, TableError):
                 raise described
             layout = self._layout(relation, table, described)
+        except PartitionOfSelected as error:  # the log names it before the table whose rows its own become
+            if table in self._tables.tables:
+                yield table, error
+            return
         except TableError as error:
             yield table, error
             return

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from replicator.errors import LogCorrupt, TableError, ValueDoesNotFit
 from replicator.model.identifiers import TableId
-from replicator.model.schema import Column
+from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType, Kind
 from replicator.sources.postgres import binary_values, text_values
 from replicator.sources.postgres.attributes import Attribute, PgType, TableDescription
@@ -39,6 +39,12 @@ def binary_exact(pg_type: PgType, typmod: int, data_type: DataType | None = None
     if name in DATES:
         return data_type is None or data_type.kind is not Kind.STRING
     return binary_values.decoder(name, data_type or DataType(Kind.STRING)) is not None
+
+
+def exact(schema: TableSchema, attributes: Sequence[Attribute]) -> bool:
+    """Has every column of a table a decoder for its binary form?  `attributes` are those of `schema.columns`."""
+    pairs = zip(schema.columns, attributes, strict=True)
+    return all(binary_exact(*one.plain, column.type) for column, one in pairs)
 
 
 def _decoded_name(pg_type: PgType) -> str:

@@ -28,9 +28,11 @@ from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.services import SelectionEntry
 from webapp.worker import wiring
 from webapp.worker.deletion import delete
+from webapp.worker.headless import HeadlessRun
 from webapp.worker.recovery import MOST_A_DAY
 from webapp.worker.retention import watch
 from webapp.worker.slices import run_slice
+from webapp.worker.tasks import watch_logs
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 SEGMENT = 16 * 1024 * 1024
@@ -145,7 +147,7 @@ def until(true: Callable[[], bool], seconds: float = 30) -> None:
 
 def test_what_a_paused_replicator_keeps_is_seen_and_warned_of_once(lab: PostgresLab) -> None:
     replicator = paused(begun(lab, limit_mb=160, retention_warn_percent=50))
-    watch()
+    watch_logs()
     at_first = seen(replicator)
     assert (at_first.log_held_status, at_first.log_concern) == ("reserved", "")
     assert at_first.log_held_bytes < SEGMENT
@@ -214,6 +216,7 @@ def test_a_lost_log_is_recovered_from_by_reading_anew(lab: PostgresLab) -> None:
     lab.connection()
     replicator = lab.replicate("t", options={"on_log_lost": "start_anew"})
     assert lab.run_and_compare(1) == 500
+    assert seen(replicator).log_concern == ""
     services.pause_replicator(replicator=replicator)
     lab.execute(
         "DELETE FROM t WHERE id % 3 = 0", "UPDATE t SET v = 'later' WHERE id % 5 = 0", "INSERT INTO t VALUES (777, '')"
@@ -331,6 +334,14 @@ def test_nothing_is_left_behind_though_the_source_was_down_at_first(
     assert rows(lab, "SELECT pubname FROM pg_publication") == []
     assert not Replicator.objects.filter(pk=replicator.pk).exists()
     assert Connection.objects.filter(name=lab.name).exists()
+
+
+def test_a_run_without_workers_looks_too(lab: PostgresLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webapp.worker.headless.WATCH_SECONDS", 0.5)
+    replicator = begun(lab)
+    assert replicator.log_held_at is None
+    with HeadlessRun(replicator):
+        until(lambda: seen(replicator).log_held_status == "reserved")
 
 
 def test_options_say_what_is_wrong() -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.contrib.messages import get_messages
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from replicator.sources.registry import KINDS
 from tests.browser.factories import Installation, make_replicator, make_table, make_user
@@ -200,6 +201,31 @@ def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Insta
     options = Replicator.objects.get(pk=busy(made).pk).parsed_options
     assert (options.slo_percent, options.initial_snapshot, options.ddl_preset) == (95, False, "strict")
     assert (options.on_log_lost, options.retention_warn_percent) == ("start_anew", 60)
+
+
+def test_a_log_that_fills_the_source_is_shown_with_what_to_do(browser: Client, made: Installation) -> None:
+    row = Replicator.objects.filter(pk=busy(made).pk)
+    page, api = (
+        reverse("replicators:overview", args=[busy(made).pk]),
+        reverse("api-replicator-detail", args=[busy(made).pk]),
+    )
+    assert "log-kept" not in browser.get(page).content.decode()
+    assert browser.get(api).json()["log_kept"] is None
+    row.update(
+        log_held_bytes=9 * 2**30, log_held_most=10 * 2**30, log_held_status="reserved", log_held_at=timezone.now()
+    )
+    calm = browser.get(page).content.decode()
+    assert "9.0 GiB of at most 10.0 GiB · reserved" in calm
+    assert "log-kept-warning" not in calm
+    row.update(log_concern="large")
+    assert "beyond 10.0 GiB it is given up." in browser.get(page).content.decode()
+    row.update(log_concern="lost", log_held_status="lost", log_held_bytes=None)
+    assert "start-anew" in browser.get(page).content.decode()
+    assert browser.get(api).json()["log_kept"]["concern"] == "lost"
+    row.update(options=row.get().options | {"on_log_lost": "start_anew"})
+    alone = browser.get(page).content.decode()
+    assert "it starts anew by itself" in alone
+    assert "start-anew" not in alone
 
 
 def test_a_one_time_link_signs_in_once(made: Installation) -> None:
