@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -528,6 +529,33 @@ def test_values_come_in_binary_where_all_can_be_decoded_and_as_text_from_the_fir
         "00000000-0000-0000-0000-00000000000a",
         "10.0.0.0/8",
     )
+
+
+def test_with_the_event_trigger_every_definition_is_told_at_its_place_however_late_the_log_is_read(log: Log) -> None:
+    log.config = replace(log.config, event_trigger=True)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE TABLE u (id int PRIMARY KEY)")
+    log.follow("t", "u")
+    log.run(
+        "INSERT INTO t VALUES (1, 'a')", "ALTER TABLE t RENAME v TO w", "INSERT INTO t VALUES (2, 'b')",
+        "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 'c', 1)", "BEGIN", "ALTER TABLE t DROP w",
+        "INSERT INTO t VALUES (4, 2)", "ALTER TABLE t ADD w text", "INSERT INTO t VALUES (5, 3, 'e')", "COMMIT", "DROP TABLE u",
+    )  # fmt: skip
+    found = log.read()
+    told = [(one.table.name, one.operation, one.schema.names if one.schema else (), one.reload) for one in ddl(found)]
+    assert told == [
+        ("t", Ddl.ALTER_TABLE, ("id", "w"), False), ("t", Ddl.ALTER_TABLE, ("id", "w", "n"), False),
+        ("t", Ddl.ALTER_TABLE, ("id", "n"), False), ("t", Ddl.ALTER_TABLE, ("id", "n", "w"), False), ("u", Ddl.DROP_TABLE, (), False),
+    ]  # fmt: skip
+    assert dict(ddl(found)[0].renamed_columns) == {"v": "w"}
+    assert [m.schema.names for m in found if isinstance(m, ChangeBatch)] == [
+        ("id", "v"), ("id", "w"), ("id", "w", "n"), ("id", "n"), ("id", "n", "w")
+    ]  # fmt: skip
+    log.log.remove()
+    with log.control.cursor() as cursor:
+        cursor.execute(
+            "SELECT evtname FROM pg_event_trigger UNION SELECT nspname FROM pg_namespace WHERE nspname = 'tidemark'"
+        )
+        assert cursor.fetchall() == []
 
 
 def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:

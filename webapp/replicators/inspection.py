@@ -218,8 +218,9 @@ def pipeline(replicator: Replicator) -> Pipeline:
 
 
 def offset_words(offset: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The parts of an offset that say something; opaque otherwise."""
-    return [(name.replace("_", " "), str(value)) for name, value in offset.items() if value not in (None, "", 0, [])]
+    """The parts of an offset that say something to people; opaque otherwise."""
+    said = {name: value for name, value in offset.items() if value not in (None, "", 0) and not isinstance(value, list)}
+    return [(name.replace("_", " "), str(value)) for name, value in said.items()]
 
 
 @dataclass(frozen=True)

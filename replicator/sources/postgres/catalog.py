@@ -181,11 +181,13 @@ class PostgresCatalog:
         del tables
         return []
 
+    def described(self, row: Document, types: Types) -> TableDescription:
+        """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""
+        return description(row, types, zero_dates=self._zero_dates, left_out=self._left_out, generated=self._generated)
+
     def _described(self, row: Document, types: Types) -> TableDescription | TableError:
         try:
-            return description(
-                row, types, zero_dates=self._zero_dates, left_out=self._left_out, generated=self._generated
-            )
+            return self.described(row, types)
         except TableError as error:
             return error
 

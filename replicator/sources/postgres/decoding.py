@@ -21,8 +21,8 @@ from replicator.model.change import (
 )
 from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import ddl_trigger, watermark
 from replicator.sources.postgres import messages as m
-from replicator.sources.postgres import watermark
 from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.relations import Outcome, Relations, Step
 from replicator.sources.postgres.rows import TableRows, Transaction
@@ -270,7 +270,10 @@ class Decoder:
     # ---- marks
 
     def _note(self, note: m.Note) -> None:
-        if note.prefix == watermark.PREFIX and not self._skipping:
+        if note.prefix == ddl_trigger.PREFIX and not self._skipping:
+            self.flush()
+            self._tell(self.relations.told(ddl_trigger.told(note.content)))
+        elif note.prefix == watermark.PREFIX and not self._skipping:
             self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
 
     def _mark_row(self, payload: bytes) -> None:

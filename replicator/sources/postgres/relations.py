@@ -17,9 +17,11 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import widens
 from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription
 from replicator.sources.postgres.catalog import PostgresCatalog
-from replicator.sources.postgres.description import PartitionOfSelected
+from replicator.sources.postgres.ddl_trigger import Told
+from replicator.sources.postgres.description import PartitionOfSelected, table_of
 from replicator.sources.postgres.messages import Relation, RelationColumn
 from replicator.sources.postgres.rows import Layout
+from replicator.sources.postgres.type_rows import Types
 from replicator.sources.postgres.types import column_of
 
 Described = TableDescription | TableError
@@ -104,6 +106,25 @@ class Relations:
                 yield present[oid], described
             else:
                 yield from self._become(described.schema, {a.name: a for a in described.attributes})
+
+    def told(self, said: Told) -> Iterator[Outcome]:
+        """A message of the event trigger: what a statement has made of these tables, at this place of the log."""
+        for oid in said.dropped:
+            yield from self._left(oid)
+        types = Types(said.types)
+        for row in said.relations:
+            table = table_of(row)
+            if table not in self._tables:
+                yield from self._left(int(row["oid"]))
+                continue
+            try:
+                described = self._catalog.described(row, types)
+            except PartitionOfSelected:
+                continue
+            except TableError as error:
+                yield table, error
+                continue
+            yield from self._become(described.schema, {a.name: a for a in described.attributes})
 
     def _in_order(self, present: Mapping[int, TableId], oids: Iterable[int]) -> list[int]:
         """Tables whose name is free come first, so that a chain of renames needs no detour."""

@@ -19,17 +19,19 @@ from replicator.errors import (
 )
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import LogHeld, SourceState
+from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version, translated
 from replicator.sources.postgres.offset import LsnOffset, parse_lsn
 from replicator.sources.postgres.sights import now
 from replicator.sources.postgres.visibility import Snapshot
-from replicator.sources.postgres.watermark import create_statements, forget, needs_table, watermark_table
+from replicator.sources.postgres.watermark import SCHEMA, create_statements, forget, needs_table, watermark_table
 
 PLUGIN = "pgoutput"
 FAILOVER_SINCE = 170000
 LEAVE_SECONDS = 10.0
+_TRIGGERS = ", ".join(f"'{name}'" for name in ddl_trigger.TRIGGERS)
 _ROOT = "publish_via_partition_root = true"
 _KEPT = "pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)"
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
@@ -55,6 +57,8 @@ class PostgresLog:
     def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
         made = self.publish(tables)
+        if self._config.event_trigger and not needs_table(self._connection):
+            self._watch_definitions()
         if not first:
             self._check()
             return self.state()
@@ -99,6 +103,29 @@ class PostgresLog:
         if not self._config.publication:
             self._run(f"DROP PUBLICATION IF EXISTS {quoted(self.publication)}")
         forget(self._connection, self._replicator, self._config.where)
+        others = r"SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name LIKE 'tidemark\_%'"
+        if not self._rows(others):
+            self._leave()
+
+    def _leave(self) -> None:
+        """What replicators share, behind the last of them."""
+        if self._rows(f"SELECT FROM pg_catalog.pg_event_trigger WHERE evtname IN ({_TRIGGERS})"):
+            for statement in ddl_trigger.drop_statements():
+                self._run(statement)
+        if self._rows(f"SELECT FROM pg_catalog.pg_namespace WHERE nspname = '{SCHEMA}'"):
+            with suppress(TidemarkError):  # not ours alone, or another's
+                self._run(f"DROP TABLE IF EXISTS {_name(watermark_table())}")
+                self._run(f"DROP SCHEMA {SCHEMA}")
+
+    def _watch_definitions(self) -> None:
+        """The event trigger, as this version has it."""
+        found = self._rows(
+            "SELECT p.prosrc FROM pg_catalog.pg_event_trigger e JOIN pg_catalog.pg_proc p ON p.oid = e.evtfoid "
+            f"WHERE e.evtname IN ({_TRIGGERS}) AND e.evtenabled <> 'D'"
+        )
+        if [row[0] for row in found] != [ddl_trigger.BODY] * len(ddl_trigger.TRIGGERS):
+            for statement in ddl_trigger.create_statements():
+                self._run(statement)
 
     def publish(self, tables: TableSet) -> bool:
         """The publication has all tables of the selection that can be replicated; True where it was made just now.
