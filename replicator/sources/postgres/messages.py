@@ -63,8 +63,11 @@ class Note:
 
 
 def moment(microseconds: int) -> datetime:
-    """Microseconds since 1970 as a time."""
-    return _EPOCH + timedelta(microseconds=microseconds)
+    """Microseconds since 1970 as a time.  LogCorrupt for what is none."""
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds)
+    except OverflowError:
+        raise LogCorrupt(f"A commit in the source's log has the time {microseconds}, which is none.") from None
 
 
 def data_start(message: bytes) -> int:

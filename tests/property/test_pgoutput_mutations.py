@@ -1,0 +1,141 @@
+"""Damaged messages of a live Postgres's log, through the decoder as it runs: a clear error or an answer, never a crash or a hang."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from replicator.errors import TidemarkError
+from replicator.model.change import ChangeBatch, LogMessage, TableFailed
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import log as live
+from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.decoding import Decoder
+from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.relations import Relations
+from replicator.sources.postgres.slot import PostgresLog
+from tests.environment import HOME
+from tests.property.budget import examples, seed
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+pytestmark = pytest.mark.integration
+OPTIONS = ReadOptions()
+TABLES = TableSet(tables=frozenset({TableId("m", "t"), TableId("m", "k")}))
+EXTREMES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
+
+
+class Recorded(NamedTuple):
+    catalog: PostgresCatalog
+    messages: list[bytes]
+    start: LsnOffset
+    schemas: dict[TableId, Any]
+
+
+@pytest.fixture(scope="module", params=["text", "binary"])
+def recorded(request: pytest.FixtureRequest) -> Iterator[Recorded]:
+    """All messages of a few transactions, as the server sent them."""
+    server = EmbeddedPostgresSource(
+        HOME / f"postgres-{request.param}", durable=False, options={"logical_decoding_work_mem": "64kB"}
+    )
+    server.start()
+    address = server.address
+    config = PostgresConfig(address["host"], address["port"], address["user"], address["password"], address["dbname"])
+    connection = connect(config)
+    extra = ", net inet" if request.param == "text" else ""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE SCHEMA m")
+        cursor.execute(f"CREATE TABLE m.t (id int PRIMARY KEY, n numeric(9,2), at timestamptz, v text, j jsonb{extra})")
+        cursor.execute("CREATE TABLE m.k (a float8, b bytea, d date); ALTER TABLE m.k REPLICA IDENTITY FULL")
+    log = PostgresLog(connection, config, "mutants")
+    start = log.prepare(TABLES, first=True).offset
+    catalog = PostgresCatalog(connection, left_out=TABLES)
+    schemas: dict[TableId, Any] = dict(catalog.describe(sorted(TABLES.tables)))
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO m.t SELECT n, n / 4.0, now(), repeat('x', n), '[1]' FROM generate_series(1, 20) n")
+        cursor.execute("UPDATE m.t SET id = id + 100 WHERE id < 5; DELETE FROM m.t WHERE id = 9")
+        cursor.execute(
+            "INSERT INTO m.k VALUES ('NaN', '\\x00ff', '2001-02-03'), (NULL, NULL, NULL); UPDATE m.k SET a = 1; DELETE FROM m.k"
+        )
+        cursor.execute(
+            "BEGIN; INSERT INTO m.t SELECT n, 1, now(), repeat('y', 200), NULL FROM generate_series(1000, 1600) n; COMMIT"
+        )
+        cursor.execute("TRUNCATE m.k")
+        cursor.execute("SELECT pg_logical_emit_message(true, 'tidemark', 'mutants|END')")
+    assert isinstance(start, LsnOffset)
+    yield Recorded(catalog, list(_messages(config, start, schemas)), start, schemas)
+    connection.close()
+    server.stop()
+
+
+def _messages(config: PostgresConfig, start: LsnOffset, schemas: dict[TableId, Any]) -> Iterator[bytes]:
+    reader = live.PgOutputReader(config, OPTIONS, "mutants")
+    seen: list[bytes] = []
+    take = reader._take
+    reader._take = lambda message: (seen.append(message), take(message))[1]  # type: ignore[method-assign]
+    for message in reader.read(start, TABLES, schemas):
+        if getattr(message, "token", "") == "END":
+            break
+    reader.close()
+    return (message[m.XLOG_HEADER :] for message in seen if message[:1] == b"w")
+
+
+def decode(recorded: Recorded, messages: list[bytes]) -> list[LogMessage]:
+    relations = Relations(recorded.catalog, TABLES, recorded.schemas, "null")
+    decoder = Decoder(relations, OPTIONS, recorded.start, "mutants", lambda _: None)
+    for message in messages:
+        decoder.feed(message)
+    decoder.boundary()
+    return decoder.out
+
+
+def mutate(messages: list[bytes], rng: random.Random) -> list[bytes]:
+    """One damage: bytes, a length, a message's end, a message that is lost, doubled or moved."""
+    found = list(messages)
+    place = rng.randrange(len(found))
+    damaged = bytearray(found[place])
+    how = rng.randrange(7)
+    if how < 3:
+        for _ in range(rng.choice((1, 1, 4))):
+            damaged[rng.randrange(len(damaged))] = rng.choice((*EXTREMES, rng.randrange(256)))
+        found[place] = bytes(damaged)
+    elif how == 3:
+        found[place] = bytes(damaged[: rng.randrange(len(damaged)) or 1])
+    elif how == 4:
+        found[place] = bytes(damaged) + rng.randbytes(rng.randrange(1, 9))
+    elif how == 5:
+        del found[place]
+    else:
+        found.insert(rng.randrange(len(found)), found[place])
+    return found
+
+
+def test_whole_messages_are_read_whole(recorded: Recorded) -> None:
+    rows = sum(one.data.num_rows for one in decode(recorded, recorded.messages) if isinstance(one, ChangeBatch))
+    assert rows == 20 + 5 + 2 + 2 + 2 + 601
+
+
+def test_damage_is_refused_or_read_as_it_stands(recorded: Recorded) -> None:
+    start, count = seed(), examples(120, 20_000)
+    print(f"seed {start}, {count} mutants")
+    outcomes: Counter[str] = Counter()
+    for number in itertools.islice(itertools.count(start), count):
+        try:
+            out = decode(recorded, mutate(recorded.messages, random.Random(number)))
+        except TidemarkError as error:
+            outcomes[error.code] += 1
+        except Exception as error:
+            raise AssertionError(f"mutant {number}: {error!r}") from error
+        else:
+            outcomes["table" if any(isinstance(one, TableFailed) for one in out) else "read"] += 1
+    print(dict(outcomes))
+    assert outcomes["read"] > count // 10
+    assert outcomes["log_corrupt"] > count // 10
