@@ -14,7 +14,8 @@ from webapp.embedded.postgres_family import USER, PostgresServer, open_to_others
 class EmbeddedPostgres(PostgresServer):
     """Postgres 18; its password is made once, and lies in the folder."""
 
-    defaults = {"max_connections": "200", "shared_buffers": "128MB"}
+    # Each Iceberg catalog in a Spark keeps two connections, and each replicator has one for itself and one for each merge at a time.
+    defaults = {"max_connections": "600", "shared_buffers": "128MB"}
 
     def __init__(
         self, folder: Path, port: int | None = None, *, database: str = "tidemark", durable: bool = True
