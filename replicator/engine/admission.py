@@ -5,7 +5,7 @@ DBLog's order without its pause: capture never stops; a chunk whose window was n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from replicator.model.change import Operation, Watermark
 from replicator.model.schema import CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
 from replicator.snapshot.overlay import overlaid
 from replicator.snapshot.window import Shows, Window, Windows, split
+from replicator.sources.base import LogReader
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import EVIDENCE, Mark, RawChunk, RawChunkStore, parse_mark
@@ -38,10 +39,10 @@ class Admission:
         writer: SegmentWriter,
         windows: Windows,
         report: Reporter,
-        shows: Callable[[str, str], bool],
+        reader: LogReader,
     ) -> None:
-        """All are those of the capture that owns this; `shows` is its `LogReader`'s."""
-        self._shows = shows
+        """All are those of the capture that owns this."""
+        self._reader = reader
         self._journal, self._chunks, self._storage, self._tracking = journal, chunks, storage, tracking
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
@@ -93,7 +94,8 @@ class Admission:
 
     def _misplaced(self, raw: RawChunk) -> str:
         """Why the rows are no part of their table's present load; empty where they are."""
-        if self._entry.present(raw.chunk.table) != raw.schema.table:
+        table = raw.chunk.table
+        if self._entry.present(table) != raw.schema.table or self._entry.moved(table):
             return "the table was renamed or dropped before"
         if self._entry.superseded(raw.schema.table):
             return "the entry under way begins another load of its table"
@@ -121,7 +123,7 @@ class Admission:
         """What the rows show of the log's transactions; None where the log's order says it."""
         with self._storage.open(raw.path) as file:
             evidence = (file.schema_arrow.metadata or {}).get(EVIDENCE, b"").decode()
-        return partial(self._shows, evidence) if evidence else None
+        return partial(self._reader.shows, evidence) if evidence else None
 
     def _reopen(self, mark: Mark, raw: RawChunk, why: str) -> None:
         self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
@@ -156,8 +158,12 @@ class Admission:
             self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
-        """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
+        """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here.
+
+        The log's reader has to know it, too: of a table without rows, the next ALTER would be of what it knew before.
+        """
         table = raw.schema.table
+        self._reader.learned(raw.schema)
         version = self._tracking.new_version(table, raw.schema)
         detail = {"decision": "seen by the snapshot", "reload": False}
         event = TableEvent(table, self._entry.take(), EventKind.ALTER_TABLE, version, detail=detail)

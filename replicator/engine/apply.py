@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
 from replicator.faults import reach
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import (
     Applied,
@@ -66,21 +67,33 @@ def run_apply(
     """One pass over the tables that have something to do; returns the number of target commits.
 
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
+    A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
+    table of the same pass has still.
     `released` is called by a thread that is done with the store (connections are often a thread's own).
     """
-    tables = store.tables()
+    conflicts: list[TableId] = []
+
+    def attempt(table: ApplyTable, patience: list[TableId] | None) -> int:
+        return _attempt(_Pass(target, store, lease, keep, options, report, table), released, patience)
+
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
-        passes = [_Pass(target, store, lease, keep, options, report, table) for table in tables]
-        return sum(pool.map(lambda one: _attempt(one, released), passes))
+        commits = sum(pool.map(lambda table: attempt(table, conflicts), store.tables()))
+        if conflicts:
+            commits += sum(pool.map(lambda table: attempt(table, None), store.tables()))
+    return commits
 
 
-def _attempt(one: _Pass, released: Callable[[], None]) -> int:
+def _attempt(one: _Pass, released: Callable[[], None], conflicts: list[TableId] | None) -> int:
+    """Where `conflicts` is given, a conflict is added to it and nothing else comes of it."""
     try:
         return one.run()
     except (FenceLost, SparkUnavailable):
         raise
     except TidemarkError as error:
-        one.failed(error)
+        if conflicts is not None and isinstance(error, TargetConflict):
+            conflicts.append(one.table)
+        else:
+            one.failed(error)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
     finally:
@@ -108,6 +121,10 @@ class _Pass:
         self._schemas: dict[int, TableSchema] = {}
         self._seen = NO_TABLE  # the load of the target's table as this pass knows it
         self.commits = 0
+
+    @property
+    def table(self) -> TableId:
+        return self._table.table
 
     def run(self) -> int:
         if not self._keep():

@@ -89,7 +89,7 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
-        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader.shows)
+        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader)
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
             capture.follow(reader, start, plan, keep)
@@ -184,7 +184,7 @@ class _Capture:
         report: Reporter,
         plan: CapturePlan,
         cascades: Cascades,
-        shows: Callable[[str, str], bool],
+        reader: LogReader,
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
@@ -198,7 +198,7 @@ class _Capture:
             journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report
         )
         self._admission = Admission(
-            journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, shows
+            journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, reader
         )
         self._waiting_since: float | None = None
         self._committed_at = time.monotonic()

@@ -107,6 +107,10 @@ class EntryBuilder:
                 name = TableId(*event.detail["new"])
         return name
 
+    def moved(self, table: TableId) -> bool:
+        """What the journal knows as `table` had another name meanwhile, even if it came back: its run is planned anew."""
+        return any(event.table == table and event.kind is EventKind.RENAME_TABLE for event in self.events)
+
     def superseded(self, table: TableId) -> bool:
         """The snapshot run that the journal knows ends with this entry: another one begins."""
         return any(request.table == table and not request.again for request in self.reloads)

@@ -84,16 +84,25 @@ class SchemaChanges:
             self._reload(change.table, sequence, fresh=True, reason="it came into the selection with rows in it")
 
     def _alter(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
-        version = None
+        version, rekeyed = None, self._rekeyed(change)
         if change.schema is not None and change.schema != self._tracking.schema(change.table):
             version = self._tracking.new_version(change.table, change.schema)
             detail = self._alter_detail(change, decision)
             self._event(change, sequence, version, detail)
         keyless = change.schema is not None and not change.schema.key
-        loading = self._loading(change.table) or (keyless and self._journal.state(change.table) is TableState.RELOADING)
-        if change.reload or (loading and version is not None):
-            reason = "a statement changed it during its load" if loading else "values of existing rows may have changed"
+        reloading = (keyless or rekeyed) and self._journal.state(change.table) is TableState.RELOADING
+        loading = self._loading(change.table) or (keyless and reloading)
+        if change.reload or ((loading or reloading) and version is not None):
+            during = loading or not change.reload
+            reason = "a statement changed it during its load" if during else "values of existing rows may have changed"
             self._reload(change.table, sequence, fresh=loading or keyless, reason=reason)
+
+    def _rekeyed(self, change: SchemaChange) -> bool:
+        """The key has other columns: bounds that were planned for the one before are none of it."""
+        old, new = self._tracking.schema(change.table), change.schema
+        if old is None or new is None:
+            return False
+        return tuple(change.renamed_columns.get(name, name) for name in old.key) != new.key
 
     @staticmethod
     def _alter_detail(change: SchemaChange, decision: Decision) -> dict[str, Any]:

@@ -76,10 +76,10 @@ class SparkConfig:
 
 
 class SparkPool:
-    """Sessions with settings of their own over the process's one Spark.  Thread-safe.
+    """Sessions with settings of their own over the process's one Spark.  Thread-safe; one for all targets of a process.
 
     A Spark session has its own Iceberg catalog with its own database connections, and never lets go of them; so sessions
-    are lent and given back, as many as there are operations at a time.
+    are lent and given back, as many as there are operations at a time, and the Java API has one catalog for everybody.
     """
 
     def __init__(self, config: SparkConfig) -> None:
@@ -88,10 +88,21 @@ class SparkPool:
         self._free: list[tuple[int, str, SparkSession]] = []
         self._lock = threading.Lock()
         self._names = itertools.count(1)
+        self._catalog: tuple[int, Any] | None = None
 
     def spark(self) -> engine.Engine:
         """The running engine; starts it.  Raises SparkUnavailable."""
         return engine.running(self.config)
+
+    def catalog(self) -> tuple[engine.Engine, Any]:
+        """The Iceberg catalog through the Java API, with the engine that it lives in.  Raises SparkUnavailable."""
+        running = self.spark()
+        with self._lock:
+            if self._catalog is None or self._catalog[0] != running.generation:
+                build = running.jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
+                properties = java_map(running, self.config.catalog)
+                self._catalog = (running.generation, build(CATALOG, properties, running.hadoop))
+            return running, self._catalog[1]
 
     @contextlib.contextmanager
     def session(self, settings: Mapping[str, str]) -> Iterator[SparkSession]:
@@ -121,11 +132,6 @@ class SparkPool:
         for key, value in self.config.session.items():
             session.conf.set(key, value)
         return f"tidemark-{next(self._names)}", session
-
-    def close(self) -> None:
-        """Forget the sessions; operations under way go on."""
-        with self._lock:
-            self._free.clear()
 
 
 @contextlib.contextmanager

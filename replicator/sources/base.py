@@ -145,6 +145,10 @@ class LogReader(Protocol):
         """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?  Asked for evidence that is not empty only."""
         ...
 
+    def learned(self, schema: TableSchema) -> None:
+        """Rows that were read say that `schema` holds at the message given last: what the log did not tell of its table."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from replicator.errors import ConfigurationError
-from replicator.merge.session import SparkConfig
+from replicator.merge.session import SparkPool
 from replicator.staging.storage import Storage
 from replicator.targets import iceberg
 from replicator.targets.base import Target
@@ -18,7 +18,7 @@ class TargetKind:
 
     name: str
     title: str
-    open: Callable[[SparkConfig, Storage, str], Target]
+    open: Callable[[SparkPool, Storage, str], Target]
     guide: str
 
 

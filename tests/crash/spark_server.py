@@ -18,8 +18,7 @@ def main() -> None:
     from replicator.merge import engine
     from webapp.worker import wiring
 
-    target = wiring._target("iceberg", "crash")
-    running = target._pool.spark()
+    running = wiring._spark().spark()
     parameters = running.gateway.java_parameters
     handle = running.jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"port": parameters.port, "secret": parameters.auth_token, "pid": int(handle)}), flush=True)

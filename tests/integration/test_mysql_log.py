@@ -616,6 +616,32 @@ def test_columns_that_the_catalog_cannot_tell_any_more_are_read_from_the_table(l
     assert last == log.schemas(TableSet(), "u")[log.table("u")]
 
 
+def test_what_a_chunk_told_of_a_table_without_rows_is_what_the_next_statement_alters(log: Log) -> None:
+    """The reader took it for the table without the column, and its next ALTER for one that drops it."""
+    log.run("CREATE TABLE t (id int primary key)")
+    schemas, tables = log.schemas(TableSet(), "t"), TableSet(databases=frozenset({log.database}))
+    log.here()
+    log.run("CREATE TABLE _new LIKE t", "ALTER TABLE _new ADD n int", "RENAME TABLE t TO _old, _new TO t")
+    chunk = log.schemas(TableSet(), "t")[log.table("t")]
+    log.marks.write(log.control, "chunk")
+    log.run("ALTER TABLE t ADD c bigint NOT NULL FIRST")
+    log.marks.write(log.control, END)
+    reader = BinlogReader(log.config, log.options, "me", watermark_table("tidemark"))
+    altered = []
+    for message in reader.read(log.start, tables, schemas):
+        if isinstance(message, Watermark) and message.token == "chunk":
+            reader.learned(chunk)
+        elif isinstance(message, Watermark):
+            break
+        elif isinstance(message, SchemaChange) and message.table.name == "t":
+            altered.append(message)
+    reader.close()
+    assert [change.operation for change in altered] == [Ddl.RENAME_TABLE, Ddl.ALTER_TABLE]
+    assert altered[-1].schema == log.schemas(tables, "t")[log.table("t")]
+    assert altered[-1].schema is not None
+    assert altered[-1].schema.names == ("c", "id", "n")
+
+
 def test_the_key_is_the_unique_index_that_the_server_takes_for_it_in_the_log_and_in_the_catalog(log: Log) -> None:
     tables = {
         "a": "a int not null, b int not null, unique x (b, a), unique w (a)",

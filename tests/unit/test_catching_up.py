@@ -11,6 +11,7 @@ import pytest
 from replicator.engine.admission import _as_reads
 from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.reporting import Level
+from replicator.errors import TargetConflict
 from replicator.model.identifiers import TableId
 from replicator.model.schema import UNCHANGED, Column, TableSchema
 from replicator.model.types import DataType
@@ -29,6 +30,7 @@ class Journal:
     listed: list[Segment | TableEvent]
     partial: bool = True
     marks: list[int] = field(default_factory=list)
+    failures: list[Exception] = field(default_factory=list)
 
     def tables(self) -> list[ApplyTable]:
         target = ("lake", "t")
@@ -48,7 +50,8 @@ class Journal:
         self.marks.append(result.applied)
 
     def failed(self, lease: Any, table: TableId, error: Exception) -> None:
-        raise error
+        del lease, table
+        self.failures.append(error)
 
     def move(self, lease: Any, table: TableId, state: TableState, target: Any = None) -> None:
         raise AssertionError
@@ -56,8 +59,9 @@ class Journal:
 
 @dataclass
 class Merges:
-    """A Target that holds the load up to 50 and notes what it is given."""
+    """A Target that holds the load up to 50 and notes what it is given, and into which others wrote `conflicts` times."""
 
+    conflicts: int = 0
     seen: list[Any] = field(default_factory=list)
 
     def position(self, table: Any) -> Position:
@@ -66,14 +70,16 @@ class Merges:
 
     def apply(self, table: Any, change: Any, seen: str | None = None) -> ApplyResult:
         del table, seen
+        if self.conflicts:
+            self.conflicts -= 1
+            message = "Another worker committed in the meantime."
+            raise TargetConflict(message)
         self.seen.append(change)
         return ApplyResult(0, 0, 0, "merge", 0.0)
 
     def maintain(self, table: Any) -> str:
         del table
         return ""
-
-    def close(self) -> None: ...
 
 
 class Silent:
@@ -84,9 +90,11 @@ def segment(first: int, last: int) -> Segment:
     return Segment(TABLE, SegmentKind.LOG, 1, first, last, f"{first}.parquet", 10, 100, updates=10)
 
 
-def merges(journal: Journal) -> list[tuple[list[int], bool]]:
-    target = Merges()
+def merges(journal: Journal, conflicts: int = 0) -> list[tuple[list[int], bool]]:
+    target = Merges(conflicts)
     run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    if conflicts < 2:
+        assert journal.failures == []
     return [([s.first_sequence for s in one.segments], one.emptied) for one in target.seen if isinstance(one, Merge)]
 
 
@@ -106,6 +114,14 @@ def test_up_to_the_loads_end_the_log_of_a_table_that_leaves_out_values_is_one_me
 def test_a_merge_is_told_of_the_truncate_that_follows_it() -> None:
     truncate = TableEvent(TABLE, 50, EventKind.TRUNCATE_TABLE)
     assert merges(Journal([*PARTS[:3], truncate, *PARTS[3:]])) == [([1, 10, 20], True), ([60], False), ([70], False)]
+
+
+def test_a_conflict_is_a_failure_only_where_it_lasts() -> None:
+    """Most often it is the last commit of a worker that lost its lease."""
+    assert len(merges(Journal(list(PARTS), partial=False), conflicts=1)) == len(PARTS)
+    lasting = Journal(list(PARTS))
+    assert merges(lasting, conflicts=2) == []
+    assert [type(error) for error in lasting.failures] == [TargetConflict]
 
 
 def test_rows_of_a_chunk_leave_nothing_out() -> None:

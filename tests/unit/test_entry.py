@@ -41,6 +41,14 @@ def test_a_dropped_table_has_no_present_name_even_if_another_was_made_under_it()
     assert building.present(A) is None
 
 
+def test_a_table_that_left_its_name_and_came_back_was_moved() -> None:
+    building = entry()
+    for old, new in ((A, D), (B, A), (D, B), (A, D), (B, A), (D, B)):
+        rename(building, old, new)
+    assert building.present(A) == A
+    assert (building.moved(A), building.moved(B), building.moved(C)) == (True, True, False)
+
+
 def test_what_was_to_happen_goes_along_with_a_rename_and_ends_with_a_drop() -> None:
     building = entry()
     building.reloads += [

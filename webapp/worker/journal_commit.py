@@ -17,7 +17,7 @@ from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators import models
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.table_services import begin_run
+from webapp.replicators.table_services import OPEN_RUN, begin_run
 from webapp.worker.chunk_admission import admit, reopen, set_bases
 from webapp.worker.database import clock, without_nul
 from webapp.worker.discovery import make_row
@@ -66,6 +66,7 @@ class EntryWriter:
     admitted: list[str] = field(default_factory=list)
     _changed: set[Row] = field(default_factory=set)
     _placed: list[tuple[Row, SchemaVersion]] = field(default_factory=list)
+    _moved: dict[int, tuple[Row, int]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Structure, segments and events in log order; then chunks, reloads, failures."""
@@ -78,6 +79,8 @@ class EntryWriter:
         for row in self._changed:
             row.save(update_fields=CHANGED)
         reopen(entry.reopened)
+        for row, sequence in self._moved.values():
+            self._plan_anew(row, sequence)
         for request in entry.reloads:
             self._reload(request)
         for table, error in entry.failures:
@@ -155,6 +158,7 @@ class EntryWriter:
                     written.detail["replaces_dropped"] = True
                 self.rows[new] = self.rows.pop(event.table)
                 renamed(row, new)
+                self._moved[row.pk] = (row, event.sequence)
 
     def _place(self, version: SchemaVersion) -> None:
         table = version.schema.table
@@ -183,6 +187,17 @@ class EntryWriter:
             if version.version >= (row.schema_version or 0):
                 row.schema_version, row.keyless = version.version, not version.schema.key
             self._changed.add(row)
+
+    def _plan_anew(self, row: Row, sequence: int) -> None:
+        """A run under way begins again when its table is renamed: its planner asks by name, which may have meant another table.
+
+        No row beyond that table's end key would be read, and the sweep would take what is there.
+        """
+        superseded = any(one.table == row.table_id and not one.again for one in self.entry.reloads)
+        if row.pk is None or superseded or not row.runs.filter(state__in=OPEN_RUN).exists():
+            return
+        loading = row.table_state is TableState.LOADING
+        begin_run(row, row.table_state, sequence=sequence + loading, reason="it was renamed while it was read")
 
     def _reload(self, request: ReloadRequest) -> None:
         row = self.rows.get(request.table)

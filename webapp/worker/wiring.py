@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
@@ -18,6 +19,9 @@ from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
 from webapp.worker.reporting import OrmReporter
+
+if TYPE_CHECKING:
+    from replicator.merge.session import SparkPool
 
 
 def label(replicator: Replicator) -> str:
@@ -54,14 +58,15 @@ def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
 
 
 def open_target(replicator: Replicator) -> Target:
-    """One per replicator and process, never closed: its sessions keep database connections in the JVM."""
-    return _target(str(replicator.target.get("kind", "iceberg")), label(replicator))
+    """Its Spark is the process's."""
+    from replicator.targets.registry import target_kind  # noqa: PLC0415 - Spark is loaded only where it is needed
+
+    return target_kind(str(replicator.target.get("kind", "iceberg"))).open(_spark(), storage(), label(replicator))
 
 
 @cache
-def _target(kind: str, name: str) -> Target:
-    from replicator.merge.session import SparkConfig  # noqa: PLC0415 - Spark is loaded only where it is needed
-    from replicator.targets.registry import target_kind  # noqa: PLC0415
+def _spark() -> SparkPool:
+    from replicator.merge.session import SparkConfig, SparkPool  # noqa: PLC0415 - as above
     from webapp.embedded.java_artifacts import spark_jars  # noqa: PLC0415
 
     database = environment.database(settings.DATABASE_URL)
@@ -76,4 +81,4 @@ def _target(kind: str, name: str) -> Target:
         driver_memory=settings.TIDEMARK_SPARK_MEMORY,
         extra=settings.TIDEMARK_SPARK_EXTRA,
     )
-    return target_kind(kind).open(config, storage(), name)
+    return SparkPool(config)

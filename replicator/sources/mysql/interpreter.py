@@ -273,6 +273,12 @@ class Interpreter:
         self._failed.discard(table)
         self.forget_targets()
 
+    def learned(self, schema: TableSchema) -> None:
+        """Of a table that may have no rows by which the log would tell."""
+        if self.wants(schema.table) and schema.table in self.schemas.current:
+            self.schemas.current[schema.table] = schema
+            self.forget_targets()
+
     def forget_targets(self) -> None:
         """Look at the next TABLE_MAP of every table again; rows before that are of a table that failed."""
         for target in self._targets.values():

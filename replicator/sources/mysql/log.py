@@ -52,6 +52,7 @@ class BinlogReader:
         self._marks = Marks(watermark_table, replicator)
         self._library: BinLogStreamReader | None = None
         self._control: Connection | None = None
+        self._interpreter: Interpreter | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
@@ -60,7 +61,7 @@ class BinlogReader:
         self._control = connect(self._config)
         where = find_start(self._control, start)
         known = LogSchemas(tables, schemas, self._options, self._describer(tables))
-        interpreter = Interpreter(tables, known, self._options, start, self._marks)
+        interpreter = self._interpreter = Interpreter(tables, known, self._options, start, self._marks)
         stream = PacketStream(self._dump(where))
         try:
             yield from _Loop(stream, EventParser(start.file, start.position), interpreter).messages()
@@ -73,6 +74,11 @@ class BinlogReader:
     def shows(self, evidence: str, transaction: str) -> bool:
         """Chunks have no evidence here: the log's order is that of visibility (see the check binlog_order_commits)."""
         raise NotImplementedError(evidence, transaction)
+
+    def learned(self, schema: TableSchema) -> None:
+        """The next statement alters this one."""
+        if self._interpreter is not None:
+            self._interpreter.learned(schema)
 
     def close(self) -> None:
         """Ends the stream; a `read` under way ends with SourceUnreachable."""

@@ -87,6 +87,9 @@ class PgOutputReader:
         """`evidence` is pg_current_snapshot()'s text."""
         return parsed(evidence).shows(int(transaction))
 
+    def learned(self, schema: TableSchema) -> None:
+        """Each relation is described whole before its rows, whatever was known of it."""
+
     def close(self) -> None:
         """The slot is free again when this returns, or soon after."""
         self._stream = None

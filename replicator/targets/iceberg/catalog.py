@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.merge.engine import Engine
-from replicator.merge.session import CATALOG, SparkPool, java_map
+from replicator.merge.session import SparkPool, java_map
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 
@@ -88,12 +87,10 @@ class LakeCatalog:
     def __init__(self, pool: SparkPool, replicator: str) -> None:
         """`replicator` marks the tables as ours."""
         self.pool, self.replicator = pool, replicator
-        self._lock = threading.Lock()
-        self._built: tuple[int, Any] | None = None
 
     def load(self, name: TargetTable) -> LakeTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""
-        engine, catalog = self._catalog()
+        engine, catalog = self.pool.catalog()
         try:
             handle = catalog.loadTable(_identifier(engine, name))
         except Py4JJavaError as error:
@@ -120,7 +117,7 @@ class LakeCatalog:
 
     def create(self, name: TargetTable, schema: Any, where: str, properties: Mapping[str, str]) -> None:
         """Make the table, and its namespace if need be."""
-        engine, catalog = self._catalog()
+        engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, name)
         builder = catalog.buildTable(_identifier(engine, name), schema).withLocation(where)
         builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
@@ -129,13 +126,13 @@ class LakeCatalog:
         """Remove the table with its files; False where there was none."""
         if self.load(name) is None:
             return False
-        engine, catalog = self._catalog()
+        engine, catalog = self.pool.catalog()
         purge = True
         return bool(catalog.dropTable(_identifier(engine, name), purge))
 
     def rename(self, old: TargetTable, new: TargetTable) -> None:
         """The files stay where they are."""
-        engine, catalog = self._catalog()
+        engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, new)
         catalog.renameTable(_identifier(engine, old), _identifier(engine, new))
 
@@ -151,15 +148,6 @@ class LakeCatalog:
         message = f"The target table {table.name} exists already and belongs to {whose}."
         remedy = "Give the replicator another target namespace, or drop that table yourself."
         raise ConfigurationError(message, table=str(table.name), remedy=remedy)
-
-    def _catalog(self) -> tuple[Engine, Any]:
-        engine = self.pool.spark()
-        with self._lock:
-            if self._built is None or self._built[0] != engine.generation:
-                properties = java_map(engine, self.pool.config.catalog)
-                build = engine.jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
-                self._built = (engine.generation, build(CATALOG, properties, engine.hadoop))
-            return engine, self._built[1]
 
     @staticmethod
     def _described(engine: Engine, name: TargetTable, handle: Any) -> LakeTable:

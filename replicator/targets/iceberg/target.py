@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from replicator.errors import TargetConflict
 from replicator.faults import reach
-from replicator.merge.session import SparkConfig, SparkPool, guarded
+from replicator.merge.session import SparkPool, guarded
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
     NO_TABLE,
@@ -35,12 +35,11 @@ NOTHING: Mapping[str, str] = {}
 class IcebergTarget:
     """Tables of one replicator in an Iceberg JDBC catalog, changed by Spark.  Thread-safe."""
 
-    def __init__(self, spark: SparkConfig, storage: Storage, replicator: str) -> None:
+    def __init__(self, spark: SparkPool, storage: Storage, replicator: str) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use."""
         self._storage = storage
-        self._pool = SparkPool(spark)
-        self._catalog = LakeCatalog(self._pool, replicator)
-        self._secret = spark.catalog_password
+        self._catalog = LakeCatalog(spark, replicator)
+        self._secret = spark.config.catalog_password
 
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
@@ -60,10 +59,6 @@ class IcebergTarget:
         with guarded(self._secret):
             found = self._catalog.load(table)
             return "" if found is None else maintenance.maintain(self._catalog, found)
-
-    def close(self) -> None:
-        """Give back the sessions; the process's Spark goes on for others."""
-        self._pool.close()
 
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> Outcome:
         match change:

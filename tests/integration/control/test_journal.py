@@ -8,6 +8,7 @@ import pytest
 
 from replicator.errors import UnsupportedDdl
 from replicator.model.identifiers import TableId
+from replicator.sources.base import KeyRange
 from replicator.state.journal import (
     ClosedChunk,
     EventKind,
@@ -31,6 +32,7 @@ from webapp.replicators.models import (
 )
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
 from webapp.worker import journal_commit
+from webapp.worker.chunk_store import OrmChunkStore
 
 pytestmark = pytest.mark.django_db
 V1 = SchemaVersion(1, schema_of(ORDERS))
@@ -203,6 +205,48 @@ def test_a_reload_of_a_streaming_table_keeps_it_readable(make: Any) -> None:
     capture.commit(next_sequence=9, schemas=(V1,), reloads=(ReloadRequest(ORDERS, 8, fresh=False, reason="ALTER"),))
     row = capture.row(ORDERS)
     assert (row.state, row.load, row.runs.get().start_sequence) == ("reloading", before.load, 8)
+
+
+def _swapped(captured: Captured, first: int) -> None:
+    swap = TableId(ORDERS.database, "swap")
+    moves = ((ORDERS, swap), (ITEMS, ORDERS), (swap, ITEMS))
+    events = tuple(
+        TableEvent(old, first + n, EventKind.RENAME_TABLE, detail={"new": [new.database, new.name]})
+        for n, (old, new) in enumerate(moves)
+    )
+    captured.commit(next_sequence=first + 3, events=events, renamed=moves)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_reload_planned_by_a_name_that_meant_another_table_is_planned_anew(make: Any, times: int) -> None:
+    """Its end key was the other table's: no row was read, and the sweep took what was in the target."""
+    capture = Captured(make(tables=(ORDERS, ITEMS), initial_snapshot=False))
+    capture.begin()
+    requests = tuple(ReloadRequest(table, 8, fresh=False, reason="ALTER") for table in (ORDERS, ITEMS))
+    capture.commit(next_sequence=9, schemas=(V1, SchemaVersion(1, schema_of(ITEMS))), reloads=requests)
+    row = capture.row(ORDERS)
+    planned = row.runs.get()
+    OrmChunkStore(row.replicator_id).planned(planned.pk, end=("32",), bounds=[KeyRange(None, ("32",))], done=True)
+    for n in range(times):  # back and forth: the name is right again, the bounds are not
+        _swapped(capture, 10 + 10 * n)
+    row.refresh_from_db()
+    assert (row.name, row.state, row.load_complete) == ("items" if times == 1 else "orders", "reloading", True)
+    planned.refresh_from_db()
+    assert planned.state == RunState.CANCELLED
+    assert planned.chunks.get().state == ChunkState.CANCELLED
+    anew = row.runs.exclude(state=RunState.CANCELLED).get()
+    assert (anew.state, anew.started, anew.end_key) == (RunState.PLANNING, False, None)
+
+
+def test_a_load_whose_table_is_renamed_behind_captures_back_begins_anew(captured: Captured) -> None:
+    before = captured.row(ORDERS)
+    new = TableId("shop", "new")
+    event = TableEvent(ORDERS, 5, EventKind.RENAME_TABLE, detail={"new": ["shop", "new"]})
+    captured.commit(next_sequence=6, events=(event,), renamed=((ORDERS, new),))
+    row = captured.row(new)
+    assert (row.state, row.live_from) == ("loading", 5)
+    assert row.load != before.load
+    assert [run.state for run in row.runs.order_by("id")] == [RunState.CANCELLED, RunState.PLANNING]
 
 
 def test_a_keyless_table_is_always_loaded_afresh(make: Any) -> None:

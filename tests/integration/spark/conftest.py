@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from replicator.merge import engine
-from replicator.merge.session import SparkConfig
+from replicator.merge.session import SparkConfig, SparkPool
 from replicator.staging.storage import Storage
 from replicator.targets.iceberg import IcebergTarget
 from tests.integration.spark.lake import Lake
@@ -29,7 +29,6 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         driver_memory="1g",
     )
     storage = Storage(f"file://{folder}/staging")
-    target = IcebergTarget(config, storage, "r1")
-    yield Lake(config, storage, target, folder / "catalog.db")
-    target.close()
+    pool = SparkPool(config)
+    yield Lake(pool, storage, IcebergTarget(pool, storage, "r1"), folder / "catalog.db")
     engine.stop()

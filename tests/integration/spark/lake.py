@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.merge.session import SparkConfig
+from replicator.merge.session import SparkConfig, SparkPool
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, Column, TableSchema
 from replicator.model.types import DataType
@@ -61,14 +61,18 @@ def delete(seq: int, *row: Any) -> Change:
 class Lake:
     """A warehouse, its catalog, a staging folder and the target over them."""
 
-    config: SparkConfig
+    spark: SparkPool
     storage: Storage
     target: IcebergTarget
     catalog_file: Path
     made: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def config(self) -> SparkConfig:
+        return self.spark.config
+
     def another_worker(self, replicator: str = "r1") -> IcebergTarget:
-        return IcebergTarget(self.config, self.storage, replicator)
+        return IcebergTarget(SparkPool(self.config), self.storage, replicator)
 
     def table(self, schema: TableSchema, name: str = "", *, applied: int = -1, load: str = "L1") -> TargetTable:
         """A new empty target table."""

@@ -13,6 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SparkUnavailable, TargetError
 from replicator.merge import engine
+from replicator.merge.session import SparkPool
 from replicator.targets.base import Append, Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
@@ -31,7 +32,7 @@ def test_several_tables_are_applied_in_parallel(lake: Lake) -> None:
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(life, range(4))) == [[(1, f"{place}!")] for place in range(4)]
-    assert len(lake.target._pool._free) <= 4
+    assert len(lake.spark._free) <= 4
 
 
 def test_the_catalogs_password_is_in_no_command_line_no_setting_of_the_context_and_no_repr(lake: Lake) -> None:
@@ -91,7 +92,8 @@ def test_a_lake_with_its_catalog_in_postgres_works_and_keeps_its_connections(lak
             catalog_user=unquote(at.username or ""),
             catalog_password=unquote(at.password or ""),
         )
-        target = IcebergTarget(config, lake.storage, "r1")
+        pool = SparkPool(config)
+        target = IcebergTarget(pool, lake.storage, "r1")
         table = TargetTable("Ünder.score", "T")
         target.apply(table, Create(KEYED, 1, -1, "L1"))
         for n in range(6):
@@ -110,7 +112,6 @@ def test_a_lake_with_its_catalog_in_postgres_works_and_keeps_its_connections(lak
         ]
         wrong = dataclasses.replace(config, catalog_user="nobody", catalog_password="wr0ng-p4ss")
         with pytest.raises(TargetError) as raised:
-            IcebergTarget(wrong, lake.storage, "r1").position(table)
+            IcebergTarget(SparkPool(wrong), lake.storage, "r1").position(table)
         assert "wr0ng-p4ss" not in raised.value.message
         print(raised.value.message)
-        target.close()
