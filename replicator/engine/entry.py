@@ -111,6 +111,13 @@ class EntryBuilder:
         """What the journal knows as `table` had another name meanwhile, even if it came back: its run is planned anew."""
         return any(event.table == table and event.kind is EventKind.RENAME_TABLE for event in self.events)
 
+    def read_again(self, request: ReloadRequest) -> bool:
+        """A load after all that is asked for already; False where it takes the place of one that began earlier."""
+        others = [one for one in self.reloads if one.table != request.table or not one.again]
+        new = len(others) == len(self.reloads)
+        self.reloads = [*others, request]
+        return new
+
     def superseded(self, table: TableId) -> bool:
         """The snapshot run that the journal knows ends with this entry: another one begins."""
         return any(request.table == table and not request.again for request in self.reloads)

@@ -149,16 +149,19 @@ class SchemaChanges:
         )
 
     def reread(self, child: TableId, parent: TableId) -> None:
-        """Rows of `child` may have changed with rows of `parent`, which the log does not show."""
-        if not self._tracking.follows(child) or any(reload.table == child for reload in self._entry.reloads):
+        """Rows of `child` may have changed with rows of `parent`, which the log does not show.
+
+        The load that mends it begins behind the last such place: what the log tells of a row before is no proof that it lives.
+        """
+        if not self._tracking.follows(child):
             return
         schema = self._tracking.schema(child)
         reason = (
             f"rows of {parent} were deleted or changed, and a foreign key carries that on without the log showing it"
         )
         fresh = schema is not None and not schema.key
-        self._entry.reloads.append(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True))
-        self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)
+        if self._entry.read_again(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True)):
+            self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)
 
     def _loading(self, table: TableId) -> bool:
         """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""

@@ -71,3 +71,17 @@ def test_a_run_that_is_to_follow_another_does_not_end_it() -> None:
     building.reloads.append(ReloadRequest(A, 2, fresh=True, reason="a DDL"))
     assert building.superseded(A)
     assert not building.superseded(B)
+
+
+def test_a_load_that_mends_a_cascade_begins_behind_the_last_one() -> None:
+    """DELETE parents; UPDATE children; ALTER children; UPDATE children; DELETE parents: the last one took rows silently.
+
+    Neither the load that the ALTER asks for nor one from the first DELETE on removes what the second UPDATE left in the log.
+    """
+    building = entry()
+    assert building.read_again(ReloadRequest(A, 10, fresh=False, reason="a cascade", again=True))
+    building.reloads.append(ReloadRequest(A, 20, fresh=True, reason="a DDL"))
+    assert not building.read_again(ReloadRequest(A, 30, fresh=False, reason="a cascade", again=True))
+    assert building.read_again(ReloadRequest(B, 40, fresh=False, reason="a cascade", again=True))
+    asked = [(request.table, request.sequence, request.again) for request in building.reloads]
+    assert asked == [(A, 20, False), (A, 30, True), (B, 40, True)]
