@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.environment import HOME, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -49,6 +50,29 @@ def mariadb() -> Iterator[EmbeddedMariaDB]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_version() -> Iterator[Callable[[str], EmbeddedPostgresSource]]:
+    """postgres_version("13.22.0") → a running server of that version, one for the whole run."""
+    servers: dict[str, EmbeddedPostgresSource] = {}
+
+    def of(version: str) -> EmbeddedPostgresSource:
+        if version not in servers:
+            server = EmbeddedPostgresSource(HOME / f"postgres-{version}", version=version, durable=False)
+            server.start()
+            servers[version] = server
+        return servers[version]
+
+    yield of
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres_source(postgres_version: Callable[[str], EmbeddedPostgresSource]) -> EmbeddedPostgresSource:
+    """A live Postgres 17 with the settings that replication needs."""
+    return postgres_version(VERSION)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Live Postgres sources, and Iceberg tables that pyiceberg writes."""
+"""Iceberg tables that pyiceberg writes."""
 
 from __future__ import annotations
 
@@ -8,32 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
-
-from tests.environment import HOME
-from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
-
-
-@pytest.fixture(scope="session")
-def postgres_version() -> Iterator[Callable[[str], EmbeddedPostgresSource]]:
-    """postgres_version("13.22.0") → a running server of that version, one for the whole run."""
-    servers: dict[str, EmbeddedPostgresSource] = {}
-
-    def of(version: str) -> EmbeddedPostgresSource:
-        if version not in servers:
-            server = EmbeddedPostgresSource(HOME / f"postgres-{version}", version=version, durable=False)
-            server.start()
-            servers[version] = server
-        return servers[version]
-
-    yield of
-    for server in servers.values():
-        server.stop()
-
-
-@pytest.fixture(scope="session")
-def postgres_source(postgres_version: Callable[[str], EmbeddedPostgresSource]) -> EmbeddedPostgresSource:
-    """A live Postgres 17 with the settings that replication needs."""
-    return postgres_version(VERSION)
 
 
 @pytest.fixture

@@ -1,0 +1,247 @@
+"""What the engine relies on, asked of every source in the same words."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from replicator.errors import TableDisappeared
+from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
+from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.base import KeyRange, ReadOptions, SnapshotReader, Status
+from tests.contract.place import REPLICATOR, Place, changes
+
+pytestmark = pytest.mark.integration
+KEYED = "CREATE TABLE @.t (id int PRIMARY KEY, v varchar(20))"
+
+
+def rows(reader: SnapshotReader, table: TableId, bounds: KeyRange | None = None) -> list[dict[str, Any]]:
+    chunk = reader.read_chunk(table, bounds or KeyRange())
+    found: list[dict[str, Any]] = pa.Table.from_batches(chunk.batches, schema=chunk.schema.row_arrow).to_pylist()
+    return found
+
+
+# The connection test
+
+
+def test_a_server_that_is_set_up_right_passes_and_nothing_is_raised_for_one_that_is_not(place: Place) -> None:
+    place.run(KEYED)
+    tables = TableSet(tables=frozenset({place.table("t")}))
+    assert {result.status for result in place.source.check(tables)} <= {Status.OK, Status.WARNING, Status.SKIPPED}
+    for wrong in ({"password": "s3cret!"}, {"port": 1}):
+        first, *others = place.kind.open({**place.config, **wrong}).check()
+        assert first.status is Status.FAILED
+        assert first.remedy
+        assert {result.status for result in others} == {Status.SKIPPED}
+        assert "s3cret!" not in repr([first, *others])
+
+
+# Discovery
+
+
+def test_discovery_tells_tables_keys_and_what_is_not_there(place: Place) -> None:
+    place.keyless("nokey")
+    place.run(KEYED, "CREATE TABLE @.two (b int, a int, v int, PRIMARY KEY (b, a))")
+    catalog = place.source.catalog()
+    assert place.name in {one.name for one in catalog.databases()}
+    listed, total = catalog.tables(database=place.name, limit=2)
+    assert ([one.table.name for one in listed], total) == (["nokey", "t"], 3)
+    assert catalog.tables(database=place.name, search="TW")[1] == 1
+    names = [place.table(name) for name in ("t", "nokey", "gone")]
+    assert {table.name: info.key for table, info in catalog.infos(names).items()} == {"t": "primary", "nokey": ""}
+    described = place.described("t", "nokey", "two", "gone")
+    assert {table.name: schema.key for table, schema in described.items()} == {
+        "t": ("id",),
+        "nokey": (),
+        "two": ("b", "a"),
+    }
+    assert [str(column.type) for column in described[place.table("t")].columns] == ["int", "string"]
+    assert [column.nullable for column in described[place.table("t")].columns] == [False, True]
+
+
+# The log
+
+
+def test_every_committed_change_comes_once_in_commit_order_with_its_images(place: Place) -> None:
+    place.run(KEYED, "CREATE TABLE @.other (id int PRIMARY KEY)")
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, 'a'), (2, 'b')")
+    place.undo("INSERT INTO @.t VALUES (9, 'never')", "DELETE FROM @.t")
+    place.run(
+        "UPDATE @.t SET v = 'c' WHERE id = 1", "UPDATE @.t SET id = 3 WHERE id = 2", "INSERT INTO @.other VALUES (1)"
+    )
+    place.run(
+        "SAVEPOINT s", "INSERT INTO @.t VALUES (8, 'never')", "ROLLBACK TO SAVEPOINT s", "DELETE FROM @.t WHERE id = 1"
+    )
+    messages = place.read(start)
+    assert changes(messages, "id", "v", "_before_id") == [
+        ("INSERT", 1, "a", None),
+        ("INSERT", 2, "b", None),
+        ("UPDATE", 1, "c", 1),
+        ("UPDATE", 3, "b", 2),
+        ("DELETE", 1, None, 1),
+    ]
+    numbers = [row for m in messages if isinstance(m, ChangeBatch) for row in m.data.column(0).to_pylist()]
+    assert sorted(numbers) == list(range(numbers[0], numbers[0] + 5))
+    assert {m.table for m in messages if isinstance(m, ChangeBatch)} == {place.table("t")}
+
+
+def test_reading_resumes_at_every_commit_without_a_gap_or_a_repetition(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    for n in range(6):
+        place.run(f"INSERT INTO @.t VALUES ({n}, 'x')", f"UPDATE @.t SET v = 'y' WHERE id = {n}")
+    messages = place.read(start)
+    whole, before = changes(messages, "id"), list[LogMessage]()
+    for message in messages:
+        before.append(message)
+        if isinstance(message, Commit):
+            offset = place.kind.parse_offset(message.offset.to_dict())
+            assert not (offset < message.offset)
+            assert not (message.offset < offset)
+            assert str(offset) == str(message.offset)
+            assert [*changes(before, "id"), *changes(place.read(offset), "id")] == whole
+    commits = [m.offset for m in messages if isinstance(m, Commit)]
+    assert all(not (later < earlier) for earlier, later in itertools.pairwise(commits))
+
+
+def test_a_transaction_ends_with_one_commit_however_large_it_is(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    values = [
+        ", ".join(f"({n}, 'row {n}')" for n in range(first, first + 10_000)) for first in range(0, 60_000, 10_000)
+    ]
+    place.run(*(f"INSERT INTO @.t VALUES {some}" for some in values))
+    messages = place.read(start)
+    batches = [at for at, message in enumerate(messages) if isinstance(message, ChangeBatch)]
+    assert sum(messages[at].data.num_rows for at in batches) == 60_000  # type: ignore[union-attr]
+    assert not any(isinstance(message, Commit) for message in messages[batches[0] : batches[-1]])
+
+
+def test_statements_are_told_at_their_place_and_rows_after_them_have_the_new_form(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, 'a')")
+    place.run("ALTER TABLE @.t ADD COLUMN w int")
+    place.run("INSERT INTO @.t VALUES (2, 'b', 7)")
+    place.run("TRUNCATE TABLE @.t")
+    place.run("INSERT INTO @.t VALUES (3, 'c', 8)")
+    told: list[Any] = []
+    for message in place.read(start):
+        if isinstance(message, ChangeBatch):
+            told += [(row["id"], row.get("w")) for row in message.data.to_pylist()]
+        elif isinstance(message, SchemaChange):
+            told.append(message.operation)
+    assert told == [(1, None), Ddl.ALTER_TABLE, (2, 7), Ddl.TRUNCATE_TABLE, (3, 8)]
+
+
+def test_a_mark_is_met_in_the_log_between_the_changes_around_it(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    place.run("INSERT INTO @.t VALUES (1, 'before')")
+    token = place.mark()
+    place.run("INSERT INTO @.t VALUES (2, 'after')")
+    messages = place.read(start)
+    (at,) = (at for at, message in enumerate(messages) if isinstance(message, Watermark) and message.token == token)
+    assert (changes(messages[:at], "id"), changes(messages[at:], "id")) == ([("INSERT", 1)], [("INSERT", 2)])
+
+
+def test_a_quiet_log_says_so_with_a_place_to_resume_from(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    beats = (m for m in place.messages(start) if isinstance(m, Heartbeat) and m.offset is not None and m.source_ts)
+    found = [next(beats), next(beats)]
+    beats.close()
+    assert not (found[1].offset < found[0].offset)  # type: ignore[operator]
+    assert found[0].source_ts <= found[1].source_ts  # type: ignore[operator]
+
+
+def test_what_the_source_keeps_for_a_replicator_can_be_taken_away_twice(place: Place) -> None:
+    place.run(KEYED)
+    place.follow("t")
+    held = place.log.held()
+    assert (held is not None) == place.kind.keeps_log
+    place.log.remove()
+    place.log.remove()
+    assert place.log.held() is None
+
+
+# Snapshots
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "id int PRIMARY KEY",
+        "id varchar(20) PRIMARY KEY",
+        "id numeric(12, 3) PRIMARY KEY",
+        "id int, extra int DEFAULT 1, PRIMARY KEY (extra, id)",
+    ],
+)
+def test_chunks_cover_every_row_once(place: Place, key: str) -> None:
+    place.run(f"CREATE TABLE @.t ({key}, v int)")
+    place.run("INSERT INTO @.t (id, v) VALUES " + ", ".join(f"({n * 7 % 101}, {n})" for n in range(101)))
+    place.follow("t")
+    table, reader = place.table("t"), place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    end, after, seen, chunks = reader.end_key(table), None, Counter[int](), 0
+    assert end is not None
+    while after != end:
+        bound = reader.next_bound(table, after, end, 13)
+        part = rows(reader, table, KeyRange(after, bound))
+        assert 0 < len(part) <= 13
+        seen.update(row["v"] for row in part)
+        after, chunks = bound, chunks + 1
+    assert rows(reader, table, KeyRange(end, None)) == []
+    reader.close()
+    assert seen == Counter(range(101))
+    assert chunks == 8
+
+
+def test_an_empty_table_has_no_end_and_a_missing_one_is_an_error(place: Place) -> None:
+    place.run(KEYED)
+    place.follow("t")
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    assert reader.end_key(place.table("t")) is None
+    assert rows(reader, place.table("t")) == []
+    with pytest.raises(TableDisappeared):
+        reader.read_chunk(place.table("gone"), KeyRange())
+    reader.close()
+
+
+def test_a_table_without_key_is_read_as_of_the_moment_before_its_mark(place: Place) -> None:
+    place.keyless("t")
+    place.run("INSERT INTO @.t VALUES (1), (1), (NULL)")
+    start = place.follow("t")
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    chunk = reader.read_table(place.table("t"), "opened")
+    first = next(chunk.batches)
+    place.run("INSERT INTO @.t VALUES (2)")
+    read = [row["v"] for batch in (first, *chunk.batches) for row in batch.to_pylist()]
+    reader.close()
+    assert Counter(read) == Counter([1, 1, None])
+    messages = place.read(start)
+    (at,) = (at for at, message in enumerate(messages) if isinstance(message, Watermark) and message.token == "opened")
+    assert changes(messages[at:], "v") == [("INSERT", 2)]
+
+
+def test_log_and_snapshot_give_equal_values_and_types(place: Place) -> None:
+    place.run(
+        "CREATE TABLE @.t (id bigint PRIMARY KEY, s smallint, n numeric(20, 6), f double precision, c char(5), v varchar(50), "
+        "x text, d date, b boolean)",
+    )
+    start = place.follow("t")
+    place.run(
+        "INSERT INTO @.t VALUES "
+        "(1, -32768, -99999999999999.999999, 1e-300, 'ab', 'Ünï', 'long', '2024-02-29', TRUE), "
+        "(2, 32767, 0.000001, -0.1, '', '', '', '0001-01-01', FALSE), (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+    )
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    read = rows(reader, place.table("t"))
+    reader.close()
+    names = list(read[0])
+    logged = [dict(zip(names, row[1:], strict=True)) for row in changes(place.read(start), *names)]
+    assert logged == read
