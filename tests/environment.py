@@ -6,10 +6,9 @@ import os
 import tempfile
 from pathlib import Path
 
+from tests import java
 from webapp.embedded.postgres import EmbeddedPostgres
 
-# A test's Spark lives shortly: most of its cost on two cores is optimising code that runs a few times.
-SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 HOME = Path(tempfile.mkdtemp(prefix="tidemark-test-"))
 HOME.chmod(0o755)
 POSTGRES = EmbeddedPostgres(HOME / "postgres", durable=False)  # started by the first test that needs it
@@ -21,5 +20,5 @@ os.environ |= {
     "TIDEMARK_WAREHOUSE_URL": (HOME / "warehouse").as_uri(),
     "DJANGO_ALLOW_ASYNC_UNSAFE": "true",  # Playwright's loop runs in the tests' own thread
 }
-os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
+os.environ.setdefault("JAVA_TOOL_OPTIONS", java.SHORT_LIVED)
 os.environ.setdefault("REDIS_URL", "redis://127.0.0.1:1/0")

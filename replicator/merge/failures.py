@@ -34,6 +34,8 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     ),
 )  # what Java says → what it is
 _GONE = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
+# The last one is py4j's word for a class that it cannot ask for any more; all that are asked for are there.
+_UNANSWERED = ("Answer from Java side is empty", "An error occurred while calling", "does not exist in the JVM")
 _SECRET = re.compile(r"(?i)\b(password|secret|token|access.?key)\b(\s*[=:]\s*)[^\s,;&]+")
 _CREDENTIALS = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|== |\^|JVM stacktrace)")
@@ -48,11 +50,11 @@ def jvm_is_gone(error: BaseException) -> bool:
         return True
     if isinstance(error, TidemarkError):
         return False
-    text = "" if isinstance(error, Py4JJavaError) else str(error)
-    empty = isinstance(error, Py4JError) and (
-        "Answer from Java side is empty" in text or "An error occurred while calling" in text
-    )
-    return (empty and not isinstance(error, Py4JJavaError)) or any(mark in text for mark in _GONE)
+    if isinstance(error, Py4JJavaError):  # its own text asks the JVM for the whole stack
+        return any(mark in text for _, text in _causes(error) for mark in _GONE)
+    text = str(error)
+    unanswered = isinstance(error, Py4JError) and any(mark in text for mark in _UNANSWERED)
+    return unanswered or any(mark in text for mark in _GONE)
 
 
 def translated(error: Exception, secret: str = "") -> Exception:

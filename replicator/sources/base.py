@@ -162,6 +162,12 @@ class KeyRange:
     lower: tuple[str, ...] | None = None
     upper: tuple[str, ...] | None = None
 
+    def require_fit(self, schema: TableSchema) -> None:
+        """TableError where the table has another key than when the bounds were planned."""
+        if any(bound is not None and len(bound) != len(schema.key) for bound in (self.lower, self.upper)):
+            message = f"{schema.table} has another key than when its chunks were planned."
+            raise TableError(message, table=str(schema.table))
+
 
 @dataclass(frozen=True)
 class Chunk:

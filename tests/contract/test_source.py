@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.errors import TableDisappeared
+from replicator.errors import TableDisappeared, TableError
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions, SnapshotReader, Status
@@ -209,6 +209,16 @@ def test_an_empty_table_has_no_end_and_a_missing_one_is_an_error(place: Place) -
     assert rows(reader, place.table("t")) == []
     with pytest.raises(TableDisappeared):
         reader.read_chunk(place.table("gone"), KeyRange())
+    reader.close()
+
+
+def test_bounds_of_another_key_are_the_tables_trouble_and_not_the_sources(place: Place) -> None:
+    """ALTER TABLE … DROP PRIMARY KEY, ADD PRIMARY KEY, after its chunks were planned."""
+    place.run(KEYED)
+    place.follow("t")
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    with pytest.raises(TableError, match="another key than when its chunks were planned"):
+        reader.read_chunk(place.table("t"), KeyRange(None, ("1", "2")))
     reader.close()
 
 

@@ -7,9 +7,11 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -45,7 +47,8 @@ def live(order: dict[str, Any]) -> str:
     for place, value in order["tuning"].items():
         module, _, name = place.rpartition(".")
         setattr(importlib.import_module(module), name, value)
-    attach(**order["gateway"])
+    with suppress(Py4JError, OSError):  # killed at this moment: the worker starts a Spark of its own
+        attach(**order["gateway"])
     faults.arm([faults.Fault(**fault) for fault in order["faults"]], Path(order["faults_file"]))
     replicator = selectors.by_name(order["replicator"])
     assert replicator is not None

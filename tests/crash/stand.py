@@ -18,12 +18,11 @@ from typing import Any, Self
 
 import psutil
 
+from tests import java
 from tests.crash.sources import SOURCES
 from webapp.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
-# Most of a short-lived Spark's cost on two cores is optimising code that runs a few times.
-SHORT_LIVED_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 LEASE_SECONDS = 2.0
 # Each worker leaves catalog connections behind in a Spark that outlives it.
 LIVES_PER_SPARK = 60
@@ -115,9 +114,13 @@ class Sparks:
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with self._lock:
-                if self._said is not None and psutil.pid_exists(self._said["pid"]):
+                said = self._said
+                if said is not None and _runs(said["pid"]):
                     self._lives += 1
-                    return {"port": self._said["port"], "secret": self._said["secret"]}
+                    return {"port": said["port"], "secret": said["secret"]}
+            if said is not None:
+                print("Spark ended by itself: see spark.log", flush=True)
+                self.kill()
             time.sleep(0.1)
         raise AssertionError("Spark did not start: see spark.log")
 
@@ -164,6 +167,12 @@ class Sparks:
         process.communicate()
 
 
+def _runs(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
 class Stand:
     """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
 
@@ -189,10 +198,11 @@ class Stand:
             "REDIS_URL": "redis://127.0.0.1:1/0",  # a headless worker needs none
             "TIDEMARK_STAGING_URL": (self.folder / "staging").as_uri(),
             "TIDEMARK_WAREHOUSE_URL": (self.folder / "warehouse").as_uri(),
+            "TIDEMARK_SPARK_MEMORY": "2g",
             "TIDEMARK_LEASE_SECONDS": str(LEASE_SECONDS),
             "DJANGO_SETTINGS_MODULE": "webapp.settings",
         }
-        os.environ.setdefault("JAVA_TOOL_OPTIONS", SHORT_LIVED_JAVA)
+        os.environ.setdefault("JAVA_TOOL_OPTIONS", java.SHORT_LIVED)
         _migrate()
         self.zygote = Zygote(self.logs)
         self.sparks = Sparks(self.logs)

@@ -68,6 +68,7 @@ def order_by(description: TableDescription, direction: str = "ASC") -> str:
 def within(description: TableDescription, bounds: KeyRange) -> str:
     """The rows of a range, lexicographic, in a form of which the range optimizer makes intervals of the index."""
     names = [quoted(name) for name in description.schema.key]
+    bounds.require_fit(description.schema)
     conditions = []
     if bounds.lower is not None:
         conditions.append(_beyond(names, bounds.lower, ">", ">"))

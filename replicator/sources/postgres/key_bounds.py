@@ -63,6 +63,7 @@ def order_by(description: TableDescription, direction: str = "ASC") -> str:
 def within(description: TableDescription, bounds: KeyRange) -> str:
     """The rows of a range, lexicographic, in a form that is a condition on the index."""
     attributes = [description.attribute(name) for name in description.schema.key]
+    bounds.require_fit(description.schema)
     conditions = []
     if bounds.lower is not None:
         conditions.append(_beyond(attributes, bounds.lower, ">", ">"))

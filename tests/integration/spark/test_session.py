@@ -9,10 +9,12 @@ from pathlib import Path
 
 import psutil
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SparkUnavailable, TargetError
 from replicator.merge import engine
+from replicator.merge.failures import translated
 from replicator.merge.session import SparkPool
 from replicator.targets.base import Append, Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
@@ -33,6 +35,17 @@ def test_several_tables_are_applied_in_parallel(lake: Lake) -> None:
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(life, range(4))) == [[(1, f"{place}!")] for place in range(4)]
     assert len(lake.spark._free) <= 4
+
+
+def test_a_context_that_was_shut_down_is_told_as_spark_that_ended(lake: Lake) -> None:
+    """As a JVM that runs out of memory does on its way out; py4j tells a class that it cannot ask for any more as missing."""
+    jvm = engine.running(lake.config).jvm
+    ended = jvm.org.apache.spark.SparkException("Job 140 cancelled because SparkContext was shut down")
+    thrown = jvm.java.util.concurrent.CompletableFuture.failedFuture(ended)
+    with pytest.raises(Py4JJavaError) as raised:
+        thrown.get()
+    for error in (raised.value, Py4JError("org.apache.iceberg does not exist in the JVM")):
+        assert isinstance(translated(error), SparkUnavailable)
 
 
 def test_the_catalogs_password_is_in_no_command_line_no_setting_of_the_context_and_no_repr(lake: Lake) -> None:
