@@ -15,10 +15,12 @@ import django
 def main() -> None:
     """Until stdin ends."""
     django.setup()
+    from django.conf import settings
+
     from replicator.merge import engine
     from webapp.worker import wiring
 
-    running = wiring._spark().spark()
+    running = wiring.spark(settings.DATABASE_URL).spark()
     parameters = running.gateway.java_parameters
     handle = running.jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"port": parameters.port, "secret": parameters.auth_token, "pid": int(handle)}), flush=True)

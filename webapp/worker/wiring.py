@@ -61,15 +61,18 @@ def open_target(replicator: Replicator) -> Target:
     """Its Spark is the process's."""
     from replicator.targets.registry import target_kind  # noqa: PLC0415 - Spark is loaded only where it is needed
 
-    return target_kind(str(replicator.target.get("kind", "iceberg"))).open(_spark(), storage(), label(replicator))
+    return target_kind(str(replicator.target.get("kind", "iceberg"))).open(
+        spark(settings.DATABASE_URL), storage(), label(replicator)
+    )
 
 
 @cache
-def _spark() -> SparkPool:
+def spark(catalog: str) -> SparkPool:
+    """One for all replicators: its sessions keep database connections in the JVM.  `catalog`: the metadata database's URL."""
     from replicator.merge.session import SparkConfig, SparkPool  # noqa: PLC0415 - as above
     from webapp.embedded.java_artifacts import spark_jars  # noqa: PLC0415
 
-    database = environment.database(settings.DATABASE_URL)
+    database = environment.database(catalog)
     config = SparkConfig(
         jars=spark_jars(),
         catalog_uri=f"jdbc:postgresql://{database['HOST'] or 'localhost'}:{database['PORT'] or 5432}/{database['NAME']}",
