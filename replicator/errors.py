@@ -18,7 +18,8 @@ TidemarkError
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
 │   ├── ValuesLost                the table is read anew by itself
-│   └── TableDisappeared
+│   ├── KeyChanged                the log will tell; waited for
+│   └── TableDisappeared          the same
 ├── StagingError                  retried
 │   └── StorageFull
 ├── StateError                    retried
@@ -144,6 +145,10 @@ class ValueDoesNotFit(TableError):
 class ValuesLost(TableError):
     code = "values_lost"
     default_remedy = "The table is read anew by itself."
+
+
+class KeyChanged(TableError):
+    code = "key_changed"
 
 
 class TableDisappeared(TableError):

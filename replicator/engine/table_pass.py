@@ -42,6 +42,10 @@ from replicator.targets.base import (
 NOTHING = ApplyResult(0, 0, 0, "skip", 0.0)
 
 
+class _NoLongerOursError(Exception):
+    """What another owner has made since this pass was planned would be taken for something older, and replaced."""
+
+
 class TablePass:
     """One table, from its position to the end of what is journaled."""
 
@@ -71,8 +75,12 @@ class TablePass:
 
     def run(self) -> int:
         """Returns the number of target commits.  Raises whatever stops the table."""
-        if not self._keep():
-            return 0
+        try:
+            return self._run() if self._keep() else 0
+        except _NoLongerOursError:
+            return self.commits
+
+    def _run(self) -> int:
         if self._table.state is TableState.DROPPED:
             return self._drop()
         self._go_home()
@@ -147,7 +155,7 @@ class TablePass:
             if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE:
                 new = self._renamed(item)
                 for name in (new, self._stand_in(new)):
-                    position = self._target.position(name)
+                    position = self._read(name)
                     if position is not None and position.load == self._table.load:
                         self._seen = position.load
                         self._move_target(name)
@@ -301,7 +309,7 @@ class TablePass:
         Whoever has it may have been made there at once (`_go_home`), and never goes: it would be waited for in vain.
         """
         new = self._renamed(event)
-        position = self._target.position(new)
+        position = self._read(new)
         if position is None or position.load == self._table.load:
             return new
         if event.detail.get("replaces_dropped") and position.load not in self._table.others:
@@ -312,8 +320,14 @@ class TablePass:
     # Small steps
 
     def _look(self, name: TargetTable) -> Position | None:
-        position = self._target.position(name)
+        position = self._read(name)
         self._seen = NO_TABLE if position is None else position.load
+        return position
+
+    def _read(self, name: TargetTable) -> Position | None:
+        position = self._target.position(name)
+        if not self._keep():
+            raise _NoLongerOursError
         return position
 
     def _apply(self, change: TargetChange) -> ApplyResult:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from replicator.errors import TableError
+from replicator.errors import KeyChanged, TableError
 from replicator.model.change import LogMessage
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
@@ -163,10 +163,10 @@ class KeyRange:
     upper: tuple[str, ...] | None = None
 
     def require_fit(self, schema: TableSchema) -> None:
-        """TableError where the table has another key than when the bounds were planned."""
+        """KeyChanged where the table has another key than when the bounds were planned."""
         if any(bound is not None and len(bound) != len(schema.key) for bound in (self.lower, self.upper)):
             message = f"{schema.table} has another key than when its chunks were planned."
-            raise TableError(message, table=str(schema.table))
+            raise KeyChanged(message, table=str(schema.table))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.errors import TableDisappeared, TableError
+from replicator.errors import KeyChanged, TableDisappeared
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions, SnapshotReader, Status
@@ -217,7 +217,7 @@ def test_bounds_of_another_key_are_the_tables_trouble_and_not_the_sources(place:
     place.run(KEYED)
     place.follow("t")
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
-    with pytest.raises(TableError, match="another key than when its chunks were planned"):
+    with pytest.raises(KeyChanged, match="another key than when its chunks were planned"):
         reader.read_chunk(place.table("t"), KeyRange(None, ("1", "2")))
     reader.close()
 

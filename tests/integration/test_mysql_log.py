@@ -851,3 +851,49 @@ def test_floats_are_kept_to_the_bit(log: Log) -> None:
     log.here()
     log.run("INSERT INTO f VALUES " + ",".join(f"({n}, {v!r})" for n, v in enumerate(values)))
     assert [row[1] for row in rows(log.read(log.all("f"), log.schemas(TableSet(), "f")), "d")] == values
+
+
+@pytest.mark.parametrize(
+    ("column", "statements", "reloads"),
+    [
+        (
+            "CHAR(20) CHARACTER SET utf8mb4",
+            ["CHAR(20) CHARACTER SET koi8u", "CHAR(20) COLLATE utf8mb4_bin"],
+            [True, False],
+        ),
+        ("VARCHAR(20)", ["VARCHAR(2)", "VARCHAR(20)"], [True, False]),
+        ("INT", ["TINYINT", "INTEGER"], [True, False]),
+        ("INT NULL", ["INT NOT NULL", "INT NULL"], [True, False]),
+        ("DECIMAL(10,2)", ["NUMERIC(10)", "DEC(10, 2)"], [True, False]),
+        ("ENUM('a','b')", ["ENUM('b')", "ENUM('a','b')"], [True, False]),
+        ("VARCHAR(20)", ["VARCHAR(30) NOT NULL DEFAULT ''", "VARCHAR(40)"], [True, False]),
+        # nothing is cut, and the catalog shows what the statement says: no row needs to be read again
+        ("VARCHAR(20)", ["CHARACTER VARYING(40) COMMENT 'NOT NULL'"], []),
+        ("TINYINT UNSIGNED", ["SMALLINT(5) ZEROFILL"], []),
+        ("DATETIME", ["DATETIME(6)"], []),
+        ("DOUBLE", ["REAL", "DOUBLE PRECISION"], []),
+        ("LONGTEXT", ["JSON"], []),
+        ("ENUM('a','b')", ["ENUM('a','b','it''s')"], []),
+    ],
+)
+def test_a_value_that_was_cut_is_seen_though_a_later_statement_hides_it_in_the_catalog(
+    log: Log, column: str, statements: list[str], reloads: list[bool]
+) -> None:
+    log.run("SET sql_mode = ''", f"CREATE TABLE t (id INT PRIMARY KEY, c {column})")
+    schemas = log.schemas(log.all("t"), "t")
+    log.here()
+    log.run("INSERT INTO t VALUES (1, 1)", *(f"ALTER TABLE t MODIFY c {definition}" for definition in statements))
+    found = [one.reload for one in log.read(log.all("t"), schemas) if isinstance(one, SchemaChange)]
+    assert any(found) == any(reloads)
+    assert found[:1] == reloads[:1] or not reloads
+
+
+def test_a_table_made_like_one_whose_columns_nobody_knows_has_them_all(log: Log) -> None:
+    """When the log is read, the first table has another's name, and none of the columns that it was given."""
+    log.run("CREATE TABLE t (id INT PRIMARY KEY)")
+    schemas = log.schemas(log.all("t"), "t")
+    log.here()
+    log.run("ALTER TABLE t ADD COLUMN c INT", "CREATE TABLE u LIKE t", "ALTER TABLE u ADD COLUMN d INT")
+    log.run("CREATE OR REPLACE TABLE t (id INT PRIMARY KEY)")
+    found = [one for one in log.read(log.all("t", "u"), schemas) if isinstance(one, SchemaChange)]
+    assert [one.schema.names for one in found if one.table.name == "u" and one.schema][-1] == ("id", "c", "d")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
-from replicator.sources.mysql.ddl_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from replicator.sources.mysql.ddl_definition import Told, told
+from replicator.sources.mysql.ddl_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, tokenize
 
 A, B, C = (TableId("db", name) for name in "abc")
 X = TableId("other", "x y`z")
@@ -133,3 +134,19 @@ def test_types_that_the_log_does_not_tell_are_taken_from_the_statement() -> None
     sql = "CREATE TABLE a (`the id` UUID NOT NULL DEFAULT (uuid()), b BINARY(16), at inet6, KEY (b))"
     assert ddl.opaque_columns(sql) == {"the id": "uuid", "at": "inet6"}
     assert ddl.opaque_columns("ALTER TABLE a ADD COLUMN c UUID, CHANGE d e INET4 FIRST") == {"c": "uuid", "e": "inet4"}
+
+
+@pytest.mark.parametrize(
+    ("definition", "expected"),
+    [
+        ("int(10) UNSIGNED zerofill NOT NULL", Told("int(10) unsigned", "", not_null=True)),
+        ("CHARACTER VARYING (30) CHARACTER SET 'Latin1' COMMENT 'NOT NULL'", Told("varchar(30)", "latin1")),
+        ("char COLLATE utf8mb4_bin CHECK (`x` IS NOT NULL)", Told("char", "utf8mb4")),
+        ("text CHARSET utf8", Told("text", "utf8mb3")),
+        ("double precision DEFAULT 1.5", Told("double")),
+        ("NUMERIC(10,2)", Told("decimal(10,2)")),
+        ("enum('a','it''s') COLLATE uca1400_ai_ci", Told("enum('a','it''s')")),
+    ],
+)
+def test_what_a_statement_says_of_a_column(definition: str, expected: Told) -> None:
+    assert told(tokenize(definition)) == expected

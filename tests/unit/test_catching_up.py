@@ -124,6 +124,22 @@ def test_a_conflict_is_a_failure_only_where_it_lasts() -> None:
     assert [type(error) for error in lasting.failures] == [TargetConflict]
 
 
+def test_what_was_seen_after_the_lease_ran_out_is_left_alone() -> None:
+    """The worker stood still before it looked: another owner's table would be taken for one of an older load, and made anew."""
+    target, ours = Merges(), iter([True, False])
+    target.position = lambda table: Position(0, 50, 1, "another load")  # type: ignore[method-assign]
+    journal = Journal(list(PARTS))
+    run_apply(
+        target=target,
+        store=journal,
+        lease=None,
+        keep=lambda: next(ours),
+        options=ApplyOptions(1, 15),
+        report=Silent(),  # type: ignore[arg-type]
+    )
+    assert (target.seen, journal.failures) == ([], [])
+
+
 def test_rows_of_a_chunk_leave_nothing_out() -> None:
     reads = _as_reads(pa.record_batch({"id": pa.array([1, 2], pa.int32())}), SCHEMA, 7)
     assert reads.schema == SCHEMA.change_arrow

@@ -8,14 +8,14 @@ from datetime import datetime, timedelta
 
 from django.db import InterfaceError, OperationalError
 
-from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.errors import KeyChanged, TableDisappeared, TableError, TidemarkError
 from webapp.replicators.options import ReplicatorOptions
 from webapp.worker.database import unanswered
 
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
-# The DROP of a table that is not there may still be on its way through the log: by the log's own time, however late capture is.
-DISAPPEARED_WINDOW = timedelta(seconds=30)
+# The DROP of a table that is not there, or the ALTER of its key, may still be on its way through the log: by the log's own time, however late capture is.
+ANNOUNCED_WINDOW = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ def judge(
     over = now
     window = timedelta(minutes=options.retry_minutes)
     retryable = error.retryable
-    if isinstance(error, TableDisappeared):
-        retryable, window, over = True, DISAPPEARED_WINDOW, min(now, log_time or first)
+    if isinstance(error, TableDisappeared | KeyChanged):
+        retryable, window, over = True, ANNOUNCED_WINDOW, min(now, log_time or first)
     elif isinstance(error, TableError):
         retryable = False
     if not retryable or over - first >= window:

@@ -13,6 +13,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind, widens
 from replicator.sources.mysql.catalog import TableDescription, read_labels
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
+from replicator.sources.mysql.ddl_definition import Told
 from replicator.sources.mysql.types import LABELS, TEXTS, ColumnDefinition
 
 Signature = tuple[object, ...]
@@ -126,11 +127,12 @@ def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Colle
 
 @dataclass(frozen=True)
 class Alteration:
-    """The schema afterwards.  `moved`: the table's new name, if it has one; `others`: tables whose rows change with it."""
+    """The schema afterwards.  `guessed`: of some columns nobody could say what the statement made of them."""
 
     schema: TableSchema
     renamed: dict[str, str] = field(default_factory=dict)
     reload: bool = False
+    guessed: bool = False
 
 
 def alter(
@@ -142,16 +144,17 @@ def alter(
     """
     kinds = {clause.kind for clause in clauses}
     if ClauseKind.UNKNOWN in kinds:
-        return Alteration(present.schema if present else old, {}, reload=True)
+        return Alteration(present.schema if present else old, {}, reload=True, guessed=True)
     columns, renamed = _columns(old, clauses)
     touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
     reload = ClauseKind.ROWS in kinds or any(clause.fills for clause in clauses)
     before = {column.name.casefold() for column in old.columns}
     added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
-    result = []
+    result, guessed = [], False
     for name, was in columns:
         now = found.get(name.casefold())
+        guessed = guessed or (now is None and (was is None or name.casefold() in touched))
         if was is None:
             result += [now] if now else []  # it has another name now, or is gone: a later statement tells
             reload = reload or name.casefold() in before  # dropped and added: the old values are not the new column's
@@ -161,15 +164,18 @@ def alter(
         expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
         same = now is not None and column_signature(now) == column_signature(was)
         column = now if now is not None and (expected or same) else replace(was, name=name)
-        converted = expected or ClauseKind.CONVERT in kinds
-        kept = preserving(replace(was, name=name), column) and (
-            not converted or _text_kept(was, column, present, charsets)
-        )
+        said = [c.told for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
+        kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
+        if kept and (expected or ClauseKind.CONVERT in kinds):
+            said += [c.told for c in clauses if c.kind is ClauseKind.CONVERT]
+            charset = next((one.charset for one in said if one.charset), "") or _present_charset(column, present)
+            kept = _text_kept(was, column, charset, charsets)
         reload = reload or not kept
         result.append(column)
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
-    return Alteration(TableSchema(old.table, tuple(result), _key(old, result, renamed, present)), renamed, reload)
+    schema = TableSchema(old.table, tuple(result), _key(old, result, renamed, present))
+    return Alteration(schema, renamed, reload, guessed)
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:
@@ -196,14 +202,29 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
     return columns, {c.name: name for name, c in columns if c is not None and c.name != name}
 
 
-def _text_kept(was: Column, now: Column, present: TableDescription | None, charsets: Mapping[str, str]) -> bool:
-    """True where a text column's characters all exist in the character set that it has now."""
-    if was.type.kind is not Kind.STRING or present is None or now.name not in present.schema.names:
-        return was.type.kind is not Kind.STRING
-    definition = present.definition(now.name)
-    if definition.data_type not in TEXTS | LABELS:
+def _as_told(was: Column, now: Column, told: Told) -> bool:
+    """True where the statement made the column what it is taken for: a later one may have hidden that values were cut."""
+    if was.nullable and told.not_null:
+        return False
+    if told.column_type == "json":  # MariaDB's is a longtext
+        return column_signature(now) in {("json",), ("text", 4)}
+    return signature(definition_of_text(now.name, told.column_type)) == column_signature(now)
+
+
+def _present_charset(column: Column, present: TableDescription | None) -> str:
+    if present is None or column.name not in present.schema.names:
+        return ""
+    return present.definition(column.name).charset or ""
+
+
+def _text_kept(was: Column, now: Column, charset: str, charsets: Mapping[str, str]) -> bool:
+    """True where a text column's characters all exist in `charset` (empty: not known)."""
+    if (
+        was.type.kind is not Kind.STRING
+        or definition_of_text(now.name, now.source_type).data_type not in TEXTS | LABELS
+    ):
         return True
-    return definition.charset in _EVERY_CHARACTER or definition.charset == charsets.get(was.name)
+    return charset in _EVERY_CHARACTER or (charset != "" and charset == charsets.get(was.name))
 
 
 def _key(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replicator.model.identifiers import TableId
+from replicator.sources.mysql.ddl_definition import Told, told
 from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReader
 
 
@@ -26,13 +27,17 @@ class ClauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`column` is the name before, `to` the one after.  `fills`: the column may give existing rows a value other than NULL."""
+    """`column` is the name before, `to` the one after.  `fills`: the column may give existing rows a value other than NULL.
+
+    `told`: of a column that is modified, or of CONVERT.
+    """
 
     kind: ClauseKind
     column: str = ""
     to: str = ""
     table: TableId | None = None
     fills: bool = False
+    told: Told = field(default=Told(), compare=False)
 
 
 def parse_clauses(tokens: Sequence[Token], database: str) -> Iterator[Clause]:
@@ -202,13 +207,13 @@ def _modify_clause(reader: TokenReader, *, change: bool = False) -> list[Clause]
     old = reader.name()
     new = reader.name() if change else old
     fills = any(token.word in ("AUTO_INCREMENT", "AS", "GENERATED") for token in reader.rest())
-    return [Clause(ClauseKind.MODIFY, old, new, fills=fills)]
+    return [Clause(ClauseKind.MODIFY, old, new, fills=fills, told=told(reader.rest()))]
 
 
 def _convert_clause(reader: TokenReader) -> list[Clause]:
     if reader.peek().word in ("PARTITION", "TABLE"):
         return [Clause(ClauseKind.ROWS)]
-    return [Clause(ClauseKind.CONVERT)]
+    return [Clause(ClauseKind.CONVERT, told=told(reader.rest()))]
 
 
 def _rows_clause(reader: TokenReader) -> list[Clause]:

@@ -115,7 +115,7 @@ class DdlEffects:
         schemas.empty.add(table)
         schemas.forget(table)
         left_out = self._tables.columns_left_out
-        if like in self._known and left_out(like) == left_out(table):
+        if like in self._known and like not in schemas.guessed and left_out(like) == left_out(table):
             self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
@@ -165,6 +165,8 @@ class DdlEffects:
         reload = unseen or (result.reload and table not in schemas.empty)
         added = {c.to for c in clauses if c.kind is ClauseKind.ADD and not c.fills} - set(schema.names)
         schemas.announced.setdefault(table, set()).update(added)
+        if result.guessed:
+            schemas.guessed.add(table)
         self._interpreter.forget_targets()
         if schema != old or reload:
             self._known[table] = schema

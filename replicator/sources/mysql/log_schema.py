@@ -145,6 +145,9 @@ class LogSchemas:
         self.empty: set[TableId] = set()  # created in the log, without rows so far
         # Columns that a statement added, NULL in every row, which the catalog has no more.
         self.announced: dict[TableId, set[str]] = {}
+        self.guessed: set[TableId] = (
+            set()
+        )  # what statements made of some columns nobody could say: no TABLE_MAP came since
         # Columns to which a statement gave a type that the log does not tell from BINARY(n).
         self._declared: dict[TableId, dict[str, str]] = {}
         self._maps: dict[TableId, TableMap] = {}
@@ -167,18 +170,21 @@ class LogSchemas:
         for old, new in pairs:
             if (declared := self._declared.pop(old, None)) is not None:
                 self._declared[new] = declared
-            last, announced = self._maps.get(old), self.announced.get(old)
+            last, announced, guessed = self._maps.get(old), self.announced.get(old), old in self.guessed
             self.forget(old)
             self.forget(new)
             if last is not None:
                 self._maps[new] = last
             if announced is not None:
                 self.announced[new] = announced
+            if guessed:
+                self.guessed.add(new)
 
     def forget(self, table: TableId) -> None:
         """What was seen under this name is not the table's that has it from here on."""
         self._maps.pop(table, None)
         self.announced.pop(table, None)
+        self.guessed.discard(table)
 
     def charsets(self, table: TableId) -> dict[str, str]:
         """Character sets of text columns as of the last TABLE_MAP."""
@@ -213,6 +219,7 @@ class LogSchemas:
         harmless = known is not None and unexplained_is_harmless(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None
         self.current[table], self._maps[table] = schema, found
+        self.guessed.discard(table)
         return Resolved(schema, known, reload)
 
     def _build(

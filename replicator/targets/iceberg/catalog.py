@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 
 from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.merge.engine import Engine
-from replicator.merge.session import SparkPool, java_map
+from replicator.merge.session import CATALOG, SparkPool, java_map
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 
@@ -111,8 +111,7 @@ class LakeCatalog:
         """The same table, freshly read.  TargetConflict where another one has its name by now."""
         fresh = self.load(table.name)
         if fresh is None or fresh.uuid != table.uuid:
-            message = f"{table.name} was made anew by another worker."
-            raise TargetConflict(message, table=str(table.name))
+            raise _overtaken(table)
         return fresh
 
     def create(self, name: TargetTable, schema: Any, where: str, properties: Mapping[str, str]) -> None:
@@ -122,19 +121,53 @@ class LakeCatalog:
         builder = catalog.buildTable(_identifier(engine, name), schema).withLocation(where)
         builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
 
-    def drop(self, name: TargetTable) -> bool:
-        """Remove the table with its files; False where there was none."""
-        if self.load(name) is None:
-            return False
-        engine, catalog = self.pool.catalog()
-        purge = True
-        return bool(catalog.dropTable(_identifier(engine, name), purge))
+    def drop(self, table: LakeTable) -> None:
+        """Remove the table with its files.  TargetConflict where it is not as it was read."""
+        gone = self._change(table, "DELETE FROM iceberg_tables")
+        if not gone:
+            raise _overtaken(table)
+        table.engine.jvm.org.apache.iceberg.CatalogUtil.dropTableData(
+            table.handle.io(), table.handle.operations().current()
+        )
 
-    def rename(self, old: TargetTable, new: TargetTable) -> None:
-        """The files stay where they are."""
+    def rename(self, table: LakeTable, new: TargetTable) -> None:
+        """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, new)
-        catalog.renameTable(_identifier(engine, old), _identifier(engine, new))
+        try:
+            moved = self._change(
+                table, "UPDATE iceberg_tables SET table_namespace = ?, table_name = ?", new.namespace, new.name
+            )
+        except Py4JJavaError as error:
+            if self.load(new) is None:
+                raise
+            message = f"{table.name} cannot be renamed: {new} was made by another worker."
+            raise TargetConflict(message, table=str(table.name)) from error
+        if not moved:
+            raise _overtaken(table)
+
+    def _change(self, table: LakeTable, statement: str, *values: str) -> bool:
+        """The catalog's row of the table, if it is as it was read: False otherwise.
+
+        The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood still for
+        longer than its lease would take another's table away.
+        """
+        config = self.pool.config.catalog
+        java = table.engine.jvm.java
+        login = java.util.Properties()
+        for key, value in config.items():
+            login.setProperty(key.removeprefix("jdbc."), value)
+        connection = java.sql.DriverManager.getConnection(config["uri"], login)
+        try:
+            prepared = connection.prepareStatement(
+                f"{statement} WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
+            )
+            seen = table.handle.operations().current().metadataFileLocation()
+            for place, value in enumerate((*values, CATALOG, table.name.name, seen), 1):
+                prepared.setString(place, value)
+            return bool(prepared.executeUpdate() == 1)
+        finally:
+            connection.close()
 
     def jvm(self) -> Any:
         """Java packages."""
@@ -163,6 +196,11 @@ class LakeCatalog:
             except Py4JJavaError:  # another worker was quicker
                 if not catalog.namespaceExists(namespace):
                     raise
+
+
+def _overtaken(table: LakeTable) -> TargetConflict:
+    message = f"{table.name} was changed or made anew by another worker."
+    return TargetConflict(message, table=str(table.name))
 
 
 def publish(table: LakeTable, fresh: LakeTable, snapshot: Json) -> None:

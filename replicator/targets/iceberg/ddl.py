@@ -35,17 +35,17 @@ PROPERTIES = {
 }
 
 
-def create(catalog: LakeCatalog, table: TargetTable, change: Create) -> bool:
-    """Drop an older table of this replicator, make this one; True where there was an older one."""
+def create(catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create) -> None:
+    """In place of `older`, a table of this replicator.  TargetConflict where another worker was quicker."""
     _refuse_reserved(change.schema)
-    if older := catalog.drop(table):
+    if older is not None:
+        catalog.drop(older)
         reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
     schema = _iceberg_schema(catalog.jvm(), change.schema.columns)
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
-    return older
 
 
 def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
@@ -75,14 +75,14 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     return True
 
 
-def rename(catalog: LakeCatalog, table: TargetTable, change: Rename) -> bool:
+def rename(catalog: LakeCatalog, table: LakeTable | None, change: Rename) -> bool:
     """False where it is done already (or there is nothing to rename)."""
-    if table == change.new or catalog.load(table) is None:
+    if table is None or table.name == change.new:
         return False
     if catalog.load(change.new) is not None:
-        message = f"{table} cannot be renamed: {change.new} is still there in the target."
+        message = f"{table.name} cannot be renamed: {change.new} is still there in the target."
         remedy = f"Retried by itself; if it stays, drop {change.new} in the target."
-        raise TargetConflict(message, table=str(table), remedy=remedy)
+        raise TargetConflict(message, table=str(table.name), remedy=remedy)
     catalog.rename(table, change.new)
     return True
 

@@ -64,18 +64,19 @@ class IcebergTarget:
         match change:
             case Create():
                 reach("apply.create.before")
-                self._as_seen(table, seen)
-                how = "recreate" if ddl.create(self._catalog, table, change) else "create"
+                older = self._as_seen(table, seen)
+                ddl.create(self._catalog, table, older, change)
+                how = "create" if older is None else "recreate"
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
-                self._as_seen(table, seen)
-                how = "drop" if self._catalog.drop(table) else SKIPPED
+                if (found := self._as_seen(table, seen)) is not None:
+                    self._catalog.drop(found)
+                how = SKIPPED if found is None else "drop"
                 reach("apply.drop.after")
             case Rename():
                 reach("apply.rename.before")
-                self._as_seen(table, seen)
-                how = "rename" if ddl.rename(self._catalog, table, change) else SKIPPED
+                how = "rename" if ddl.rename(self._catalog, self._as_seen(table, seen), change) else SKIPPED
                 reach("apply.rename.after")
             case Evolve():
                 reach("apply.evolve.before")

@@ -7,7 +7,18 @@ from collections.abc import Callable
 import pytest
 
 from replicator.errors import TargetConflict
-from replicator.targets.base import NO_TABLE, Append, Create, Drop, Evolve, Merge, Position, Rename, TargetTable
+from replicator.targets.base import (
+    NO_TABLE,
+    Append,
+    Create,
+    Drop,
+    Evolve,
+    Merge,
+    Position,
+    Rename,
+    TargetChange,
+    TargetTable,
+)
 from replicator.targets.iceberg import catalog as catalog_module
 from replicator.targets.iceberg import commit, ddl
 from tests.integration.spark.lake import Lake, insert, read, schema_of
@@ -52,6 +63,43 @@ def test_what_is_as_it_was_seen_is_changed(lake: Lake) -> None:
     assert lake.rows(table) == [(1, "x")]
     assert lake.target.apply(table, Drop(), "L1").how == "drop"
     assert lake.target.apply(table, Drop(), NO_TABLE).how == "skip"
+
+
+@pytest.mark.parametrize("change", [Create(KEYED, 1, BELOW, "L2"), Drop(), Rename(TargetTable("shop", "elsewhere"))])
+def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, change: TargetChange
+) -> None:
+    """Longer than its lease, between the look and the catalog's row: what has the name then is another's."""
+    table = lake.table(KEYED, load="L1")
+    done = catalog_module.LakeCatalog._change
+
+    def slow(*args: object) -> bool:
+        monkeypatch.undo()
+        lake.target.apply(table, Create(KEYED, 1, BELOW, "L2"), seen="L1")
+        lake.target.apply(table, Append([lake.segment(KEYED, [read(60, 1, "new")])], KEYED, 60), seen="L2")
+        return done(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalog_module.LakeCatalog, "_change", slow)
+    with pytest.raises(TargetConflict, match="made anew"):
+        lake.another_worker().apply(table, change, "L1")
+    assert lake.rows(table) == [(1, "new")]
+    assert lake.target.position(table) == Position(BELOW, 60, 1, "L2")
+
+
+def test_a_name_that_was_taken_meanwhile_is_not_renamed_to(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, new = lake.table(KEYED, load="L1"), TargetTable("shop", "taken_meanwhile")
+    done = catalog_module.LakeCatalog._change
+
+    def slow(*args: object) -> bool:
+        monkeypatch.undo()
+        lake.target.apply(new, Create(KEYED, 1, -1, "L9"), seen=NO_TABLE)
+        return done(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(catalog_module.LakeCatalog, "_change", slow)
+    with pytest.raises(TargetConflict, match="cannot be renamed"):
+        lake.another_worker().apply(table, Rename(new), "L1")
+    assert lake.target.position(new) == Position(-1, -1, 1, "L9")
+    assert lake.target.position(table) == Position(-1, -1, 1, "L1")
 
 
 def test_a_stale_evolution_does_not_take_columns_away(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
