@@ -146,8 +146,13 @@ class TablePass:
     def _catch_up(self, position: Position) -> None:
         """The worker before us died after the target's commit: the journal does not know of it yet."""
         ahead = position.applied > self._table.applied or position.loaded > self._table.loaded
-        if ahead and position.load == self._table.load:
-            self._mark(NOTHING, position)
+        if not ahead or position.load != self._table.load:
+            return
+        done = self._store.items(self._table.table, self._table.applied)
+        swept = [item for item in done if isinstance(item, TableEvent) and item.kind is EventKind.SWEEP]
+        if self._table.state is TableState.RELOADING and any(item.sequence <= position.applied for item in swept):
+            self._move(TableState.STREAMING)
+        self._mark(NOTHING, position)
 
     def _already_renamed(self) -> Position | None:
         """A rename reached the target, but not the journal."""

@@ -31,10 +31,11 @@ class Journal:
     partial: bool = True
     marks: list[int] = field(default_factory=list)
     failures: list[Exception] = field(default_factory=list)
+    state: TableState = TableState.STREAMING
 
     def tables(self) -> list[ApplyTable]:
         target = ("lake", "t")
-        return [ApplyTable(TABLE, target, TableState.STREAMING, 0, 0, 50, 1, True, False, "L", 1, home=target)]
+        return [ApplyTable(TABLE, target, self.state, 0, 0, 50, 1, True, False, "L", 1, home=target)]
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
         assert (table, chunks_only) == (TABLE, False)
@@ -54,7 +55,8 @@ class Journal:
         self.failures.append(error)
 
     def move(self, lease: Any, table: TableId, state: TableState, target: Any = None) -> None:
-        raise AssertionError
+        assert (lease, table, target) == (None, TABLE, None)
+        self.state = state
 
 
 @dataclass
@@ -122,6 +124,24 @@ def test_a_conflict_is_a_failure_only_where_it_lasts() -> None:
     lasting = Journal(list(PARTS))
     assert merges(lasting, conflicts=2) == []
     assert [type(error) for error in lasting.failures] == [TargetConflict]
+
+
+@pytest.mark.parametrize("swept", [True, False])
+def test_a_sweep_that_the_journal_does_not_know_of_ends_the_reload(swept: bool) -> None:
+    """The worker before died between the target's commit and the journal."""
+    event = TableEvent(TABLE, 40, EventKind.SWEEP if swept else EventKind.TRUNCATE_TABLE, detail={"below": 9})
+    journal, target = Journal([event], state=TableState.RELOADING), Merges()
+    target.position = lambda table: Position(40, 50, 1, "L")  # type: ignore[method-assign]
+    run_apply(
+        target=target,
+        store=journal,
+        lease=None,
+        keep=lambda: True,
+        options=ApplyOptions(1, 15),
+        report=Silent(),  # type: ignore[arg-type]
+    )
+    assert (target.seen, journal.marks, journal.failures) == ([], [40], [])
+    assert journal.state is (TableState.STREAMING if swept else TableState.RELOADING)
 
 
 def test_what_was_seen_after_the_lease_ran_out_is_left_alone() -> None:
