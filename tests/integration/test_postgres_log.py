@@ -27,6 +27,7 @@ from replicator.model.change import (
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.postgres import sights
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
@@ -345,6 +346,26 @@ def test_tables_come_go_and_are_renamed_in_a_schema_that_is_followed_whole(log: 
     ]  # fmt: skip
     log.run("INSERT INTO c VALUES (2, 'after')")
     assert changes(log.read(), "id", "v")[-1] == ("INSERT", 2, "after")
+
+
+def test_a_new_table_has_time_to_get_its_identity(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As pg_restore does it: tables, rows, and the keys in the end.  What it held before is read then."""
+    log.run("CREATE TABLE a (id int PRIMARY KEY)")
+    log.follow("a", whole=True)
+    log.run("CREATE TABLE b (id int)", "INSERT INTO b VALUES (1)", "CREATE TABLE c (v text)")
+    found = log.read(sight=True)
+    log.run("INSERT INTO b VALUES (2)", "INSERT INTO c VALUES ('x')")
+    found += log.read(sight=True)
+    assert not [m for m in found if isinstance(m, SchemaChange | TableFailed)]
+    log.run("ALTER TABLE b ADD PRIMARY KEY (id)", "ALTER TABLE c REPLICA IDENTITY FULL")
+    found = list(log.until(lambda m: isinstance(m, SchemaChange) and m.table.name == "c"))
+    told = [(one.operation, one.table.name, one.reload, one.schema.key) for one in ddl(found) if one.schema]
+    assert told == [(Ddl.CREATE_TABLE, "b", True, ("id",)), (Ddl.CREATE_TABLE, "c", True, ())]
+    monkeypatch.setattr(sights, "PATIENCE_SECONDS", 0.0)
+    log.run("CREATE TABLE d (id int)")
+    *_, failed = log.until(lambda m: isinstance(m, TableFailed))
+    assert isinstance(failed, TableFailed)
+    assert (failed.table.name, failed.error.remedy) == ("d", f'ALTER TABLE "{log.name}"."d" REPLICA IDENTITY FULL;')
 
 
 def test_tables_that_exchange_their_names_are_both_read_again(log: Log) -> None:

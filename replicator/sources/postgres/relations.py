@@ -21,6 +21,7 @@ from replicator.sources.postgres.ddl_trigger import Told
 from replicator.sources.postgres.description import PartitionOfSelected, table_of
 from replicator.sources.postgres.messages import Relation, RelationColumn
 from replicator.sources.postgres.rows import Layout
+from replicator.sources.postgres.table_key import NoIdentity
 from replicator.sources.postgres.type_rows import Types
 from replicator.sources.postgres.types import column_of
 
@@ -91,7 +92,8 @@ class Relations:
                 yield table, error
             return
         except TableError as error:
-            yield table, error
+            if not self._awaited(relation.oid, error):
+                yield table, error
             return
         self.layouts[relation.oid] = layout
         yield from self._become(layout.schema, {a.name: a for a in layout.attributes if a.number})
@@ -122,9 +124,14 @@ class Relations:
             except PartitionOfSelected:
                 continue
             except TableError as error:
-                yield table, error
+                if not self._awaited(int(row["oid"]), error):
+                    yield table, error
                 continue
             yield from self._become(described.schema, {a.name: a for a in described.attributes})
+
+    def _awaited(self, oid: int, error: TableError) -> bool:
+        """A new table without replica identity: a sight tells when it has one, or that the patience is over."""
+        return isinstance(error, NoIdentity) and oid not in self._names
 
     def _in_order(self, present: Mapping[int, TableId], oids: Iterable[int]) -> list[int]:
         """Tables whose name is free come first, so that a chain of renames needs no detour."""

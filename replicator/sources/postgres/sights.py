@@ -19,9 +19,12 @@ from replicator.sources.postgres.connection import Connection, read_rows, transl
 from replicator.sources.postgres.describe_sql import PRINTS
 from replicator.sources.postgres.offset import parse_lsn
 from replicator.sources.postgres.relations import Relations
+from replicator.sources.postgres.table_key import NoIdentity
 from replicator.sources.postgres.visibility import Snapshot
 
 LEAST_SECONDS = 2.0
+# A new table may get its key, or its replica identity, in a statement of its own, as pg_restore does at the very end.
+PATIENCE_SECONDS = 60.0
 SHARE = 50  # a sight is taken at most so that looking takes one part in so many of the time
 
 _NOW = """
@@ -66,6 +69,7 @@ class Watch:
         """`catalog` is on the same connection, so that its descriptions are of the sight's own moment."""
         self._connection, self._where, self._catalog, self._tables = connection, where, catalog, tables
         self._refused: dict[int, tuple[TableId, Print]] = {}
+        self._awaited: dict[int, float] = {}
         self._next = 0.0
 
     def due(self) -> bool:
@@ -82,6 +86,13 @@ class Watch:
                 cursor.execute("ROLLBACK")
         self._next = time.monotonic() + max(LEAST_SECONDS, SHARE * (time.monotonic() - began))
         return sight
+
+    def _awaits(self, oid: int, found: TableDescription | TableError, relations: Relations) -> bool:
+        """A table that is not followed yet gets some time until its rows can be told apart."""
+        if not isinstance(found, NoIdentity) or relations.table(oid) is not None:
+            self._awaited.pop(oid, None)
+            return False
+        return time.monotonic() - self._awaited.setdefault(oid, time.monotonic()) < PATIENCE_SECONDS
 
     def _look(self, cursor: Any, relations: Relations) -> Sight | None:
         named = sorted(self._tables.tables)
@@ -105,6 +116,10 @@ class Watch:
         if not (changed or gone):
             return None
         descriptions = self._catalog.details_by_oid(list(changed))
+        for oid in [oid for oid, found in descriptions.items() if self._awaits(oid, found, relations)]:
+            del descriptions[oid]
+        if not (descriptions or gone):
+            return None
         self._refused |= {
             oid: (present[oid], changed[oid]) for oid, found in descriptions.items() if isinstance(found, TableError)
         }

@@ -17,6 +17,10 @@ from replicator.sources.postgres.connection import quoted
 Row = Mapping[str, Any]
 
 
+class NoIdentity(TableError):
+    """The log would not say which row an UPDATE or DELETE changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Key:
     """Columns in the index's order, and the index; both empty where rows are compared as a whole."""
@@ -29,7 +33,7 @@ class Key:
 def choose_key(row: Row, attributes: Sequence[Attribute], kept: Collection[str]) -> Key:
     """The key of a table; `kept` are the names of the columns that are replicated.
 
-    `row` is one of `describe_sql.RELATIONS`.  TableError where the log would not say which row an UPDATE or DELETE changed:
+    `row` is one of `describe_sql.RELATIONS`.  NoIdentity where the log would not say which row an UPDATE or DELETE changed:
     Postgres itself refuses these statements once such a table is published.
     """
     table = TableId(row["schema"], row["name"])
@@ -78,10 +82,10 @@ def _check_leaves(row: Row, table: TableId, key: Key | None) -> None:
             f"the table: the log would not have {whole}."
         )
         remedy = f"ALTER TABLE {leaf['example']} REPLICA IDENTITY FULL; and so for each such partition."
-        raise TableError(message, table=str(table), remedy=remedy)
+        raise NoIdentity(message, table=str(table), remedy=remedy)
 
 
-def _without(row: Row, table: TableId, identity: Identity) -> TableError:
+def _without(row: Row, table: TableId, identity: Identity) -> NoIdentity:
     reasons = {
         Identity.DEFAULT: "has no primary key that can identify rows",
         Identity.INDEX: "has lost the index that identified its rows",
@@ -91,7 +95,7 @@ def _without(row: Row, table: TableId, identity: Identity) -> TableError:
         f"{table} {reasons[identity]}: the log would not say which row an UPDATE or DELETE changed, and Postgres refuses "
         "both once such a table is published."
     )
-    return TableError(message, table=str(table), remedy=_full(row))
+    return NoIdentity(message, table=str(table), remedy=_full(row))
 
 
 def _full(row: Row) -> str:
