@@ -116,8 +116,11 @@ class EntryWriter:
                 self._structure(item, new_events[-1])
             elif row is not None:
                 new_segments.append(_segment_row(row, item))
-        models.SegmentRow.objects.bulk_create(new_segments)
-        models.TableEventRow.objects.bulk_create([e for e in new_events if e.table_id or not e.name])
+        # A table that was dropped, and whose name another took within this entry, has no row any more (`_structure`).
+        models.SegmentRow.objects.bulk_create([one for one in new_segments if one.table.pk])
+        models.TableEventRow.objects.bulk_create(
+            [one for one in new_events if not one.name or (one.table is not None and one.table.pk)]
+        )
 
     def _row(self, item: Segment | TableEvent) -> Row | None:
         """The row that the item's name means at this place; None for a database, or a table removed meanwhile."""

@@ -152,6 +152,29 @@ def test_created_again_after_a_drop_in_one_entry_means_created(captured: Capture
     assert not row.runs.exclude(state=RunState.CANCELLED).exists()
 
 
+def test_what_a_dropped_table_had_goes_with_it_where_another_takes_its_name_in_the_same_entry(make: Any) -> None:
+    ghost = TableId("shop", "ghost")
+    capture = Captured(make(tables=(ORDERS, ghost), initial_snapshot=False))
+    capture.begin()
+    kept = capture.row(ghost).pk
+    events = (
+        TableEvent(ORDERS, 5, EventKind.DROP_TABLE),
+        TableEvent(ghost, 10, EventKind.RENAME_TABLE, detail={"new": ["shop", "orders"]}),
+    )
+    capture.commit(
+        next_sequence=20,
+        schemas=(V1, SchemaVersion(1, schema_of(ghost))),
+        segments=(segment(ORDERS, 0, 4), segment(ghost, 6, 9), segment(ORDERS, 12, 15)),
+        events=events,
+        dropped=(ORDERS,),
+        renamed=((ghost, ORDERS),),
+    )
+    assert [row.pk for row in ReplicatorTable.objects.all()] == [kept]
+    assert list(SegmentRow.objects.order_by("first_sequence").values_list("first_sequence", flat=True)) == [6, 12]
+    (event,) = TableEventRow.objects.all()
+    assert (event.table_id, event.detail["replaces_dropped"]) == (kept, True)
+
+
 def test_a_dropped_table_waits_for_the_apply_loop(captured: Captured) -> None:
     captured.commit(next_sequence=4, events=(TableEvent(ORDERS, 3, EventKind.DROP_TABLE),), dropped=(ORDERS,))
     row = captured.row(ORDERS)
