@@ -368,6 +368,31 @@ def test_a_new_table_has_time_to_get_its_identity(log: Log, monkeypatch: pytest.
     assert (failed.table.name, failed.error.remedy) == ("d", f'ALTER TABLE "{log.name}"."d" REPLICA IDENTITY FULL;')
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_go_with_a_partition_are_looked_for_behind_them(log: Log, known: bool) -> None:
+    """The catalog shows the partition's new storage when the rows before its TRUNCATE are read: they are still to come then."""
+    partitioned = (
+        "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
+    )
+    log.run("CREATE TABLE a (id int PRIMARY KEY)", *(partitioned if known else ()))
+    log.follow("a", *(["t"] if known else []), whole=True)
+    log.run(*(() if known else partitioned))
+    if not known:
+        log.log.prepare(log.tables, first=False)
+    log.run("INSERT INTO t VALUES (1)", "ALTER TABLE t ADD COLUMN v int", "INSERT INTO t VALUES (2)", "TRUNCATE low")
+    met: list[int] = []
+
+    def read_again_behind_row_2(message: LogMessage) -> bool:
+        if isinstance(message, ChangeBatch):
+            met.extend(message.data.column("id").to_pylist())
+        return isinstance(message, SchemaChange) and message.reload and 2 in met
+
+    *_, found = log.until(read_again_behind_row_2)
+    assert isinstance(found, SchemaChange)
+    assert found.table.name == "t"
+
+
 def test_tables_that_exchange_their_names_are_both_read_again(log: Log) -> None:
     log.run("CREATE TABLE a (id int PRIMARY KEY, x int)", "CREATE TABLE b (id int PRIMARY KEY, y text)")
     log.follow("a", "b")

@@ -187,7 +187,8 @@ class Relations:
     def _layout(self, relation: Relation, table: TableId, described: TableDescription | None) -> Layout:
         """The catalog is asked for what the message does not say, where it says the same as the message.
 
-        Nullability may so be told before its place; targets do not enforce it.
+        Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what they are
+        stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight tells when.
         """
         left_out = self._tables.columns_left_out(table)
         places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]
@@ -196,6 +197,9 @@ class Relations:
         if described is not None and _consistent(relation.identity, columns, described):
             attributes = described.attributes
             schema = replace(described.schema, table=table)
+            if described.kind == "p":
+                known = self._known.get(self._names[relation.oid]) if relation.oid in self._names else None
+                schema = replace(schema, identity=known.identity if known else str(Print(relation.oid)))
         else:
             attributes = tuple(self._attribute(column, old) for column in columns)
             schema = self._schema(relation, table, attributes, old)
