@@ -368,6 +368,19 @@ def test_a_new_table_has_time_to_get_its_identity(log: Log, monkeypatch: pytest.
     assert (failed.table.name, failed.error.remedy) == ("d", f'ALTER TABLE "{log.name}"."d" REPLICA IDENTITY FULL;')
 
 
+def test_a_followed_table_has_time_to_get_another_identity(log: Log) -> None:
+    log.run("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    log.run("CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)")
+    log.follow("a", "p", whole=True)
+    log.run("ALTER TABLE a DROP CONSTRAINT a_pkey", "INSERT INTO a VALUES (1)", "ALTER TABLE p REPLICA IDENTITY FULL")
+    found = log.read(sight=True)
+    assert not [m for m in found if isinstance(m, SchemaChange | TableFailed)]
+    log.run("ALTER TABLE a ADD PRIMARY KEY (id)", "ALTER TABLE low REPLICA IDENTITY FULL", "DELETE FROM a")
+    found = log.read(sight=True)
+    assert not [m for m in found if isinstance(m, TableFailed)]
+    assert changes(found, "id") == [("INSERT", 1), ("DELETE", 1)]
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_rows_that_go_with_a_partition_are_looked_for_behind_them(log: Log, known: bool) -> None:
     """The catalog shows the partition's new storage when the rows before its TRUNCATE are read: they are still to come then."""

@@ -84,16 +84,20 @@ class Relations:
             return
         try:
             described = self._catalog.details_by_oid([relation.oid]).get(relation.oid)
-            if isinstance(described, TableError):
+            if isinstance(described, NoIdentity) and relation.oid in self._names:
+                layout = self._layout(relation, table, None, keyed=True)
+            elif isinstance(described, TableError):
                 raise described
-            layout = self._layout(relation, table, described)
+            else:
+                layout = self._layout(relation, table, described)
         except PartitionOfSelected as error:  # the log names it before the table whose rows its own become
             if table in self._tables.tables:
                 yield table, error
             return
+        except NoIdentity:  # a new table: a sight tells when it has one, or that the patience is over
+            return
         except TableError as error:
-            if not self._awaited(relation.oid, error):
-                yield table, error
+            yield table, error
             return
         self.layouts[relation.oid] = layout
         yield from self._become(layout.schema, {a.name: a for a in layout.attributes if a.number})
@@ -123,15 +127,12 @@ class Relations:
                 described = self._catalog.described(row, types)
             except PartitionOfSelected:
                 continue
+            except NoIdentity:
+                continue
             except TableError as error:
-                if not self._awaited(int(row["oid"]), error):
-                    yield table, error
+                yield table, error
                 continue
             yield from self._become(described.schema, {a.name: a for a in described.attributes})
-
-    def _awaited(self, oid: int, error: TableError) -> bool:
-        """A new table without replica identity: a sight tells when it has one, or that the patience is over."""
-        return isinstance(error, NoIdentity) and oid not in self._names
 
     def _in_order(self, present: Mapping[int, TableId], oids: Iterable[int]) -> list[int]:
         """Tables whose name is free come first, so that a chain of renames needs no detour."""
@@ -184,8 +185,12 @@ class Relations:
         self._known[schema.table] = schema
         self._names[oid] = schema.table
 
-    def _layout(self, relation: Relation, table: TableId, described: TableDescription | None) -> Layout:
-        """The catalog is asked for what the message does not say, where it says the same as the message.
+    def _layout(
+        self, relation: Relation, table: TableId, described: TableDescription | None, *, keyed: bool = False
+    ) -> Layout:
+        """`keyed`: it has no replica identity for the moment, and will have the one it had; until then rows only come.
+
+        The catalog is asked for what the message does not say, where it says the same as the message.
 
         Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what they are
         stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight tells when.
@@ -202,7 +207,7 @@ class Relations:
                 schema = replace(schema, identity=known.identity if known else str(Print(relation.oid)))
         else:
             attributes = tuple(self._attribute(column, old) for column in columns)
-            schema = self._schema(relation, table, attributes, old)
+            schema = self._schema(relation, table, attributes, old, keyed=keyed)
         return Layout(schema, attributes, tuple(places), len(relation.columns))
 
     def _attribute(self, column: RelationColumn, old: TableSchema | None) -> Attribute:
@@ -214,12 +219,18 @@ class Relations:
         return Attribute(column.name, number, kind, column.typmod, kind.name)
 
     def _schema(
-        self, relation: Relation, table: TableId, attributes: tuple[Attribute, ...], old: TableSchema | None
+        self,
+        relation: Relation,
+        table: TableId,
+        attributes: tuple[Attribute, ...],
+        old: TableSchema | None,
+        *,
+        keyed: bool,
     ) -> TableSchema:
         """Where the catalog is ahead of the log: from the message, and from what was known so far."""
         names = [a.name for a in attributes]
         key = tuple(c.name for c in relation.columns if c.key) if relation.identity != Identity.FULL else ()
-        if old is not None and (relation.identity == Identity.FULL or set(key) == set(old.key)):
+        if old is not None and (keyed or relation.identity == Identity.FULL or set(key) == set(old.key)):
             key = old.key if set(old.key) <= set(names) else key
         if not set(key) <= set(names):
             raise UnsupportedDdl(f"A key column of {table} is left out.", table=str(table))

@@ -23,7 +23,7 @@ from replicator.sources.postgres.table_key import NoIdentity
 from replicator.sources.postgres.visibility import Snapshot
 
 LEAST_SECONDS = 2.0
-# A new table may get its key, or its replica identity, in a statement of its own, as pg_restore does at the very end.
+# A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very end.
 PATIENCE_SECONDS = 60.0
 SHARE = 50  # a sight is taken at most so that looking takes one part in so many of the time
 
@@ -87,9 +87,9 @@ class Watch:
         self._next = time.monotonic() + max(LEAST_SECONDS, SHARE * (time.monotonic() - began))
         return sight
 
-    def _awaits(self, oid: int, found: TableDescription | TableError, relations: Relations) -> bool:
-        """A table that is not followed yet gets some time until its rows can be told apart."""
-        if not isinstance(found, NoIdentity) or relations.table(oid) is not None:
+    def _awaits(self, oid: int, found: TableDescription | TableError) -> bool:
+        """A table gets some time until its rows can be told apart (again)."""
+        if not isinstance(found, NoIdentity):
             self._awaited.pop(oid, None)
             return False
         return time.monotonic() - self._awaited.setdefault(oid, time.monotonic()) < PATIENCE_SECONDS
@@ -116,7 +116,7 @@ class Watch:
         if not (changed or gone):
             return None
         descriptions = self._catalog.details_by_oid(list(changed))
-        for oid in [oid for oid, found in descriptions.items() if self._awaits(oid, found, relations)]:
+        for oid in [oid for oid, found in descriptions.items() if self._awaits(oid, found)]:
             del descriptions[oid]
         if not (descriptions or gone):
             return None
