@@ -80,7 +80,10 @@ class Run:
         deck = Deck(self.seed, self.options.source)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
-            list(pool.map(lambda number: self._one(number, plans[number]), numbers))
+            try:
+                list(pool.map(lambda number: self._one(number, plans[number]), numbers))
+            finally:  # at SIGTERM: those that have not begun do not begin
+                pool.shutdown(wait=False, cancel_futures=True)
         for name, history, plan in self._failing[:EXAMPLES]:
             self._shrink(name, history, plan)
 
