@@ -225,6 +225,14 @@ class Decoder:
                 self._change_schema(outcome, at)
             else:
                 self.fail(*outcome)
+        for name in [name for name, rows in self._rows.items() if rows is not None]:
+            self._called_as_known(name)
+
+    def _called_as_known(self, name: bytes) -> None:
+        """Rows that come through the root of their partitions are not announced again when it is renamed."""
+        layout = self.relations.renamed(int.from_bytes(name, "big"))
+        if layout is not None:
+            self._rows[name] = TableRows(layout, self._options.zero_dates)
 
     def _change_schema(self, step: Step, at: float | None) -> None:
         self.flush()

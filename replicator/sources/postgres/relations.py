@@ -66,6 +66,14 @@ class Relations:
             if layout is not None and layout.schema.table == table:
                 self.layouts[oid] = None
 
+    def renamed(self, oid: int) -> Layout | None:
+        """The layout under the name that the relation has by now; None where it is the one it had."""
+        layout, table = self.layouts.get(oid), self._names.get(oid)
+        if layout is None or table is None or layout.schema.table == table:
+            return None
+        self.layouts[oid] = replace(layout, schema=replace(layout.schema, table=table))
+        return self.layouts[oid]
+
     @property
     def oids(self) -> list[int]:
         """Of the tables that are followed."""
