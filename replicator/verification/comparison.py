@@ -64,6 +64,12 @@ class _Found:
         """Is there a key with a null, which no SELECT finds again?"""
         return any(None in key for keys in (self.missing, self.extra, self.different) for key in keys)
 
+    def lasting(self, before: Self | None) -> Self:
+        """What differed before already: of a source under write load, the rest is younger and on its way."""
+        if before is None:
+            return self
+        return type(self)(self.missing & before.missing, self.extra & before.extra, self.different & before.different)
+
     def __len__(self) -> int:
         return self.missing.total() + self.extra.total() + len(self.different)
 
@@ -92,7 +98,8 @@ class _Comparison:
         return report
 
     def _table(self, pair: TablePair, report: TableReport) -> None:
-        """Compare whole until equal, or until the keys that differ have been looked at often enough."""
+        """Compare whole until equal, or until what differs has been looked at often enough: by key, or else as a whole."""
+        before: _Found | None = None
         for attempt in range(self._options.retries + 1):
             if attempt:
                 self._wait()
@@ -100,7 +107,8 @@ class _Comparison:
             table, target = self._describe(pair, report)
             common = table.restrict([name for name in table.names if name in dict(target.columns)])
             keyed = bool(pair.key) and set(pair.key) <= set(common.names)
-            found = self._whole(pair, common, target, report, keyed=keyed)
+            found = self._whole(pair, common, target, report, keyed=keyed).lasting(before)
+            before = None if report.truncated else found
             by_key = keyed and len(found) <= self._options.recheck_keys and not found.nameless
             if not found or by_key:
                 break

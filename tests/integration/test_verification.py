@@ -227,6 +227,31 @@ def test_a_table_without_key_is_read_again_as_a_whole(small_source: Any, write: 
     assert check("t", (), retries=1, before_recheck=lambda: write("t", rows)).equal
 
 
+def test_a_table_without_key_that_never_rests_is_equal_by_what_lasts(
+    small_source: Any, write: Write, check: Any
+) -> None:
+    """One row is always on its way; a row that is lost is lost at every look."""
+    target = [(1, "one"), (2, None), (3, "")]
+
+    def later(lost: int) -> Callable[[], None]:
+        def goes_on() -> None:
+            number = len(target) + 1
+            small_source(f"INSERT INTO t VALUES ({number + 1}, 'steady')")
+            target.append((number, "steady"))
+            write("t", small([row for row in target if row[0] != lost]))
+
+        return goes_on
+
+    small_source("INSERT INTO t VALUES (4, 'steady')")
+    write("t", small(target))
+    report = check("t", (), retries=3, before_recheck=later(lost=0))
+    assert (report.equal, report.rechecks) == (True, 1)
+    write("t", small(target[1:]))
+    report = check("t", (), retries=2, before_recheck=later(lost=1))
+    assert (report.missing, report.extra, report.rechecks) == (1, 0, 2)
+    assert report.differences[0].row["id"] == "1"
+
+
 KEYS = [(kind, literal, arrow, value) for kind, literal, arrow, value in TYPES
         if value is not None and kind not in {"json", "point", "decimal(65,30)"}
         and not kind.endswith(("text", "blob"))]  # fmt: skip
