@@ -87,7 +87,7 @@ class Admission:
             self._reopen(mark, raw, why)
             return
         shows = self._evidence(raw)
-        if why := self._unseen(mark, raw, window, shows):
+        if why := self._unseen(mark, raw, window, shows) or self._untold(raw):
             self._reopen(mark, raw, why)
             return
         self._admit(mark, raw, None if raw.chunk.keyless else window, shows)
@@ -118,6 +118,16 @@ class Admission:
                 return window.spoiled
             late = window.overtaken(shows)
         return "a transaction that the log had before was not visible to it" if late else ""
+
+    def _untold(self, raw: RawChunk) -> str:
+        """Why rows under a schema that the log has not told of must wait for it; empty where they need not.
+
+        Its reader has to know the schema, too: of a table without rows, the next ALTER would be of what it knew before.
+        """
+        known = self._tracking.schema(raw.schema.table)
+        if known is None or known == raw.schema or self._reader.learned(raw.schema):
+            return ""
+        return "its table has a definition that the log is yet to tell of"
 
     def _evidence(self, raw: RawChunk) -> Shows | None:
         """What the rows show of the log's transactions; None where the log's order says it."""
@@ -158,12 +168,8 @@ class Admission:
             self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
-        """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here.
-
-        The log's reader has to know it, too: of a table without rows, the next ALTER would be of what it knew before.
-        """
+        """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
         table = raw.schema.table
-        self._reader.learned(raw.schema)
         version = self._tracking.new_version(table, raw.schema)
         detail = {"decision": "seen by the snapshot", "reload": False}
         event = TableEvent(table, self._entry.take(), EventKind.ALTER_TABLE, version, detail=detail)

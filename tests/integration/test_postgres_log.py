@@ -331,6 +331,37 @@ def test_a_label_that_is_renamed_has_the_table_read_again_and_one_that_is_added_
     assert [one.reload for one in ddl(log.read(sight=True))][-1:] == [True]
 
 
+def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows do not say that a column was renamed, nor that it is another table by now."""
+    monkeypatch.setattr(sights, "LEAST_SECONDS", 600.0)
+    log.run("CREATE TABLE t (a int PRIMARY KEY, b int)")
+    log.follow("t")
+    table, catalog = log.table("t"), PostgresCatalog(log.control, left_out=log.tables)
+    reader = PgOutputReader(log.config, log.options, log.name)
+    messages = reader.read(log.start, log.tables, log.schemas)
+
+    def chunk_shows(*statements: str) -> list[SchemaChange]:
+        next(message for message in messages if isinstance(message, Heartbeat))
+        log.run(*statements)
+        shown = catalog.describe([table])[table]
+        assert isinstance(shown, TableSchema)
+        assert not reader.learned(shown)
+        told: list[SchemaChange] = []
+        while not reader.learned(shown):
+            told += ddl([next(messages)])
+        return told + ddl(list(itertools.takewhile(lambda message: not isinstance(message, Heartbeat), messages)))
+
+    try:
+        told = chunk_shows("ALTER TABLE t RENAME COLUMN b TO c")
+        assert [(change.operation, change.renamed_columns) for change in told] == [(Ddl.ALTER_TABLE, {"b": "c"})]
+        told = chunk_shows("DROP TABLE t", "CREATE TABLE t (a int PRIMARY KEY, c int)")
+        assert [change.operation for change in told] == [Ddl.DROP_TABLE, Ddl.CREATE_TABLE]
+    finally:
+        reader.close()
+
+
 def test_tables_come_go_and_are_renamed_in_a_schema_that_is_followed_whole(log: Log) -> None:
     log.run("CREATE TABLE a (id int PRIMARY KEY)", "CREATE TABLE b (id int PRIMARY KEY)")
     log.follow("a", "b", whole=True)

@@ -37,6 +37,7 @@ class Stand:
             writer.write_batch(pa.RecordBatch.from_pylist([], schema=schema.row_arrow))
         self.chunk = RawChunk(CHUNK, "raw", 0, 1, 0.1, schema)
         self.told: list[TableSchema] = []
+        self.accepts = True
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, KNOWN), run=1, live_from=-1, followed=True)
         plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
         self.entry = EntryBuilder(Checkpoint({}, 0, "server"))
@@ -64,8 +65,9 @@ class Stand:
     def log(self, *_: object, **__: object) -> None:
         """Of no interest."""
 
-    def learned(self, schema: TableSchema) -> None:
+    def learned(self, schema: TableSchema) -> bool:
         self.told.append(schema)
+        return self.accepts
 
 
 def test_the_logs_reader_is_told_what_a_chunk_says_of_a_table(tmp_path: Path) -> None:
@@ -74,6 +76,16 @@ def test_the_logs_reader_is_told_what_a_chunk_says_of_a_table(tmp_path: Path) ->
     assert [closed.chunk for closed in stand.entry.closed] == [CHUNK.chunk]
     assert stand.told == [SEEN]
     assert stand.entry.events[0].detail["decision"] == "seen by the snapshot"
+
+
+def test_a_chunk_waits_for_a_definition_that_the_log_is_yet_to_tell_of(tmp_path: Path) -> None:
+    """Of renamed columns, or another table under the name, its rows say nothing."""
+    stand = Stand(tmp_path, SEEN)
+    stand.accepts = False
+    stand.meet()
+    assert stand.entry.reopened == [(CHUNK.chunk, CHUNK.attempt)]
+    assert not stand.entry.closed
+    assert not stand.entry.events
 
 
 def test_the_logs_reader_is_told_nothing_that_it_knows(tmp_path: Path) -> None:

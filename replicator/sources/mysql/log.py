@@ -75,10 +75,11 @@ class BinlogReader:
         """Chunks have no evidence here: the log's order is that of visibility (see the check binlog_order_commits)."""
         raise NotImplementedError(evidence, transaction)
 
-    def learned(self, schema: TableSchema) -> None:
+    def learned(self, schema: TableSchema) -> bool:
         """The next statement alters this one."""
         if self._interpreter is not None:
             self._interpreter.learned(schema)
+        return True
 
     def close(self) -> None:
         """Ends the stream; a `read` under way ends with SourceUnreachable."""

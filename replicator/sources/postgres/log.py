@@ -87,8 +87,12 @@ class PgOutputReader:
         """`evidence` is pg_current_snapshot()'s text."""
         return parsed(evidence).shows(int(transaction))
 
-    def learned(self, schema: TableSchema) -> None:
-        """Each relation is described whole before its rows, whatever was known of it."""
+    def learned(self, schema: TableSchema) -> bool:
+        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing of."""
+        if self._decoder.relations.is_known(schema):
+            return True
+        self._watch.hurry()
+        return False
 
     def close(self) -> None:
         """The slot is free again when this returns, or soon after."""

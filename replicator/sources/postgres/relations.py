@@ -60,6 +60,11 @@ class Relations:
         """Is a table of the catalog another than the one that is known here, or not known?"""
         return self._names.get(oid) != table or self._known[table].identity != str(seen)
 
+    def is_known(self, schema: TableSchema) -> bool:
+        """Is this the table that is known here, as the catalog has it, however its definition is read?"""
+        known = self._known.get(schema.table)
+        return known is not None and known.identity == schema.identity
+
     def fail(self, table: TableId) -> None:
         """Its rows are passed over from here on."""
         for oid, layout in self.layouts.items():

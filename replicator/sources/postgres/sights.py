@@ -75,6 +75,10 @@ class Watch:
     def due(self) -> bool:
         return time.monotonic() >= self._next
 
+    def hurry(self) -> None:
+        """Something has changed."""
+        self._next = 0.0
+
     def look(self, relations: Relations) -> Sight | None:
         """None where no table differs from what the reader knows, and none is gone."""
         began = time.monotonic()
