@@ -197,14 +197,21 @@ def _change_charset(draft: Draft, table: TableModel) -> Statements | None:
     return _modified(draft, table, column, replace(column, kind=replace(column.kind, collation=wide)))
 
 
-def _convert(draft: Draft, table: TableModel) -> Statements:
+def _convert(draft: Draft, table: TableModel) -> Statements | None:
     """Every text column; the server makes the long ones longer if need be."""
+    if draft.dialect == "mariadb" and any(_spoiled(column) for column in table.columns):
+        return None
 
     def changed(column: ColumnModel) -> ColumnModel:
         return replace(column, kind=replace(column.kind, collation="utf8mb4_bin")) if column.kind.collation else column
 
     draft.keep(replace(table, columns=tuple(changed(column) for column in table.columns)))
     return (f"ALTER TABLE {table.sql} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",)
+
+
+def _spoiled(column: ColumnModel) -> bool:
+    """MariaDB 11.4 keeps the labels' bytes of the old character set: they are no texts any more, and their rows' values are lost."""
+    return bool(column.kind.labels) and not column.kind.collation.startswith("utf8")
 
 
 def _comment(draft: Draft, table: TableModel) -> Statements | None:
