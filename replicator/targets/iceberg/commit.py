@@ -7,13 +7,20 @@ from collections.abc import Callable, Mapping
 
 from pyspark.sql import SparkSession
 
-from replicator.errors import TargetConflict, TargetError
+from replicator.errors import TableError, TargetConflict, TargetError
 from replicator.faults import reach
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import STAGED, LakeCatalog, LakeTable, publish, stage_nothing
 from replicator.targets.iceberg.position import as_properties
 
 Write = Callable[[SparkSession], None]
+
+
+def unless_overtaken(catalog: LakeCatalog, table: LakeTable, error: TableError) -> TableError | TargetConflict:
+    """What is wrong with the rows that were read; a conflict where they may be another worker's, who committed since `table` was read."""
+    if catalog.again(table).snapshot == table.snapshot:
+        return error
+    return TargetConflict(f"Another worker committed to {table.name} in the meantime.", table=str(table.name))
 
 
 def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | None) -> Mapping[str, str]:

@@ -14,7 +14,7 @@ from replicator.merge.changes import GONE, SEQ, read, row, spark_type
 from replicator.model.schema import TableSchema
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
-from replicator.targets.iceberg.commit import commit
+from replicator.targets.iceberg.commit import commit, unless_overtaken
 from replicator.targets.iceberg.merge_sql import merge_keyless
 from replicator.targets.iceberg.naming import sql_name
 from replicator.targets.iceberg.rows import insert
@@ -33,14 +33,19 @@ def merge(
             insert(table, delta.added, schema)
             return
         how[0] = "merge"
-        _take_and_put(spark, table, schema, delta, needed)
+        _take_and_put(spark, catalog, table, schema, delta, needed)
 
     summary = commit(catalog, table, after, write)
     return how[0], summary
 
 
 def _take_and_put(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, delta: multiset.Delta, needed: int
+    spark: SparkSession,
+    catalog: LakeCatalog,
+    table: LakeTable,
+    schema: TableSchema,
+    delta: multiset.Delta,
+    needed: int,
 ) -> None:
     target = spark.table(sql_name(table.name))
     doomed = multiset.doomed(delta.removed, target, schema).persist(StorageLevel.MEMORY_AND_DISK)
@@ -48,7 +53,7 @@ def _take_and_put(
         found, low, high = doomed.agg(F.count("*"), F.min(SEQ), F.max(SEQ)).collect()[0]
         if found != needed:
             message = f"{table.name} has lost step with its source: {needed - found} of {needed} rows to delete are not there."
-            raise TableError(message, table=str(schema.table))
+            raise unless_overtaken(catalog, table, TableError(message, table=str(schema.table)))
         merge_keyless(spark, table, schema, _delta(doomed, delta.added, schema), (low, high))
     finally:
         doomed.unpersist()

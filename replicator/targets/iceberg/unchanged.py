@@ -9,13 +9,14 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.errors import TargetConflict, ValuesLost
+from replicator.errors import ValuesLost
 from replicator.merge import unchanged
 from replicator.merge.changes import SEQ, key_places, quoted, row
 from replicator.merge.ranges import KeyRange, LeftOut
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import Merge
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.commit import unless_overtaken
 from replicator.targets.iceberg.merge_sql import bounds
 from replicator.targets.iceberg.naming import sql_name
 
@@ -66,14 +67,11 @@ def folded(
     there = None if ranges is None else _held(spark, table, schema, changes, ranges, left_out)
     with unchanged.folded(changes, there, schema, left_out.places) as found:
         if found.unknown and not change.emptied:
-            raise _lost(catalog, table, schema, found.unknown)
+            raise unless_overtaken(catalog, table, _lost(table, schema, found.unknown))
         yield found.rows.where(~F.col(unchanged.LACKS)) if found.unknown else found.rows
 
 
-def _lost(catalog: LakeCatalog, table: LakeTable, schema: TableSchema, rows: int) -> ValuesLost | TargetConflict:
-    if catalog.again(table).snapshot != table.snapshot:  # then the rows that were looked at may be another worker's
-        message = f"Another worker committed to {table.name} in the meantime."
-        return TargetConflict(message, table=str(table.name))
+def _lost(table: LakeTable, schema: TableSchema, rows: int) -> ValuesLost:
     message = (
         f"{table.name} has lost step with its source: {rows} changed rows have values that the source's log left out "
         "as unchanged, and that the target does not hold."

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 
-from replicator.errors import TableError
+from replicator.errors import TableError, TargetConflict
+from replicator.merge import multiset
 from replicator.model.identifiers import TableId
 from replicator.targets.base import Merge, Position, Replace
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
@@ -72,6 +74,26 @@ def test_a_row_to_delete_that_is_not_there_is_told_and_changes_nothing(lake: Lak
         lake.merge(table, NAMES, delete(1, "x", 1), delete(2, "x", 1))
     assert raised.value.table == "shop.t"
     assert (lake.rows(table), lake.target.position(table)) == ([("x", 1)], Position(0, -1, 1, "L1"))
+
+
+def test_a_stale_worker_is_not_told_that_rows_to_delete_are_missing(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has merged the batch before this one looks for the rows."""
+    table = lake.table(NAMES)
+    lake.merge(table, NAMES, insert(0, "x", 1), insert(1, "y", 2))
+    batch = Merge([lake.segment(NAMES, [delete(2, "x", 1)])], NAMES, 2)
+    fold = multiset.fold
+
+    def late(*args: Any) -> Any:
+        monkeypatch.undo()
+        lake.target.apply(table, batch)
+        return fold(*args)
+
+    monkeypatch.setattr(multiset, "fold", late)
+    with pytest.raises(TargetConflict):
+        lake.another_worker().apply(table, batch)
+    assert (lake.rows(table), lake.target.position(table)) == ([("y", 2)], Position(2, -1, 1, "L1"))
 
 
 def test_a_replace_is_the_whole_table_and_older_log_rows_of_a_segment_are_left_out(lake: Lake) -> None:
