@@ -25,7 +25,7 @@ from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.embedded.processes import ProcessGroup, ServerFailed, claim
+from webapp.embedded.processes import ProcessGroup, ServerFailed, claim, works
 from webapp.embedded.redis import EmbeddedRedis
 
 pytestmark = pytest.mark.integration
@@ -103,6 +103,23 @@ def test_postgres_goes_on_with_its_data_after_a_crash(reachable: Path) -> None:
             assert cursor.fetchone() == (0,)
         connection.close()
     finally:
+        server.stop()
+
+
+def test_nothing_of_a_server_that_does_not_stop_in_time_is_left(reachable: Path) -> None:
+    """A Postgres that waits for its sessions (SIGTERM): each of them has a process group of its own."""
+    server = EmbeddedPostgres(reachable)
+    server.start()
+    session = psycopg2.connect(server.url)
+    try:
+        child = server._child
+        assert child is not None
+        family = psutil.Process(child.process.pid).children(recursive=True)
+        child.stop(signal.SIGTERM, 0.5)
+        assert not [member for member in family if works(member)]
+        server.start()
+    finally:
+        session.close()
         server.stop()
 
 

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 from webapp.embedded.ports import wait_until_free
 
 PR_SET_PDEATHSIG = 1
@@ -20,6 +22,14 @@ STOP_SECONDS = 10.0
 
 class ServerFailed(RuntimeError):
     """A server did not start; the text ends with the tail of its log."""
+
+
+def works(process: psutil.Process) -> bool:
+    """False for one that has ended, whoever is to notice it."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
 
 
 @dataclass
@@ -41,14 +51,26 @@ class Child:
         return ""
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """Ask, wait, then kill: this process and the group that it leads."""
+        """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups of their own)."""
+        family = self._family()
         if self.alive:
             self.process.send_signal(how)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
+        for member in family:
+            with contextlib.suppress(psutil.Error):
+                member.kill()
         self.process.wait()
+        deadline = time.monotonic() + STOP_SECONDS
+        while any(map(works, family)) and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+    def _family(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(self.process.pid).children(recursive=True)
+        return []
 
 
 def start(
