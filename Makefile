@@ -8,6 +8,7 @@ SOURCE ?= mariadb
 VERSION ?=
 SEED ?=
 FUZZ_EXAMPLES ?= 2000
+WORKERS ?= 2
 ENV_STAMP := $(VENV)/.stamp
 JARS_STAMP := $(VENV)/.jars
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -56,8 +57,9 @@ demo: env jars
 up: env jars
 	@exec $(PY) manage.py up $(ARGS)
 
+# WORKERS pytest processes side by side, each with servers of its own.
 test: env jars chromium
-	$(PY) -m pytest -ra $(ARGS)
+	$(PY) -m pytest -ra -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
 # (docs/reliability.md).
