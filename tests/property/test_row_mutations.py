@@ -129,17 +129,17 @@ def _same(again: bytes, damaged: bytes, found: list[Row]) -> bool:
 
 def _normal(data: bytes, rows: int) -> bytes:
     """The bytes of rows with zeros at the end of BINARY(6) taken off and minus zero made zero."""
-    from replicator.sources.mysql.column_values import column_reader
+    from replicator.sources.mysql.column_values import shape_of
 
     size, out, at = (len(SPECS) + 7) // 8, bytearray(), 0
-    readers = [column_reader(log, None, ReadOptions()) for log in COLUMNS]
+    shapes = [shape_of(log) for log in COLUMNS]
     for _ in range(rows):
         nulls, at = int.from_bytes(data[at : at + size], "little"), at + size
         out += (nulls & (1 << len(SPECS)) - 1).to_bytes(size, "little")
-        for place, reader in enumerate(readers):
+        for place, (prefix, length) in enumerate(shapes):
             if nulls >> place & 1:
                 continue
-            end = reader.read(data, at, lambda _: None)
+            end = at + prefix + (int.from_bytes(data[at : at + prefix], "little") if prefix else length)
             value = data[at:end]
             if place == BINARY:
                 value = bytes([len(value[1:].rstrip(b"\0"))]) + value[1:].rstrip(b"\0")

@@ -16,7 +16,7 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import ddl, jsonb
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import table_map as t
-from replicator.sources.mysql.column_values import column_reader
+from replicator.sources.mysql.column_values import converter
 from replicator.sources.mysql.events import Event, EventParser
 from replicator.sources.mysql.offset import GtidSet, parse_offset
 from replicator.sources.mysql.payload import open_payload
@@ -84,7 +84,7 @@ def test_bytes_that_no_server_writes_stop_their_table_and_become_no_value(
     log: LogColumn, column: Column, data: bytes
 ) -> None:
     with pytest.raises(ValueDoesNotFit, match="Column c"):
-        column_reader(log, column, ReadOptions()).read(data, 0, [].append)
+        converter(log, column, ReadOptions())(data)
 
 
 def test_events_twice_out_of_order_or_before_the_format_description_are_found() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -17,7 +18,8 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import jsonb
 from replicator.sources.mysql.charsets import charset_name, decoder
-from replicator.sources.mysql.column_values import column_reader
+from replicator.sources.mysql.column_arrays import Cells, ColumnArrays
+from replicator.sources.mysql.column_values import converter
 from replicator.sources.mysql.events import Event, EventParser
 from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
@@ -198,20 +200,16 @@ def test_hidden_hash_columns_are_those_that_mariadb_put_behind_all_others() -> N
 
 def test_text_that_is_no_unicode_stops_its_table_only() -> None:
     log = LogColumn(VARCHAR, 40, nullable=True, name="v", charset=35)
-    reader = column_reader(log, Column("v", STRING_TYPE, nullable=True, source_type="varchar(10)"), ReadOptions())
-    values: list[object] = []
-    reader.read(b"\x02\xdf\x84", 0, values.append)
+    column = ColumnArrays(log, Column("v", STRING_TYPE, nullable=True, source_type="varchar(10)"), ReadOptions())
+    cells = Cells(np.array([0xDF, 0x84], np.uint8), np.array([0]), np.array([2]))
     with pytest.raises(ValueDoesNotFit, match="v \\(varchar\\(10\\)\\) holds text that is no valid Unicode"):
-        reader.finish(values)
+        column.convert(cells)
 
 
 def test_no_comma_follows_an_empty_label_of_a_set() -> None:
     log = LogColumn(SET, 1, nullable=True, name="s", charset=45, labels=(b"", b"a", b"b"))
-    reader = column_reader(log, Column("s", STRING_TYPE, nullable=True, source_type="set('','a','b')"), ReadOptions())
-    values: list[object] = []
-    for bits in range(8):
-        reader.read(bytes([bits]), 0, values.append)
-    assert values == ["", "", "a", "a", "b", "b", "a,b", "a,b"]
+    members = converter(log, Column("s", STRING_TYPE, nullable=True, source_type="set('','a','b')"), ReadOptions())
+    assert [members(bytes([bits])) for bits in range(8)] == ["", "", "a", "a", "b", "b", "a,b", "a,b"]
 
 
 class Machine:

@@ -84,6 +84,11 @@ class EventParser:
         self._whole = whole
         self._described = False
 
+    @property
+    def plain(self) -> bool:
+        """May the next event be read without `parse`, by its length alone?"""
+        return self._described and not self._whole
+
     def parse(self, raw: bytes) -> Event:
         """One event; LogCorrupt where length or checksum do not hold."""
         if len(raw) < HEADER_SIZE:
@@ -277,7 +282,8 @@ class Gtid(NamedTuple):
     prepares: bool = False
 
 
-def _uuid(data: bytes) -> str:
+def uuid_text(data: bytes) -> str:
+    """Of 16 bytes."""
     text = data.hex()
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
@@ -291,7 +297,7 @@ def parse_gtid(event: Event) -> Gtid:
     if event.type == TAGGED_GTID:
         return _tagged_gtid(body, seconds)
     number = int.from_bytes(part(body, 17, 8), "little")
-    text = "" if event.type == ANONYMOUS_GTID else f"{_uuid(body[1:17])}:{number}"
+    text = "" if event.type == ANONYMOUS_GTID else f"{uuid_text(body[1:17])}:{number}"
     if len(body) >= 49 and body[25] == 2:  # logical clock, then the time stamps of MySQL 8
         immediate = int.from_bytes(body[42:49], "little") & ((1 << 55) - 1)
         return Gtid(text, immediate or seconds)
@@ -320,7 +326,7 @@ def _tagged_gtid(body: bytes, seconds: int) -> Gtid:
             for _ in range(16):
                 octet, at = _variable_int(body, at)
                 octets.append(octet)
-            uuid = _uuid(bytes(octets))
+            uuid = uuid_text(bytes(octets))
         elif field == 3:
             length, at = _variable_int(body, at)
             tag, at = part(body, at, length).decode("ascii"), at + length
@@ -345,7 +351,7 @@ def parse_previous_gtids(event: Event) -> str:
         count = (count >> 8) & ((1 << 48) - 1)
     at = 8
     for _ in range(count):
-        source, at = _uuid(part(body, at, 16)), at + 16
+        source, at = uuid_text(part(body, at, 16)), at + 16
         if tagged:
             length, at = _variable_int(body, at)
             source += f":{part(body, at, length).decode('ascii')}" if length else ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+
+import numpy as np
 
 from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, TableFailed, Watermark
@@ -14,18 +17,21 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.column_arrays import Places
 from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import LogSchemas, positional
 from replicator.sources.mysql.offset import BinlogOffset, GtidPosition
 from replicator.sources.mysql.pending import Pending
-from replicator.sources.mysql.row_image import DUMMY_TABLE, TableRows
+from replicator.sources.mysql.plain_events import KnownTables
+from replicator.sources.mysql.row_image import DUMMY_TABLE, Run, TableRows
 from replicator.sources.mysql.table_map import LogColumn, TableMap, parse_table_map, table_id
 from replicator.sources.mysql.xa import PreparedTransactions
 
 FORMAT_REMEDY = "SET GLOBAL binlog_format = 'ROW'; then reconnect the writing sessions and resnapshot the table."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table
+_MOST_KNOWN = 128  # tables at a time whose rows are read in runs
 _SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
 
 
@@ -72,6 +78,7 @@ class Interpreter:
         self._effects = DdlEffects(self, tables)
         self._xa = PreparedTransactions(options.batch_bytes)
         self._targets: dict[int, _Target] = {}
+        self._known: KnownTables | None = None
         self._failed: set[TableId] = set()
         self._boundary = (start.file, start.position)
         self._committed = self._boundary
@@ -220,7 +227,9 @@ class Interpreter:
         number = table_id(event.body)
         target = self._targets.get(number)
         if target is None or target.body != event.body:
+            self._targets.pop(number, None)
             self._targets[number] = self._target(event)
+            self._known = None
 
     def _target(self, event: Event) -> _Target:
         found = parse_table_map(event.body, mariadb=self.mariadb)
@@ -281,6 +290,7 @@ class Interpreter:
 
     def forget_targets(self) -> None:
         """Look at the next TABLE_MAP of every table again; rows before that are of a table that failed."""
+        self._known = None
         for target in self._targets.values():
             target.body = b""
             if target.rows is not None and target.rows.schema.table in self._failed:
@@ -306,11 +316,62 @@ class Interpreter:
             rows.truncate(mark)
             self.fail(rows.schema.table, error)
             return
-        self.pending.added(count, rows.bytes - mark[2])
+        self.pending.added(count, rows.bytes - mark.bytes)
         if self.schemas.empty:
             self.schemas.empty.discard(rows.schema.table)
-        if rows.bytes >= self._options.batch_bytes or rows.rows >= _SPILL * self._options.batch_rows:
+        if self._is_large(rows):
             self.flush()
+
+    def known(self) -> KnownTables | None:
+        """The tables whose rows `feed_run` takes; None where rows are to be fed one by one."""
+        if self._xa.recording is not None:
+            return None
+        if self._known is None:
+            newest = [target for target in self._targets.values() if target.body][-_MOST_KNOWN:]
+            self._known = KnownTables([(target.body, target.rows, target.marks) for target in newest])
+        return self._known
+
+    def feed_run(self, known: KnownTables, run: Run) -> None:
+        """Many rows events at once: of the transaction under way, or of whole ones."""
+        if self.in_transaction:
+            owners, txns, times = np.zeros_like(run.slots), [self._txn], np.array([self._commit_us])
+            self._gather(known, run, owners, txns, times)
+            return
+        committed = run.committed
+        self.pending.begin()
+        owners = np.repeat(np.arange(len(committed.gtids)), np.diff(committed.ends, prepend=0))
+        self._gather(known, run, owners, committed.gtids, committed.times)
+        self.pending.begin()
+        for gtid in committed.gtids:
+            self.gtid.add(gtid)
+        self._boundary = (run.file, int(committed.places[-1]))
+        self._last_commit = moment(int(committed.times[-1]))
+        if self.pending.rows >= self._options.batch_rows or self.pending.bytes >= self._options.batch_bytes:
+            self.settle()
+
+    def _gather(self, known: KnownTables, run: Run, owners: Places, txns: Sequence[str], times: Places) -> None:
+        """`owners`: of each event its transaction, by its place in `txns` and `times`."""
+        counts = np.zeros(len(run.slots), np.int64)
+        gathered: list[tuple[TableRows, Places]] = []
+        size = 0
+        for slot in np.unique(run.slots).tolist():
+            rows = known.rows[slot]
+            assert rows is not None
+            chosen = np.nonzero(run.slots == slot)[0]
+            mark = self.pending.touch(rows)
+            counts[chosen] = rows.add_run(run, chosen, owners, txns, times)
+            size += rows.bytes - mark.bytes
+            gathered.append((rows, chosen))
+            self.schemas.empty.discard(rows.schema.table)
+        ordinals = self.pending.ordinal + np.cumsum(counts) - counts
+        for rows, chosen in gathered:
+            rows.number(ordinals[chosen])
+        self.pending.added(int(counts.sum()), size)
+        if any(self._is_large(rows) for rows, _ in gathered):
+            self.flush()
+
+    def _is_large(self, rows: TableRows) -> bool:
+        return rows.bytes >= self._options.batch_bytes or rows.rows >= _SPILL * self._options.batch_rows
 
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""

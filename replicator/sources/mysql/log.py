@@ -33,6 +33,7 @@ from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
 from replicator.sources.mysql.payload import open_payload
+from replicator.sources.mysql.plain_events import PLAIN, plain_run
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
@@ -64,7 +65,8 @@ class BinlogReader:
         interpreter = self._interpreter = Interpreter(tables, known, self._options, start, self._marks)
         stream = PacketStream(self._dump(where))
         try:
-            yield from _Loop(stream, EventParser(start.file, start.position), interpreter).messages()
+            parser = EventParser(start.file, start.position)
+            yield from _Loop(stream, parser, interpreter, self._options.batch_bytes).messages()
         finally:
             self.close()
 
@@ -138,19 +140,39 @@ class BinlogReader:
 class _Loop:
     """Packets → messages, with the clock."""
 
-    def __init__(self, stream: PacketStream, parser: EventParser, interpreter: Interpreter) -> None:
+    def __init__(self, stream: PacketStream, parser: EventParser, interpreter: Interpreter, batch_bytes: int) -> None:
         self._stream, self._parser, self._interpreter = stream, parser, interpreter
+        self._batch_bytes = batch_bytes
         self._settled_at = self._beat_at = time.monotonic()
         self._quiet_since: datetime | None = None
         self._server_stands: tuple[str, int] | None = None
 
     def messages(self) -> Iterator[LogMessage]:
+        stream = self._stream
         while True:
-            packets = self._stream.read(self._patience())
+            stream.fill(self._patience())
             with self._parser.guard():
-                for packet in packets:
+                while True:
+                    if stream.kind() in PLAIN:
+                        yield from self._take_plain()
+                    packet = stream.next()
+                    if packet is None:
+                        break
                     yield from self._take(packet)
                 yield from self._tick(time.monotonic())
+
+    def _take_plain(self) -> Sequence[LogMessage]:
+        """Rows events from here on, as long as nothing else comes."""
+        stream, parser = self._stream, self._parser
+        known = self._interpreter.known() if parser.plain else None
+        if known is None:
+            return ()
+        run = plain_run(stream, parser, known, self._batch_bytes, inside=self._interpreter.in_transaction)
+        if run is None:
+            return ()
+        self._quiet_since = None
+        self._interpreter.feed_run(known, run)
+        return self._drain() if self._interpreter.out else ()
 
     def _tick(self, now: float) -> Iterator[LogMessage]:
         if now - self._settled_at >= _SETTLE:

@@ -10,55 +10,83 @@ from __future__ import annotations
 import socket
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from replicator.errors import SourceUnreachable
 
-_RECEIVE = 1 << 18
+_ROOM = 1 << 20
 _FULL = 0xFFFFFF  # a packet of this size goes on in the next one
 
 
 class PacketStream:
-    """Splits what arrives into packets."""
+    """What has arrived is data[at:end], whole packets and the beginning of one; who has read it moves `at` on."""
 
     def __init__(self, connection: Any) -> None:
         """`connection`: a pymysql connection to which a dump command was sent."""
         self._socket: socket.socket = connection._sock  # noqa: SLF001 - pymysql has no other way in
-        self._buffer = bytearray()
+        self.at = self.end = 0
+        self._room(bytearray(_ROOM))
         self._parts: list[bytes] = []
 
-    def read(self, timeout: float) -> list[bytes]:
-        """Whole packets that have arrived, at least one unless `timeout` seconds passed.  SourceUnreachable."""
-        while True:
-            packets = self._split()
-            if packets:
-                return packets
+    def fill(self, timeout: float) -> None:
+        """Wait until a whole packet is there, but not for more than `timeout` seconds.  SourceUnreachable."""
+        while not self._whole():
+            self._make_room()
             try:
                 self._socket.settimeout(timeout)
-                data = self._socket.recv(_RECEIVE)
+                received = self._socket.recv_into(self._view[self.end :])
             except TimeoutError:
-                return []
+                return
             except OSError as error:
                 message = f"The connection to the source broke while its log was read: {error}"
                 raise SourceUnreachable(message) from error
-            if not data:
+            if not received:
                 message = "The source closed the connection over which its log was read."
                 raise SourceUnreachable(message)
-            self._buffer += data
+            self.end += received
 
-    def _split(self) -> list[bytes]:
-        buffer, at, packets = self._buffer, 0, []
-        while len(buffer) - at >= 4:
-            size = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
-            end = at + 4 + size
-            if end > len(buffer):
-                break
-            part = bytes(memoryview(buffer)[at + 4 : end])
-            at = end
+    def next(self) -> bytes | None:
+        """The next packet; None where it has not wholly arrived."""
+        while self._whole():
+            size = self._size()
+            start = self.at + 4
+            part = bytes(self._view[start : start + size])
+            self.at = start + size
             if size == _FULL or self._parts:
                 self._parts.append(part)
                 if size == _FULL:
                     continue
                 part, self._parts = b"".join(self._parts), []
-            packets.append(part)
-        if at:
-            del buffer[:at]
-        return packets
+            return part
+        return None
+
+    def kind(self) -> int:
+        """The type of the next packet's event, if it is one; -1 where nothing is there."""
+        return int(self._view[self.at + 9]) if self.end - self.at > 9 and not self._parts else -1
+
+    def _room(self, buffer: bytearray) -> None:
+        self._view = memoryview(buffer)
+        self.data: npt.NDArray[np.uint8] = np.frombuffer(buffer, np.uint8)
+
+    def _size(self) -> int:
+        view, at = self._view, self.at
+        return view[at] | view[at + 1] << 8 | view[at + 2] << 16
+
+    def _whole(self) -> bool:
+        there = self.end - self.at
+        return there >= 4 and there >= 4 + self._size()
+
+    def _make_room(self) -> None:
+        """For the rest of the packet that has begun, at least."""
+        there = self.end - self.at
+        needed = 4 + self._size() if there >= 4 else 4
+        if needed > len(self.data) or len(self.data) > max(_ROOM, 4 * needed):
+            buffer = bytearray(max(_ROOM, needed))
+            buffer[:there] = self._view[self.at : self.end]
+            self._room(buffer)
+        elif self.at:
+            self.data[:there] = self.data[self.at : self.end].copy()
+        else:
+            return
+        self.at, self.end = 0, there

@@ -73,7 +73,6 @@ class Pending:
             try:
                 data = rows.take()
             except TableError as error:
-                rows.truncate((0, 0, 0, 0))
                 yield table, error
             else:
                 yield ChangeBatch(table, rows.schema, data, rows.zero_dates)

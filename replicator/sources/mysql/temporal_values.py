@@ -19,9 +19,6 @@ from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.table_map import LogColumn
 from replicator.sources.mysql.types import ZERO_DATE_REMEDY
 
-Append = Callable[[Any], None]
-Read = Callable[[bytes, int, Append], int]
-
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86_400_000_000
 _FRACTION = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3}  # digits → bytes
@@ -53,22 +50,19 @@ def temporal_size(log: LogColumn) -> int:
     return {t.DATE: 3, t.NEWDATE: 3, t.TIME: 3, t.DATETIME: 8, t.TIMESTAMP: 4}[log.type]
 
 
-def temporal_reader(log: LogColumn, column: Column, options: ReadOptions) -> Read:
-    """A reader as in column_values; ValueDoesNotFit for a date that does not exist, by policy."""
+def temporal_converter(log: LogColumn, column: Column, options: ReadOptions) -> Callable[[bytes], Any]:
+    """A converter as in column_values; ValueDoesNotFit for a date that does not exist, by policy."""
     digits = log.metadata if log.type in _PACKED else 0
-    size = temporal_size(log)
     convert = TEMPORAL[log.type](digits, column.type.kind is Kind.STRING, _zero_policy(column, options))
     order: Literal["big", "little"] = "big" if log.type in _PACKED else "little"
 
-    def read(body: bytes, at: int, append: Append) -> int:
-        end = at + size
+    def converted(data: bytes) -> Any:
         try:
-            append(convert(int.from_bytes(body[at:end], order)))
+            return convert(int.from_bytes(data, order))
         except ValueError:
-            raise impossible(column, body[at:end]) from None
-        return end
+            raise impossible(column, data) from None
 
-    return read
+    return converted
 
 
 def impossible(column: Column, data: bytes) -> ValueDoesNotFit:

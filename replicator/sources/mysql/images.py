@@ -1,0 +1,91 @@
+"""Row images of one table as they come, split into columns of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from replicator.sources.mysql.column_arrays import Bytes, Cells, Places
+from replicator.sources.mysql.column_values import Shape
+from replicator.sources.mysql.image_kernel import BAD, FULL, split_images
+
+_LEAST_IMAGES, _LEAST_BYTES = 64, 4096
+_KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows
+
+
+class Images:
+    """Their bytes, and where in them each value is."""
+
+    def __init__(self, shapes: Sequence[Shape]) -> None:
+        """`shapes` of the log's columns."""
+        self._prefixes = np.array([shape.prefix for shape in shapes], np.int64)
+        self._sizes = np.array([shape.size for shape in shapes], np.int64)
+        self._texts: dict[int, dict[int, str]] = {}
+        self._room()
+
+    def _room(self) -> None:
+        self._images = self._used = 0
+        self._out = np.empty(_LEAST_BYTES, np.uint8)
+        self._starts = np.empty((len(self._sizes), _LEAST_IMAGES), np.int64)
+        self._lengths = np.empty_like(self._starts)
+
+    def add(self, data: Bytes, begins: Places, ends: Places, images: Places) -> Places:
+        """The images in data[begins[i]:ends[i]] of events whose rows have so many `images` each.  Returns the numbers of rows.
+
+        IndexError where an event does not hold whole rows; the images of those before it are there.
+        """
+        counts = np.zeros(len(begins), np.int64)
+        event = 0
+        while True:
+            event, self._images, self._used, why = split_images(
+                data, begins, ends, images, event, self._prefixes, self._sizes, self._images, self._used,
+                self._out, self._starts, self._lengths, counts,
+            )  # fmt: skip
+            if why == BAD:
+                message = f"rows that do not end with their event, of {ends[event] - begins[event]} bytes"
+                raise IndexError(message)
+            if why != FULL:
+                return counts
+            self._grow(int(ends[event] - begins[event]))
+
+    def _grow(self, needed: int) -> None:
+        """More room for images, and for an event of so many bytes."""
+        size = len(self._out)
+        if self._used + needed > size:
+            out = np.empty(max(2 * size, self._used + needed), np.uint8)
+            out[: self._used] = self._out[: self._used]
+            self._out = out
+            return
+        shape = (len(self._sizes), 2 * self._starts.shape[1])
+        for name in ("_starts", "_lengths"):
+            wider = np.empty(shape, np.int64)
+            wider[:, : self._images] = getattr(self, name)[:, : self._images]
+            setattr(self, name, wider)
+
+    def set_text(self, column: int, image: int, text: str) -> None:
+        """The value of a column in an image is not in its bytes, but this."""
+        self._texts.setdefault(column, {})[image] = text
+
+    def cells(self, column: int) -> Cells:
+        """A column of the log."""
+        count = self._images
+        texts = self._texts.get(column, {})
+        return Cells(self._out, self._starts[column, :count], self._lengths[column, :count], texts)
+
+    def mark(self) -> tuple[int, int]:
+        return self._images, self._used
+
+    def truncate(self, mark: tuple[int, int]) -> None:
+        """Forget what came after `mark`."""
+        self._images, self._used = mark
+        for texts in self._texts.values():
+            for image in [image for image in texts if image >= self._images]:
+                del texts[image]
+
+    def clear(self) -> None:
+        """Nothing is there any more; room that is not too large is kept."""
+        self._texts.clear()
+        if len(self._out) > _KEPT_BYTES:
+            self._room()
+        self._images = self._used = 0

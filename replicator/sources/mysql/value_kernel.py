@@ -1,0 +1,189 @@
+"""Values of row images as numbers, compiled: what is not as it usually is goes to `column_values`, one by one.
+
+Layouts: MySQL's Field::pack of each type, strings/decimal.c (decimal2bin), my_time.cc (…2 types).  One file of kernels without helpers from
+others: numba does not notice that one there has changed.
+"""
+
+# ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; the numbers are the formats' own
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+_BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
+_PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+_DIGIT_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], np.int64)
+_POWERS = np.array([10**exponent for exponent in range(10)], np.int64)
+_MONTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
+_DAY = np.int64(86_400_000_000)
+
+
+@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64), inline="always")
+def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
+    value = np.int64(0)
+    for byte in range(size):
+        value = value << 8 | np.int64(data[at + byte])
+    return value
+
+
+@numba.njit(numba.int64(numba.int64, numba.int64, numba.int64), inline="always")
+def _days(year, month, day):  # type: ignore[no-untyped-def]
+    """Days since 1970 of a date between 0001-01-01 and 9999-12-31; -1 << 40 where it is none."""
+    if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:
+        return np.int64(-1) << 40
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if day > _MONTHS[month] + (1 if leap and month == 2 else 0):
+        return np.int64(-1) << 40
+    shifted = year - 1 if month <= 2 else year  # https://howardhinnant.github.io/date_algorithms.html, days_from_civil
+    era = shifted // 400
+    of_era = shifted - era * 400
+    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+
+
+@numba.njit(numba.int64(numba.int64, numba.int64), inline="always")
+def _micros(stored, digits):  # type: ignore[no-untyped-def]
+    """The stored fraction of a second in microseconds; -1 where it has more digits than the column."""
+    scale = _POWERS[6 - 2 * ((digits + 1) // 2)]
+    micros = stored * scale
+    if micros > 999_999 or micros % _POWERS[6 - digits]:
+        return np.int64(-1)
+    return micros
+
+
+@numba.njit(numba.void(_BYTES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1]), cache=True, nogil=True)
+def integers(data, starts, lengths, size, signed, out):  # type: ignore[no-untyped-def]
+    """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL."""
+    shift = 64 - 8 * size
+    for row in range(starts.shape[0]):
+        value = np.int64(0)
+        if lengths[row] >= 0:
+            at = starts[row]
+            for byte in range(size):
+                value |= np.int64(data[at + byte]) << (8 * byte)
+            if signed:
+                value = value << shift >> shift
+        out[row] = value
+
+
+@numba.njit(
+    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], numba.boolean[::1]),
+    cache=True,
+    nogil=True,
+)
+def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore[no-untyped-def]
+    """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.  Returns how many are `odd`: no decimals."""
+    found = 0
+    whole = precision - scale
+    for row in range(starts.shape[0]):
+        odd[row] = False
+        out[row, 0] = out[row, 1] = 0
+        if lengths[row] < 0:
+            continue
+        at = starts[row]
+        flip = np.int64(0xFF) if data[at] & 0x80 == 0 else np.int64(0)
+        low, high = np.uint64(0), np.uint64(0)
+        first = True
+        for side in range(2):
+            digits = whole if side == 0 else scale
+            group = digits % 9 if side == 0 and digits % 9 else min(digits, 9)
+            while digits > 0:
+                value = np.int64(0)
+                for _ in range(_DIGIT_BYTES[group]):
+                    octet = np.int64(data[at]) ^ flip
+                    value = value << 8 | (octet ^ 0x80 if first else octet)
+                    first = False
+                    at += 1
+                power = _POWERS[group]
+                if value >= power:
+                    odd[row] = True
+                step = np.uint64(power)
+                lower = (low & _LOW) * step + np.uint64(value)
+                upper = (low >> _32) * step + (lower >> _32)
+                low = upper << _32 | lower & _LOW
+                high = high * step + (upper >> _32)
+                digits -= group
+                group = min(digits, 9)
+        if flip:
+            low = ~low + np.uint64(1)
+            high = ~high + np.uint64(1 if low == 0 else 0)
+        out[row, 0], out[row, 1] = low, high
+        found += odd[row]
+    return found
+
+
+@numba.njit(
+    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64[::1], numba.boolean[::1]),
+    cache=True,
+    nogil=True,
+)
+def dates(data, starts, lengths, out, odd):  # type: ignore[no-untyped-def]
+    """DATE → days since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
+    found = 0
+    for row in range(starts.shape[0]):
+        odd[row] = False
+        out[row] = 0
+        if lengths[row] < 0:
+            continue
+        at = starts[row]
+        packed = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
+        days = _days(packed >> 9, packed >> 5 & 15, packed & 31)
+        if days < -(1 << 39):
+            odd[row] = True
+            found += 1
+        else:
+            out[row] = days
+    return found
+
+
+@numba.njit(
+    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]),
+    cache=True,
+    nogil=True,
+)
+def datetimes(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
+    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
+    found = 0
+    for row in range(starts.shape[0]):
+        odd[row] = False
+        out[row] = 0
+        if lengths[row] < 0:
+            continue
+        at = starts[row]
+        packed = _big_endian(data, at, 5) - (np.int64(0x80) << 32)
+        micros = _micros(_big_endian(data, at + 5, lengths[row] - 5), digits)
+        month = packed >> 22
+        days = _days(month // 13, month % 13, packed >> 17 & 31)
+        hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
+        if packed < 0 or micros < 0 or days < -(1 << 39) or hour > 23 or minute > 59 or second > 59:
+            odd[row] = True
+            found += 1
+        else:
+            out[row] = days * _DAY + (hour * 3600 + minute * 60 + second) * 1_000_000 + micros
+    return found
+
+
+@numba.njit(
+    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]),
+    cache=True,
+    nogil=True,
+)
+def timestamps(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
+    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: zero, or no time."""
+    found = 0
+    for row in range(starts.shape[0]):
+        odd[row] = False
+        out[row] = 0
+        if lengths[row] < 0:
+            continue
+        at = starts[row]
+        seconds = _big_endian(data, at, 4)
+        micros = _micros(_big_endian(data, at + 4, lengths[row] - 4), digits)
+        if micros < 0 or (seconds == 0 and micros == 0):
+            odd[row] = True
+            found += 1
+        else:
+            out[row] = seconds * 1_000_000 + micros
+    return found
