@@ -1,15 +1,16 @@
-"""`python -m benchmarks [ONLY …] [--source mariadb|postgres] [--scale 0.5]`: run, print figures, note them in docs/benchmarks.md."""
+"""`python -m benchmarks [ONLY …] [--source mariadb|postgres]`: run, print figures, note them in docs/benchmarks.md."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import datasets, initial_load, postgres_datasets
+from benchmarks import capture_memory, datasets, initial_load, mysql_log, postgres_datasets, postgres_log
 from benchmarks.report import Row, write_section
 from benchmarks.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.world import ROOT, World
@@ -19,20 +20,63 @@ SOURCES: dict[str, tuple[Callable[[Path], Source], Any]] = {
     "mariadb": (MariaDBSource, datasets),
     "postgres": (PostgresSource, postgres_datasets),
 }
-# of a source's datasets, what was asked, a folder for temporary files
-BENCHMARKS: dict[str, Callable[[Any, argparse.Namespace, Path], datasets.Dataset[Any]]] = {
-    "employees": lambda made, asked, _: made.employees(asked.data),
-    "chinook": lambda made, asked, _: made.chinook(asked.data),
-    "tpch": lambda made, asked, folder: made.tpch(asked.scale, folder / "tpch"),
+LOG_ROWS = 1_000_000
+MEMORY_ROWS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """`title` is that of its section in the documentation; `sources` are those that have it."""
+
+    title: str
+    run: Callable[[World[Any], argparse.Namespace], list[Row]]
+    sources: Collection[str] = tuple(SOURCES)
+
+
+def load(dataset: Callable[[Any, argparse.Namespace, Path], datasets.Dataset[Any]]) -> Benchmark:
+    """`dataset` gets a source's datasets, what was asked, a folder for temporary files."""
+
+    def run(world: World[Any], asked: argparse.Namespace) -> list[Row]:
+        return initial_load.run(world, dataset(SOURCES[asked.source][1], asked, world.folder))
+
+    return Benchmark("initial load", run)
+
+
+def log(source: str, compare: Callable[[Any, int, int, Path], list[Row]]) -> Benchmark:
+    """`compare` gets the source, rows, repetitions, a folder."""
+
+    def run(world: World[Any], asked: argparse.Namespace) -> list[Row]:
+        return compare(world.source, asked.rows or LOG_ROWS, asked.repeats, world.folder)
+
+    return Benchmark("log", run, (source,))
+
+
+BENCHMARKS = {
+    "employees": load(lambda made, asked, _: made.employees(asked.data)),
+    "chinook": load(lambda made, asked, _: made.chinook(asked.data)),
+    "tpch": load(lambda made, asked, folder: made.tpch(asked.scale, folder / "tpch")),
+    "log-rows": log("mariadb", mysql_log.one_row_statements),
+    "log-events": log("mariadb", mysql_log.many_row_events),
+    "log-head": log("postgres", postgres_log.near_the_head),
+    "log-backlog": log("postgres", postgres_log.backlog),
+    "memory-rows": Benchmark(
+        "memory",
+        lambda world, asked: capture_memory.of_rows(world.source, asked.rows or MEMORY_ROWS, world.folder),
+    ),
+    "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
 }
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("only", nargs="*", metavar="ONLY", help=f"of {', '.join(BENCHMARKS)}; all by default")
+    parser.add_argument(
+        "only", nargs="*", metavar="ONLY", help=f"of {', '.join(BENCHMARKS)}; all that the source has by default"
+    )
     parser.add_argument("--source", choices=SOURCES, default="mariadb", help="where the databases are (mariadb)")
     parser.add_argument("--scale", type=float, default=0.5, help="TPC-H scale factor (0.5: 3.75 million rows)")
+    parser.add_argument("--rows", type=int, help=f"of a log ({LOG_ROWS:,}), of memory-rows ({MEMORY_ROWS:,})")
+    parser.add_argument("--repeats", type=int, default=5, help="of a log, each side; medians are printed (5)")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the sample databases")
     parser.add_argument("--folder", type=Path, help="where to work (kept); a temporary one by default")
     parser.add_argument(
@@ -40,22 +84,35 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--no-docs", action="store_true", help="print only")
     asked = parser.parse_args()
-    if unknown := set(asked.only) - set(BENCHMARKS):
-        parser.error(f"there is no benchmark {unknown.pop()}; there are: {', '.join(BENCHMARKS)}")
+    there = [name for name, one in BENCHMARKS.items() if asked.source in one.sources]
+    if unknown := set(asked.only) - set(there):
+        parser.error(f"there is no benchmark {unknown.pop()} of {asked.source}; there are: {', '.join(there)}")
+    asked.only = asked.only or there
     return asked
 
 
-def measure(asked: argparse.Namespace, folder: Path) -> list[Row]:
-    """All rows of the chosen benchmarks, printed as they come."""
-    rows: list[Row] = []
-    source, made = SOURCES[asked.source]
-    with World(folder, source) as world:
-        for name in asked.only or BENCHMARKS:
-            found = initial_load.run(world, BENCHMARKS[name](made, asked, folder))
+def measure(asked: argparse.Namespace, folder: Path) -> bool:
+    """Print the rows of the chosen benchmarks as they come, and note them; True where all goals are met."""
+    met = True
+    with World(folder, SOURCES[asked.source][0]) as world:
+        for name in asked.only:
+            found = BENCHMARKS[name].run(world, asked)
             for row in found:
                 print(row.line(), flush=True)
-            rows += found
-    return rows
+            if not asked.no_docs:
+                write_section(asked.docs, BENCHMARKS[name].title, command(name, asked), found)
+            met = met and all(row.met for row in found)
+    return met
+
+
+def command(name: str, asked: argparse.Namespace) -> str:
+    """By which this one benchmark is run again."""
+    given = ["python -m benchmarks", name]
+    given += [] if asked.source == "mariadb" else ["--source", asked.source]
+    given += [] if asked.scale == 0.5 else ["--scale", f"{asked.scale:g}"]
+    given += [] if asked.rows is None else ["--rows", str(asked.rows)]
+    given += [] if asked.repeats == 5 else ["--repeats", str(asked.repeats)]
+    return " ".join(given)
 
 
 def main() -> int:
@@ -63,15 +120,11 @@ def main() -> int:
     asked = arguments()
     if asked.folder:
         asked.folder.mkdir(parents=True, exist_ok=True)
-        rows = measure(asked, asked.folder.resolve())
+        met = measure(asked, asked.folder.resolve())
     else:
         with tempfile.TemporaryDirectory(prefix="tidemark-bench-") as folder:
-            rows = measure(asked, Path(folder))
-    if not asked.no_docs:
-        given = [] if asked.source == "mariadb" else ["--source", asked.source]
-        given += [*asked.only, *([] if asked.scale == 0.5 else ["--scale", f"{asked.scale:g}"])]
-        write_section(asked.docs, "initial load", " ".join(["python -m benchmarks", *given]), rows)
-    return 0 if all(row.met for row in rows) else 1
+            met = measure(asked, Path(folder))
+    return 0 if met else 1
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 HEAD = "# Benchmarks\n\nEach figure stands beside a reference measured in the same run on the same machine.\n"
 
@@ -22,6 +23,16 @@ class Row:
     goal: str
     met: bool
     unit: str = ""
+
+    @classmethod
+    def at_least(cls, name: str, ours: float, reference: float, ratio: float, unit: str) -> Self:
+        """Met where ours is the reference's so many times, or more."""
+        return cls(name, ours, reference, f"ratio ≥ {ratio:g}", ours >= ratio * reference, unit)
+
+    @classmethod
+    def at_most(cls, name: str, ours: float, reference: float, ratio: float, unit: str) -> Self:
+        """Met where ours is the reference's so many times, or less."""
+        return cls(name, ours, reference, f"ratio ≤ {ratio:.3g}", ours <= ratio * reference, unit)
 
     def cells(self) -> list[str]:
         """name, ours, reference, ratio, goal, met or missed."""

@@ -17,6 +17,9 @@ from webapp.embedded.java_artifacts import cache_folder
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
+# A sender that is held for a while (postgres_log) must not be taken for one whose reader has gone.
+POSTGRES_OPTIONS = {"shared_buffers": "1GB", "wal_sender_timeout": "0"}
+
 
 class Source(ABC):
     """An embedded server.  A crash of it is not what is measured: the same settings serve reference and Tidemark.
@@ -81,8 +84,13 @@ class MariaDBSource(Source):
         self._server.stop()
 
     @property
+    def address(self) -> dict[str, Any]:
+        """host, port, user, password, for pymysql.connect."""
+        return self._server.address
+
+    @property
     def config(self) -> dict[str, str]:
-        return {name: str(value) for name, value in self._server.address.items()}
+        return {name: str(value) for name, value in self.address.items()}
 
     def connect(self, database: str) -> Any:
         return pymysql.connect(**self._server.address, database=database, charset="utf8mb4")
@@ -113,7 +121,7 @@ class PostgresSource(Source):
     kind, error, quote = "postgres", psycopg2.Error, '"'
 
     def __init__(self, folder: Path) -> None:
-        self._server = EmbeddedPostgresSource(folder / "postgres-source", options={"shared_buffers": "1GB"})
+        self._server = EmbeddedPostgresSource(folder / "postgres-source", options=POSTGRES_OPTIONS)
 
     def start(self) -> None:
         self._server.start()

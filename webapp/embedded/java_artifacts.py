@@ -137,7 +137,7 @@ def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
         if command is not None:
             pattern = f"{folder}/[artifact]-[revision].[ext]"
             return [
-                command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-confs", "master", "-types", "jar",
+                command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-confs", "master", "-types", "jar", "bundle",
                 "-dependency", artifact.group, artifact.name, artifact.version, "-retrieve", pattern,
             ]  # fmt: skip
     return None
