@@ -163,3 +163,20 @@ def test_names_are_told_apart_by_case_where_the_server_does(
     upper, lower = make(connection, "Case", "(a int)"), make(connection, "case", "(b int)")
     assert described(catalog, upper).names == ("a",)
     assert described(catalog, lower).names == ("b",)
+
+
+def test_a_table_that_goes_between_two_queries_is_not_there(
+    connection: pymysql.Connection[Any], catalog: MySqlCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not a table without columns: to the log's reader that would be one whose new columns nobody can tell."""
+    table = make(connection, "going", "(id int primary key)")
+    facts = catalog._facts
+
+    def overtaken(tables: list[TableId]) -> dict[TableId, tuple[str, int, int]]:
+        found = facts(tables)
+        with connection.cursor() as cursor:
+            cursor.execute("RENAME TABLE going TO gone")
+        return found
+
+    monkeypatch.setattr(catalog, "_facts", overtaken)
+    assert catalog.details([table]) == {}

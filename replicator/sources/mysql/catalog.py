@@ -191,10 +191,12 @@ class MySqlCatalog:
         indexes = self._indexes(list(facts))
         result: dict[TableId, TableDescription | TableError] = {}
         for table, (engine, _, _) in facts.items():
+            if table not in columns:
+                continue  # renamed or dropped between the queries: it has no columns, but never had none
             try:
                 if engine == VERSIONED:
                     raise _versioned(table)
-                result[table] = self._describe(table, columns.get(table, []), indexes.get(table, []), engine)
+                result[table] = self._describe(table, columns[table], indexes.get(table, []), engine)
             except TableError as error:
                 result[table] = error
         return result
