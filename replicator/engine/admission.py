@@ -5,11 +5,14 @@ DBLog's order without its pause: capture never stops; a chunk whose window was n
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
@@ -18,12 +21,16 @@ from replicator.faults import reach
 from replicator.model.change import Operation, Watermark
 from replicator.model.schema import CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
 from replicator.snapshot.overlay import overlaid
-from replicator.snapshot.window import Shows, Window, Windows, split
+from replicator.snapshot.window import Shows, Window, Windows, touched_places
 from replicator.sources.base import LogReader
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import EVIDENCE, Mark, RawChunk, RawChunkStore, parse_mark
-from replicator.state.journal import ClosedChunk, EventKind, Journal, SegmentKind, TableEvent
+from replicator.state.journal import ClosedChunk, EventKind, Journal, Segment, SegmentKind, TableEvent
+
+BATCH_ROWS = 65_536
+# A chunk's file is taken as it is where the rows to leave out are FEW, or not more than one of MANY.
+FEW, MANY = 16, 256
 
 
 class Admission:
@@ -147,25 +154,59 @@ class Admission:
             version = self._changed_version(raw)
         touched = window.keys(shows) if window is not None else set()
         self._writer.cut(table)
-        kept = 0
-        whole: list[pa.RecordBatch] = []
-        for rows in self._raw_rows(raw):
-            fresh, stale = split(rows, schema.key, touched)
-            kept += fresh.num_rows
-            self._add(fresh, schema, version, SegmentKind.CHUNK)
-            if window is not None and window.batches and stale.num_rows:
-                whole.append(overlaid(stale.select(schema.names), schema.key, window.batches, shows))
-        segment = self._writer.take_chunk(table)
-        for rows in whole:  # among the log's changes, because a row may have moved to a key that another chunk has
-            self._add(rows, schema, version, SegmentKind.LOG)
-        self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, raw.rows - kept))
+        with self._storage.open(raw.path) as file:
+            keys = file.iter_batches(batch_size=BATCH_ROWS, columns=list(schema.key)) if touched else ()
+            stale = touched_places(keys, schema.key, touched)
+            if len(stale) > max(FEW, file.metadata.num_rows // MANY):
+                segment = self._rewritten(file, schema, version, stale)
+            else:
+                segment = self._taken(file, raw, version, stale)
+            if window is not None and window.batches and stale:
+                for rows in _rows_at(
+                    file, stale
+                ):  # among the log's changes: a row may have moved to another chunk's key
+                    whole = overlaid(rows.select(schema.names), schema.key, window.batches, shows)
+                    self._add(whole, schema, version, SegmentKind.LOG)
+        self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, len(stale)))
         self._sweep_if_last(mark, raw)
         reach("capture.admit.after")
+
+    def _taken(self, file: pq.ParquetFile, raw: RawChunk, version: int, stale: list[int]) -> Segment | None:
+        """The raw file as it is, without these rows; None where no row is left."""
+        count = file.metadata.num_rows
+        kept = count - len(stale)
+        if not kept:
+            return None
+        first = self._entry.take(count)
+        return Segment(
+            table=raw.schema.table,
+            kind=SegmentKind.CHUNK,
+            schema_version=version,
+            first_sequence=first,
+            last_sequence=first + count - 1,
+            path=raw.path,
+            rows=kept,
+            size=raw.size,
+            reads=kept,
+            zero_dates=_zero_dates(file, stale),
+            bare=True,
+            without=tuple(stale),
+        )
+
+    def _rewritten(self, file: pq.ParquetFile, schema: TableSchema, version: int, stale: list[int]) -> Segment | None:
+        """A file of its own for the rows that are left: those that are not are too many to be named in the journal."""
+        at = 0
+        for rows in file.iter_batches(batch_size=BATCH_ROWS):
+            mask = np.ones(rows.num_rows, np.bool_)
+            mask[_between(stale, at, at + rows.num_rows)] = False
+            self._add(rows.filter(pa.array(mask)), schema, version, SegmentKind.CHUNK)
+            at += rows.num_rows
+        return self._writer.take_chunk(schema.table)
 
     def _add(self, rows: pa.RecordBatch, schema: TableSchema, version: int, kind: SegmentKind) -> None:
         if rows.num_rows:
             reads = _as_reads(rows, schema, self._entry.take(rows.num_rows))
-            self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates(rows))
+            self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates_of(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
         """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
@@ -175,10 +216,6 @@ class Admission:
         event = TableEvent(table, self._entry.take(), EventKind.ALTER_TABLE, version, detail=detail)
         self._entry.events.append(event)
         return version
-
-    def _raw_rows(self, raw: RawChunk) -> Iterator[pa.RecordBatch]:
-        with self._storage.open(raw.path) as file:
-            yield from file.iter_batches(batch_size=65_536)
 
     def _sweep_if_last(self, mark: Mark, raw: RawChunk) -> None:
         """A reload ends with a sweep: rows that neither its chunks nor the log have touched since it began are gone."""
@@ -192,9 +229,33 @@ class Admission:
             self._entry.events.append(event)
 
 
-def _zero_dates(rows: pa.RecordBatch) -> int:
-    """Of a raw chunk's rows; files of earlier versions do not say."""
-    return (pc.sum(rows.column(ZERO_DATES)).as_py() or 0) if ZERO_DATES in rows.schema.names else 0
+def _between(places: list[int], begin: int, end: int) -> list[int]:
+    """Those of a sorted list from `begin` to before `end`, counted from `begin`."""
+    return [place - begin for place in places[bisect_left(places, begin) : bisect_left(places, end)]]
+
+
+def _rows_at(file: pq.ParquetFile, places: list[int]) -> Iterator[pa.RecordBatch]:
+    at = 0
+    for rows in file.iter_batches(batch_size=BATCH_ROWS):
+        if here := _between(places, at, at + rows.num_rows):
+            yield rows.take(pa.array(here, pa.int64()))
+        at += rows.num_rows
+
+
+def _zero_dates(file: pq.ParquetFile, without: list[int]) -> int:
+    """Of a raw chunk's rows but these; files of earlier versions do not say."""
+    if ZERO_DATES not in file.schema_arrow.names:
+        return 0
+    counts = file.read(columns=[ZERO_DATES]).column(ZERO_DATES)
+    return _sum(counts) - _sum(counts.take(pa.array(without, pa.int64())))
+
+
+def _zero_dates_of(rows: pa.RecordBatch) -> int:
+    return _sum(rows.column(ZERO_DATES)) if ZERO_DATES in rows.schema.names else 0
+
+
+def _sum(counts: pa.Array | pa.ChunkedArray) -> int:
+    return pc.sum(counts).as_py() or 0
 
 
 def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.RecordBatch:

@@ -182,13 +182,33 @@ def keys_of(data: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[Key]:
         yield from tuples(data, [prefix + name for name in key])
 
 
-def split(rows: pa.RecordBatch, key: tuple[str, ...], touched: Iterable[Key]) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """The rows of a chunk whose key the log did not touch within the window, and those whose it did."""
-    seen = touched if isinstance(touched, set) else set(touched)
-    if not seen:
-        return rows, rows.slice(0, 0)
-    stale = pa.array([one in seen for one in tuples(rows, key)], pa.bool_())
-    return rows.filter(pc.invert(stale)), rows.filter(stale)
+def touched_places(batches: Iterable[pa.RecordBatch], key: tuple[str, ...], touched: set[Key]) -> list[int]:
+    """Places of the rows of a chunk whose key the log touched within the window; the batches need not have other columns."""
+    found: list[int] = []
+    if not touched:
+        return found
+    first = 0
+    likely = _likely(batches, key[0], touched)
+    for rows, places in likely:
+        near = zip(places, tuples(rows.take(pa.array(places, pa.int64())), key), strict=True)
+        found += [first + place for place, one in near if one in touched]
+        first += rows.num_rows
+    return found
+
+
+def _likely(
+    batches: Iterable[pa.RecordBatch], name: str, touched: set[Key]
+) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
+    """Each batch with the places of the rows whose first key column has a touched value; of floats, all (-0 is 0, but not to Arrow)."""
+    firsts: pa.Array | None = None
+    for rows in batches:
+        column = rows.column(name)
+        if pa.types.is_floating(column.type):
+            yield rows, list(range(rows.num_rows))
+            continue
+        if firsts is None:
+            firsts = pa.array({one[0] for one in touched if one[0] is not None}, column.type)
+        yield rows, pc.indices_nonzero(pc.is_in(column, value_set=firsts)).to_pylist()
 
 
 def tuples(data: pa.RecordBatch, names: Iterable[str]) -> Iterator[Key]:

@@ -29,6 +29,10 @@ class Segment:
 
     `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
     zero_dates: values that were dates that do not exist, and became null.
+
+    bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row at
+    place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are null.
+    without: places in a bare file whose rows are no part of the segment (nor of `rows`); their numbers are used up.
     """
 
     table: TableId
@@ -46,6 +50,8 @@ class Segment:
     first_commit_ts: datetime | None = None
     last_commit_ts: datetime | None = None
     zero_dates: int = 0
+    bare: bool = False
+    without: tuple[int, ...] = ()
 
 
 class EventKind(StrEnum):

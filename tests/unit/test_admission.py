@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +11,16 @@ import pyarrow as pa
 from replicator.engine.admission import Admission
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.tracking import Tracking
-from replicator.model.change import Watermark
+from replicator.model.change import ChangeBatch, Watermark
 from replicator.model.identifiers import TableId, TableSet
-from replicator.model.schema import Column, TableSchema
+from replicator.model.schema import ZERO_DATES, Column, TableSchema
 from replicator.model.types import INT
 from replicator.snapshot.window import Windows
 from replicator.sources.base import KeyRange
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import ChunkToRead, RawChunk, high_mark, low_mark
-from replicator.state.journal import CapturePlan, Checkpoint, SchemaVersion, TrackedTable
+from replicator.state.journal import CapturePlan, Checkpoint, SchemaVersion, Segment, SegmentKind, TrackedTable
 from replicator.state.tables import TableState
 
 A = TableId("shop", "a")
@@ -31,11 +32,16 @@ SEEN = TableSchema(A, (*KNOWN.columns, Column("n", INT, nullable=True, source_ty
 class Stand:
     """An admission, and stand-ins for whom it asks."""
 
-    def __init__(self, path: Path, schema: TableSchema) -> None:
-        storage = Storage(f"file://{path}")
-        with storage.writer("raw", schema.row_arrow) as writer:
-            writer.write_batch(pa.RecordBatch.from_pylist([], schema=schema.row_arrow))
-        self.chunk = RawChunk(CHUNK, "raw", 0, 1, 0.1, schema)
+    def __init__(
+        self, path: Path, schema: TableSchema, keys: Sequence[int] = (), zero_dates: Sequence[int] = ()
+    ) -> None:
+        storage = self.storage = Storage(f"file://{path}")
+        arrow = schema.row_arrow.append(pa.field(ZERO_DATES, pa.int32()))
+        with storage.writer("raw", arrow) as writer:
+            counts = [*zero_dates, *[None] * (len(keys) - len(zero_dates))]
+            rows = [{"k": key, ZERO_DATES: count} for key, count in zip(keys, counts, strict=True)]
+            writer.write_table(pa.Table.from_pylist(rows, schema=arrow), row_group_size=5)
+        self.chunk = RawChunk(CHUNK, "raw", len(keys), 1, 0.1, schema)
         self.told: list[TableSchema] = []
         self.accepts = True
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, KNOWN), run=1, live_from=-1, followed=True)
@@ -43,13 +49,23 @@ class Stand:
         self.entry = EntryBuilder(Checkpoint({}, 0, "server"))
         tracking, writer = Tracking(plan, self.entry), SegmentWriter(storage, "r")
         stand: Any = self
+        self.windows = Windows(10_000)
         self.admission = Admission(
-            stand, stand, storage, tracking, self.entry, writer, Windows(100), stand, stand
+            stand, stand, storage, tracking, self.entry, writer, self.windows, stand, stand
         )  # fmt: skip
 
-    def meet(self) -> None:
-        for token in (low_mark(CHUNK), high_mark(CHUNK)):
-            self.admission.handle(Watermark(token, None))  # type: ignore[arg-type]
+    def meet(self, *changed: int) -> None:
+        """The chunk's window, in which the log deletes these keys."""
+        self.admission.handle(Watermark(low_mark(CHUNK), None))  # type: ignore[arg-type]
+        if changed:
+            rows = [{"_sequence_num": 0, "_operation": "DELETE", "k": key, "_before_k": key} for key in changed]
+            data = pa.RecordBatch.from_pylist(rows, schema=KNOWN.change_arrow)
+            self.windows.observe(ChangeBatch(A, KNOWN, data))
+        self.admission.handle(Watermark(high_mark(CHUNK), None))  # type: ignore[arg-type]
+
+    def segment(self) -> Segment | None:
+        (closed,) = self.entry.closed
+        return closed.segment
 
     def raw(self, chunk: int, attempt: str) -> RawChunk:
         del chunk, attempt
@@ -93,3 +109,44 @@ def test_the_logs_reader_is_told_nothing_that_it_knows(tmp_path: Path) -> None:
     stand.meet()
     assert [closed.chunk for closed in stand.entry.closed] == [CHUNK.chunk]
     assert not stand.told
+
+
+def test_a_chunks_file_becomes_the_segment_as_it_is(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, range(100, 108))
+    stand.meet(99, 108)
+    segment = stand.segment()
+    assert segment is not None
+    assert (segment.path, segment.bare, segment.without) == ("raw", True, ())
+    assert (segment.first_sequence, segment.last_sequence, segment.rows, segment.reads) == (0, 7, 8, 8)
+    assert stand.entry.next_sequence == 8
+
+
+def test_rows_that_the_log_touched_are_named_and_their_numbers_used_up(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, range(100, 108), zero_dates=[1, 2, 0, 0, 0, 0, 5])
+    stand.meet(101, 106, 107)
+    segment = stand.segment()
+    assert segment is not None
+    assert (segment.bare, segment.without, segment.zero_dates) == (True, (1, 6, 7), 1)
+    assert (segment.first_sequence, segment.last_sequence, segment.rows) == (0, 7, 5)
+
+
+def test_a_chunk_of_which_no_row_is_left_has_no_segment(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, range(3))
+    stand.meet(0, 1, 2)
+    assert stand.segment() is None
+    assert stand.entry.closed[0].dropped == 3
+
+
+def test_a_chunk_is_written_anew_where_the_journal_would_have_to_name_many_rows(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, range(100), zero_dates=range(100))
+    stand.meet(*range(10, 50))
+    segment = stand.segment()
+    assert segment is not None
+    assert (segment.bare, segment.without, segment.kind) == (False, (), SegmentKind.CHUNK)
+    assert (segment.first_sequence, segment.last_sequence, segment.rows) == (0, 59, 60)
+    assert segment.zero_dates == sum(range(10)) + sum(range(50, 100))
+    with stand.storage.open(segment.path) as file:
+        rows = file.read()
+    assert rows.column("k").to_pylist() == [*range(10), *range(50, 100)]
+    assert rows.column("_sequence_num").to_pylist() == list(range(60))
+    assert rows.column("_operation").unique().to_pylist() == ["READ"]

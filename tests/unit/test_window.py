@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
 import pyarrow as pa
+import pytest
 
 from replicator.model.change import ChangeBatch
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, CHANGE_FIELDS, Column, TableSchema
 from replicator.model.types import INT, STRING
-from replicator.snapshot.window import Windows, split
+from replicator.snapshot.window import Windows, touched_places
 from replicator.state.chunks import Mark, parse_mark
 
 TABLE = TableId("shop", "t")
@@ -40,9 +45,31 @@ def test_touched_keys_are_dropped_before_and_after_images_both() -> None:
     windows.observe(changes(("INSERT", None, 1), ("UPDATE", 2, 3), ("DELETE", 4, 4)))
     window = windows.close(HIGH)
     assert window is not None
-    kept, dropped = split(rows(1, 2, 3, 4, 5), ("k",), window.keys(None))
-    assert kept.column("k").to_pylist() == [5]
-    assert dropped.column("k").to_pylist() == [1, 2, 3, 4]
+    assert touched_places([rows(9, 2, 3), rows(4, 5, 1)], ("k",), window.keys(None)) == [1, 2, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "touched"),
+    [
+        (pa.int64(), [1, 2, 3], 2),
+        (pa.string(), ["a", "ä", "A"], "ä"),
+        (pa.binary(), [b"", b"\0", b"\0\0"], b"\0"),
+        (pa.decimal128(20, 0), [Decimal(1), Decimal(2**64 - 1), Decimal(0)], Decimal(2**64 - 1)),
+        (pa.date32(), [date(1, 1, 1), date(9999, 12, 31), date(1970, 1, 1)], date(9999, 12, 31)),
+        (pa.timestamp("us"), [datetime(1, 1, 1), datetime(9999, 12, 31, 1, 2, 3, 4), None], datetime(9999, 12, 31, 1, 2, 3, 4)),  # noqa: DTZ001
+        (pa.timestamp("us", tz="UTC"), [None, datetime(2026, 1, 1, tzinfo=UTC), None], datetime(2026, 1, 1, tzinfo=UTC)),
+        (pa.bool_(), [False, True, False], True),
+        (pa.float64(), [1.0, -0.0, 2.0], 0.0),
+        (pa.float64(), [1.0, float("nan"), 2.0], "NaN"),
+    ],
+)  # fmt: skip
+def test_keys_of_every_type_are_found_at_their_place(kind: pa.DataType, values: list[Any], touched: Any) -> None:
+    """In the second column of the key, too: the first only says where to look."""
+    batch = pa.RecordBatch.from_arrays([pa.array(values, kind), pa.array([7, 7, 7])], names=["k", "n"])
+    assert touched_places([batch], ("k",), {(touched,), (None,)}) == [1]
+    assert touched_places([batch], ("k", "n"), {(touched, 7)}) == [1]
+    assert touched_places([batch], ("k", "n"), {(touched, 8)}) == []
+    assert touched_places([batch], ("n", "k"), {(7, touched)}) == [1]
 
 
 def test_a_window_whose_low_mark_was_not_seen_does_not_close() -> None:

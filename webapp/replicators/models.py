@@ -224,6 +224,8 @@ class SegmentRow(models.Model):
     reads = models.BigIntegerField(default=0)
     first_commit_ts = models.DateTimeField(null=True, blank=True)
     last_commit_ts = models.DateTimeField(null=True, blank=True)
+    bare = models.BooleanField(default=False)
+    without = models.JSONField(default=list, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     applied_at = models.DateTimeField(null=True, blank=True)
 

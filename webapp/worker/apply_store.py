@@ -239,6 +239,8 @@ def _segment(table: TableId, row: models.SegmentRow) -> Segment:
         reads=row.reads,
         first_commit_ts=row.first_commit_ts,
         last_commit_ts=row.last_commit_ts,
+        bare=row.bare,
+        without=tuple(row.without),
     )
 
 

@@ -14,8 +14,8 @@ UNDER_WAY = (ChunkState.READING, ChunkState.READ)
 OPEN = (ChunkState.PLANNED, *UNDER_WAY)
 
 
-def admit(closed: ClosedChunk) -> str | None:
-    """The raw file, which is of no more use; None where this reading of the chunk is no longer wanted (its rows are not either)."""
+def admit(closed: ClosedChunk) -> ChunkRow | None:
+    """None where this reading of the chunk is no longer wanted (its rows are not either)."""
     SnapshotRun.objects.select_for_update(no_key=True).filter(pk=closed.run).first()  # as whoever cancels it does
     row = ChunkRow.objects.filter(pk=closed.chunk).first()
     present = ChunkRow.objects.filter(pk=closed.chunk, attempt=closed.attempt, state=ChunkState.READ)
@@ -23,7 +23,7 @@ def admit(closed: ClosedChunk) -> str | None:
         return None
     SnapshotRun.objects.filter(pk=row.run_id).update(rows_read=F("rows_read") + row.rows)
     finish_if_last(row.run_id)
-    return row.path
+    return row
 
 
 def finish_if_last(run_id: int) -> None:

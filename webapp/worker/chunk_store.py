@@ -37,6 +37,8 @@ LOST_AFTER = timedelta(seconds=60)
 LOST_MARGIN = timedelta(seconds=30)
 # What another lease's reader has staged this long ago is marked again: most are on their way through the log.
 ORPHANED_AFTER = timedelta(seconds=3)
+# A reader that slept this long after its claim brings nothing: by its age, its file may be taken for garbage any time.
+STALE_AFTER = timedelta(minutes=15)
 # Everything else is the replicator's trouble: it would stop every table in turn.
 TABLES_FAULT = (TableError, SourcePermissionDenied)
 
@@ -137,7 +139,8 @@ class OrmChunkStore:
         now = clock()
         runs = SnapshotRun.objects.select_for_update(no_key=True, of=("self",)).select_related("table")
         run = runs.filter(pk=raw.chunk.run).first()  # before its chunk: as whoever cancels it does
-        stored_chunk = self._present(raw.chunk).update(
+        present = self._present(raw.chunk).filter(claimed_until__gt=now - STALE_AFTER)
+        stored_chunk = present.update(
             state=ChunkState.READ,
             path=raw.path,
             rows=raw.rows,

@@ -55,9 +55,10 @@ def _orphans(storage: Storage, folder: str, now: datetime) -> int:
     removed = 0
     for start in range(0, len(old), BATCH):
         page = old[start : start + BATCH]
-        known = set(SegmentRow.objects.filter(path__in=page).values_list("path", flat=True))
         chunks = ChunkRow.objects.filter(path__in=page, state__in=(ChunkState.READING, ChunkState.READ))
-        known |= set(chunks.values_list("path", flat=True))
+        known = set(chunks.values_list("path", flat=True))
+        # After the chunks: one that is admitted between the two questions is a segment by the second.
+        known |= set(SegmentRow.objects.filter(path__in=page).values_list("path", flat=True))
         reach("garbage.orphans.before")
         for path in set(page) - known:
             storage.delete(path)

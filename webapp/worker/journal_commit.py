@@ -91,12 +91,13 @@ class EntryWriter:
         """Those of the log, and those of the chunks that are still wanted."""
         segments = list(self.entry.segments)
         for closed in self.entry.closed:
-            path = admit(closed)
-            if path is None:
+            chunk = admit(closed)
+            if chunk is None:
                 continue
-            self.admitted.append(path)
             if closed.segment is not None:
                 segments.append(closed.segment)
+            if closed.segment is None or closed.segment.path != chunk.path:
+                self.admitted.append(chunk.path)
         return segments
 
     def _walk(self, segments: list[Segment]) -> None:
@@ -227,9 +228,10 @@ def _premature(event: TableEvent) -> bool:
 def _segment_row(row: Row, segment: Segment) -> models.SegmentRow:
     names = (
         "schema_version", "first_sequence", "last_sequence", "path", "rows", "size", "inserts", "updates",
-        "deletes", "reads", "first_commit_ts", "last_commit_ts",
+        "deletes", "reads", "first_commit_ts", "last_commit_ts", "bare",
     )  # fmt: skip
-    return models.SegmentRow(table=row, kind=segment.kind.value, **{name: getattr(segment, name) for name in names})
+    values = {name: getattr(segment, name) for name in names}
+    return models.SegmentRow(table=row, kind=segment.kind.value, without=list(segment.without), **values)
 
 
 def _event_row(replicator: Replicator, row: Row | None, event: TableEvent) -> models.TableEventRow:

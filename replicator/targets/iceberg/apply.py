@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.merge import fold
-from replicator.merge.changes import quoted, read
+from replicator.merge.changes import quoted, read, staged
 from replicator.merge.ranges import FEW, footers, key_ranges, left_out, with_values
 from replicator.model.schema import SEQUENCE
 from replicator.staging.storage import Storage
-from replicator.state.journal import Segment
 from replicator.targets.base import Append, DeleteBelow, Merge, Replace
 from replicator.targets.iceberg import keyless, unchanged
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
@@ -43,7 +42,7 @@ def append(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: App
         return Outcome(SKIPPED, {})
 
     def write(spark: SparkSession) -> None:
-        changes = read(spark, _uris(storage, segments), change.schema, at.loaded)
+        changes = read(spark, staged(storage, segments), change.schema, at.loaded)
         insert(table, fold.rows(changes, change.schema), change.schema)
 
     summary = commit(catalog, table, replace(at, loaded=change.loaded), write if segments else None)
@@ -61,7 +60,7 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
         return Outcome("nothing", commit(catalog, table, after, None))
     require_columns(table, change.schema)
     if not change.schema.key:
-        return Outcome(*keyless.merge(catalog, table, change.schema, _uris(storage, segments), at, after))
+        return Outcome(*keyless.merge(catalog, table, change.schema, staged(storage, segments), at, after))
     paths = [s.path for s in segments]
     files = footers(storage, paths)
     ranges = key_ranges(files, change.schema)
@@ -72,7 +71,7 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     lacking = left_out(files, change.schema) if change.schema.partial and not arrivals else None
 
     def write(spark: SparkSession) -> None:
-        changes = read(spark, _uris(storage, segments), change.schema, at.applied)
+        changes = read(spark, staged(storage, segments), change.schema, at.applied)
         if lacking is None:
             put(spark, fold.fold(changes, change.schema, only_arrivals=arrivals))
             return
@@ -98,7 +97,7 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
 
     def write(spark: SparkSession) -> None:
         if change.segments:
-            rows = fold.rows(read(spark, _uris(storage, change.segments), change.schema, -1), change.schema)
+            rows = fold.rows(read(spark, staged(storage, change.segments), change.schema, -1), change.schema)
         else:
             rows = spark.createDataFrame([], fold.row_type(change.schema))
         shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
@@ -130,7 +129,3 @@ def delete_below(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow) ->
         spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {quoted(SEQUENCE)} + 0 < {change.below}")
 
     return Outcome("delete", commit(catalog, table, after, write))
-
-
-def _uris(storage: Storage, segments: Sequence[Segment]) -> list[str]:
-    return [storage.uri(segment.path) for segment in segments]

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.errors import TableError
 from replicator.merge import multiset
-from replicator.merge.changes import GONE, SEQ, read, row, spark_type
+from replicator.merge.changes import GONE, SEQ, Staged, read, row, spark_type
 from replicator.model.schema import TableSchema
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
@@ -21,13 +21,13 @@ from replicator.targets.iceberg.rows import insert
 
 
 def merge(
-    catalog: LakeCatalog, table: LakeTable, schema: TableSchema, uris: Sequence[str], at: Position, after: Position
+    catalog: LakeCatalog, table: LakeTable, schema: TableSchema, files: Sequence[Staged], at: Position, after: Position
 ) -> tuple[str, Mapping[str, str]]:
     """Returns how it was done and the commit's summary.  Raises TableError where a row to delete is not there."""
     how = ["append"]
 
     def write(spark: SparkSession) -> None:
-        delta = multiset.fold(read(spark, uris, schema, at.applied), schema)
+        delta = multiset.fold(read(spark, files, schema, at.applied), schema)
         needed = int(delta.removed.agg(F.sum(multiset.NEED)).collect()[0][0] or 0)
         if needed == 0:
             insert(table, delta.added, schema)

@@ -259,3 +259,13 @@ def test_a_new_holder_of_the_lease_marks_what_was_staged_once_more(store: OrmChu
     assert (second.attempt, second.staged) == (first.attempt, True)
     assert store.claim("lease/1") is None
     assert ChunkRow.objects.get().state == ChunkState.READ
+
+
+def test_what_a_reader_brings_that_slept_for_long_is_not_taken(store: OrmChunkStore) -> None:
+    """Its file is so old that it may be taken for garbage between the journal's row and the segment's."""
+    plan(store, 1)
+    chunk = store.claim("lease/0")
+    assert chunk is not None
+    ChunkRow.objects.update(claimed_until=timezone.now() - timedelta(minutes=16))
+    assert not store.read(raw(chunk))
+    assert store.claim("lease/0") is not None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from replicator.errors import UnsupportedDdl
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange
+from replicator.staging.storage import Storage
 from replicator.state.journal import (
     ClosedChunk,
     EventKind,
@@ -31,8 +36,10 @@ from webapp.replicators.models import (
     TableEventRow,
 )
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
-from webapp.worker import journal_commit
+from webapp.worker import journal_commit, wiring
 from webapp.worker.chunk_store import OrmChunkStore
+from webapp.worker.garbage import collect
+from webapp.worker.journal_store import OrmJournal
 
 pytestmark = pytest.mark.django_db
 V1 = SchemaVersion(1, schema_of(ORDERS))
@@ -316,6 +323,44 @@ def test_an_admitted_chunk_enters_the_journal_and_ends_its_run(captured: Capture
     assert SegmentRow.objects.get().kind == "chunk"
     assert captured.row(ORDERS).last_chunk_sequence == 2
     assert captured.journal.remaining_chunks(run.pk) == 0
+
+
+@pytest.mark.parametrize(("path", "discarded"), [("r/other", ["r/raw"]), ("r/raw", [])])
+def test_a_raw_file_goes_where_its_rows_were_written_anew(
+    captured: Captured, path: str, discarded: list[str], django_capture_on_commit_callbacks: Any
+) -> None:
+    """And stays where it is the segment itself: the journal says how its rows are numbered."""
+    found: list[str] = []
+    captured.journal = OrmJournal(captured.replicator.pk, discard=found.append)
+    chunk = _chunk(captured)
+    rows = replace(segment(ORDERS, 0, 2, kind=SegmentKind.CHUNK), path=path, bare=not discarded, without=(1,))
+    with django_capture_on_commit_callbacks(execute=True):
+        captured.commit(next_sequence=3, schemas=(V1,), closed=(ClosedChunk(chunk.pk, chunk.run_id, "a1", rows),))
+    assert found == discarded
+    row = SegmentRow.objects.get()
+    assert (row.path, row.bare, row.without) == (path, not discarded, [1])
+
+
+def test_an_admitted_chunks_file_is_no_garbage_and_a_cancelled_ones_is(
+    captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, old = Storage(tmp_path.as_uri()), time.time() - 7200
+    monkeypatch.setattr(wiring, "storage", lambda: storage)
+    label = wiring.label(captured.replicator)
+    for name in ("raw", "admitted", "cancelled"):
+        file = tmp_path / label / "chunks" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+        os.utime(file, (old, old))
+    chunk = _chunk(captured)
+    ChunkRow.objects.filter(pk=chunk.pk).update(path=f"{label}/chunks/admitted")
+    run = {"run": chunk.run, "attempt": "a1", "rows": 3}
+    ChunkRow.objects.create(**run, number=2, state=ChunkState.READ, path=f"{label}/chunks/raw")
+    ChunkRow.objects.create(**run, number=3, state=ChunkState.CANCELLED, path=f"{label}/chunks/cancelled")
+    rows = replace(segment(ORDERS, 0, 2, kind=SegmentKind.CHUNK), path=f"{label}/chunks/admitted", bare=True)
+    captured.commit(next_sequence=3, schemas=(V1,), closed=(ClosedChunk(chunk.pk, chunk.run_id, "a1", rows),))
+    assert collect()["files"] == 1
+    assert sorted(file.name for file in (tmp_path / label / "chunks").iterdir()) == ["admitted", "raw"]
 
 
 def test_rows_of_a_reading_that_is_no_longer_wanted_do_not_enter_the_journal(captured: Captured) -> None:

@@ -16,7 +16,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.merge.session import SparkConfig, SparkPool
 from replicator.model.identifiers import TableId
-from replicator.model.schema import BEFORE, Column, TableSchema
+from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
 from replicator.model.types import DataType
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
@@ -108,6 +108,22 @@ class Lake:
         return Segment(
             schema.table, kind, version, min(seqs), max(seqs), path, data.num_rows, self.storage.size(path),
             ops["INSERT"], ops["UPDATE"], ops["DELETE"], ops["READ"], TS, TS,
+        )  # fmt: skip
+
+    def bare(self, schema: TableSchema, first: int, rows: Sequence[Row], without: Sequence[int] = ()) -> Segment:
+        """A chunk's file as its reader writes it, numbered from `first`."""
+        path = f"r1/chunks/{uuid.uuid4().hex}.parquet"
+        arrow = schema.row_arrow
+        data = pa.table(
+            [pa.array(v, f.type) for v, f in zip(zip(*rows, strict=True), arrow, strict=True)], schema=arrow
+        )
+        data = data.append_column(ZERO_DATES, pa.nulls(len(rows), pa.int32()))
+        with self.storage.writer(path, data.schema) as writer:
+            writer.write_table(data, row_group_size=3)
+        kept = len(rows) - len(without)
+        return Segment(
+            schema.table, SegmentKind.CHUNK, 1, first, first + len(rows) - 1, path, kept, self.storage.size(path),
+            reads=kept, bare=True, without=tuple(without),
         )  # fmt: skip
 
     def merge(self, table: TargetTable, schema: TableSchema, *changes: Change) -> str:
