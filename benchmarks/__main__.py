@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import capture_memory, datasets, initial_load, mysql_log, postgres_datasets, postgres_log
+from benchmarks import capture_memory, datasets, initial_load, mysql_log, postgres_datasets, postgres_log, snapshots
 from benchmarks.report import Row, write_section
 from benchmarks.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.world import ROOT, World
@@ -22,6 +22,7 @@ SOURCES: dict[str, tuple[Callable[[Path], Source], Any]] = {
 }
 LOG_ROWS = 1_000_000
 MEMORY_ROWS = 1_000_000
+SNAPSHOT_ROWS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,15 @@ def log(source: str, compare: Callable[[Any, int, int, Path], list[Row]]) -> Ben
     return Benchmark("log", run, (source,))
 
 
+def snapshot(compare: Callable[[Source, int, int, Path], list[Row]]) -> Benchmark:
+    """`compare` gets the source, rows, repetitions, a folder."""
+
+    def run(world: World[Any], asked: argparse.Namespace) -> list[Row]:
+        return compare(world.source, asked.rows or SNAPSHOT_ROWS, asked.repeats, world.folder)
+
+    return Benchmark("snapshot", run)
+
+
 BENCHMARKS = {
     "employees": load(lambda made, asked, _: made.employees(asked.data)),
     "chinook": load(lambda made, asked, _: made.chinook(asked.data)),
@@ -59,6 +69,8 @@ BENCHMARKS = {
     "log-events": log("mariadb", mysql_log.many_row_events),
     "log-head": log("postgres", postgres_log.near_the_head),
     "log-backlog": log("postgres", postgres_log.backlog),
+    "snapshot-plain": snapshot(snapshots.plain),
+    "snapshot-flowing": snapshot(snapshots.flowing),
     "memory-rows": Benchmark(
         "memory",
         lambda world, asked: capture_memory.of_rows(world.source, asked.rows or MEMORY_ROWS, world.folder),
@@ -75,8 +87,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--source", choices=SOURCES, default="mariadb", help="where the databases are (mariadb)")
     parser.add_argument("--scale", type=float, default=0.5, help="TPC-H scale factor (0.5: 3.75 million rows)")
-    parser.add_argument("--rows", type=int, help=f"of a log ({LOG_ROWS:,}), of memory-rows ({MEMORY_ROWS:,})")
-    parser.add_argument("--repeats", type=int, default=5, help="of a log, each side; medians are printed (5)")
+    parser.add_argument(
+        "--rows", type=int, help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows"
+    )
+    parser.add_argument(
+        "--repeats", type=int, default=5, help="of a log or a snapshot, each side; medians are printed (5)"
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the sample databases")
     parser.add_argument("--folder", type=Path, help="where to work (kept); a temporary one by default")
     parser.add_argument(

@@ -21,7 +21,7 @@ import org.apache.kafka.connect.source.SourceRecord;
  * Debezium Engine with a consumer that counts the records of one topic and drops them.
  *
  * <p>The first line of the input has the engine's properties, separated by tabs, and three that are ours: bench.topic,
- * bench.rows, and bench.offset, the JSON of the place to begin at. Each line of the output is the number of rows so far:
+ * bench.rows, and bench.offset, the JSON of the place to begin at (none: Debezium begins by itself). Each line of the output is the number of rows so far:
  * after the first batch, and when there are bench.rows of them. It ends when its input does.
  */
 public final class DebeziumReader implements DebeziumEngine.ChangeConsumer<RecordChangeEvent<SourceRecord>> {
@@ -56,7 +56,9 @@ public final class DebeziumReader implements DebeziumEngine.ChangeConsumer<Recor
         BufferedReader input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         Properties asked = new Properties();
         asked.load(new StringReader(input.readLine().replace('\t', '\n')));
-        begin(asked);
+        if (asked.containsKey("bench.offset")) {
+            begin(asked);
+        }
         DebeziumReader reader =
                 new DebeziumReader(asked.getProperty("bench.topic"), Long.parseLong(asked.getProperty("bench.rows")));
         DebeziumEngine<RecordChangeEvent<SourceRecord>> engine = DebeziumEngine.create(ChangeEventFormat.of(Connect.class))

@@ -17,14 +17,14 @@ from webapp.embedded.java_artifacts import Artifact, fetched, java
 PROGRAM = Path(__file__).parent / "DebeziumReader.java"
 JARS = Path(__file__).parent / "jars.txt"
 SERVER_ID = 4_000_000_002
-PREFIX = "bench"
+PREFIX, SLOT = "bench", "bench_debezium"
 
 
 def jars() -> list[Path]:
     """Those of jars.txt: `group name version sha256` of the engine, its connectors and what they want.
 
-    The list is what Ivy (pyspark's, as in java_artifacts) resolves for io.debezium:debezium-embedded and
-    debezium-connector-mariadb, both 3.5.0.Final, the newest that was there of both, with `-types jar bundle` and conf default; without
+    The list is what Ivy (pyspark's, as in java_artifacts) resolves for io.debezium:debezium-embedded,
+    debezium-connector-mariadb and debezium-connector-postgres, all 3.5.0.Final, the newest that was there of all, with `-types jar bundle` and conf default; without
     what only a Kafka Connect server wants (jersey, jetty and what they bring).
     """
     return [fetched(Artifact(*line.split())) for line in JARS.read_text().splitlines()]
@@ -43,26 +43,83 @@ def mariadb_orders(
 ) -> str:
     """The first line of the program's input; `start` is Tidemark's offset, the table is there already."""
     offset = {"file": start["file"], "pos": start["position"], "gtids": start["gtid"]}
-    settings = {
+    mode = {
+        "bench.offset": json.dumps(offset),
+        "snapshot.mode": "recovery",
+    }  # schemas as they are now, rows from the offset on
+    return _line(_settings(table, rows, folder) | _mariadb(address, table) | mode)
+
+
+def snapshot_orders(
+    kind: str, address: Mapping[str, Any], table: TableId, rows: int, folder: Path, signals: str | None = None
+) -> str:
+    """Of a snapshot: Debezium's plain one, after which it stops; or, with the name of a table of `signals`, one that a row there asks for."""
+    (folder / "debezium-offset").unlink(missing_ok=True)
+    if kind == "mysql":
+        settings = _settings(table, rows, folder) | _mariadb(address, table) | {"snapshot.locking.mode": "none"}
+    else:
+        settings = _settings(table, rows, folder) | _postgres(address)
+    if signals is None:
+        return _line(settings | {"snapshot.mode": "initial_only"})
+    included = {
+        "table.include.list": f"{table},{signals}",
+        "signal.data.collection": _in_database(kind, address, signals),
+    }
+    return _line(settings | included | {"snapshot.mode": "no_data"})
+
+
+def signal(kind: str, address: Mapping[str, Any], table: TableId) -> str:
+    """What the row in the table of signals has in its column `data`."""
+    return json.dumps({"data-collections": [_in_database(kind, address, str(table))], "type": "INCREMENTAL"})
+
+
+def _in_database(kind: str, address: Mapping[str, Any], table: str) -> str:
+    return table if kind == "mysql" else f"{address['database']}.{table}"
+
+
+def _settings(table: TableId, rows: int, folder: Path) -> dict[str, Any]:
+    return {
         "bench.topic": f"{PREFIX}.{table}",
         "bench.rows": rows,
-        "bench.offset": json.dumps(offset),
         "name": PREFIX,
-        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
         "topic.prefix": PREFIX,
+        "table.include.list": table,
+        "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
+        "offset.storage.file.filename": folder / "debezium-offset",
+        "tombstones.on.delete": "false",
+    }
+
+
+def _mariadb(address: Mapping[str, Any], table: TableId) -> dict[str, Any]:
+    return _login(address) | {
+        "connector.class": "io.debezium.connector.mariadb.MariaDbConnector",
+        "database.ssl.mode": "disable",
+        "database.server.id": SERVER_ID,
+        "database.include.list": table.database,
+        "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
+        "include.schema.changes": "false",
+    }
+
+
+def _postgres(address: Mapping[str, Any]) -> dict[str, Any]:
+    return _login(address) | {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.dbname": address["database"],
+        "plugin.name": "pgoutput",
+        "slot.name": SLOT,
+        "publication.name": SLOT,
+        "publication.autocreate.mode": "filtered",
+    }
+
+
+def _login(address: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "database.hostname": address["host"],
         "database.port": address["port"],
         "database.user": address["user"],
         "database.password": address["password"],
-        "database.ssl.mode": "disable",
-        "database.server.id": SERVER_ID,
-        "database.include.list": table.database,
-        "table.include.list": table,
-        "snapshot.mode": "recovery",  # schemas as they are now, rows from the offset on
-        "schema.history.internal": "io.debezium.relational.history.MemorySchemaHistory",
-        "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
-        "offset.storage.file.filename": folder / "debezium-offset",
-        "include.schema.changes": "false",
-        "tombstones.on.delete": "false",
     }
+
+
+def _line(settings: Mapping[str, Any]) -> str:
     return "\t".join(f"{name}={value}" for name, value in settings.items())
