@@ -15,6 +15,7 @@ import json
 import sys
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,7 @@ def main() -> None:
     kind, table = source_kind(orders["kind"]), TableId(*orders["table"])
     chunks = MemoryChunks(table, follows=orders["offset"] is not None)
     storage = Storage(Path(orders["staging"]).as_uri())
+    import_module(f"replicator.sources.{kind.name}.log")  # a worker has its kernels loaded when it gets work
     print(0, flush=True)
     if orders["offset"] is None:
         read(kind, orders, chunks, storage)

@@ -195,7 +195,7 @@ def incremental(table: Filled) -> Speed:
         orders = engine.snapshot_orders(kind, config, table.table, INCREMENTAL_ROWS, table.folder, SIGNALS)
         with LogReader("debezium", engine.command(), orders, table.folder) as reader:
             reader.stamps(1, exactly=False)  # it follows the log
-            row = ("bench", "execute-snapshot", engine.signal(kind, config, table.table))
+            row = ("bench", "execute-snapshot", engine.signal(table.table))
             cursor.execute(f"INSERT INTO {SIGNALS} VALUES (%s, %s, %s)", row)
             connection.commit()
             first = stamp(reader.pid, 0)

@@ -63,18 +63,14 @@ def snapshot_orders(
         return _line(settings | {"snapshot.mode": "initial_only"})
     included = {
         "table.include.list": f"{table},{signals}",
-        "signal.data.collection": _in_database(kind, address, signals),
+        "signal.data.collection": signals,
     }
     return _line(settings | included | {"snapshot.mode": "no_data"})
 
 
-def signal(kind: str, address: Mapping[str, Any], table: TableId) -> str:
+def signal(table: TableId) -> str:
     """What the row in the table of signals has in its column `data`."""
-    return json.dumps({"data-collections": [_in_database(kind, address, str(table))], "type": "INCREMENTAL"})
-
-
-def _in_database(kind: str, address: Mapping[str, Any], table: str) -> str:
-    return table if kind == "mysql" else f"{address['database']}.{table}"
+    return json.dumps({"data-collections": [str(table)], "type": "INCREMENTAL"})
 
 
 def _settings(table: TableId, rows: int, folder: Path) -> dict[str, Any]:

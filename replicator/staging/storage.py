@@ -39,8 +39,8 @@ class Storage:
         return str(PurePosixPath(self._root) / path)
 
     @contextmanager
-    def writer(self, path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
-        """A Parquet writer; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
+    def writer(self, path: str, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
+        """A Parquet writer, with these options of pyarrow's; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
 
         Where it fails there is no file: half-written ones must not keep a full disk full.
         """
@@ -50,7 +50,7 @@ class Storage:
             self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
             try:
                 with pq.ParquetWriter(
-                    full, schema, filesystem=self._fs, compression="zstd", compression_level=1
+                    full, schema, filesystem=self._fs, compression="zstd", compression_level=1, **options
                 ) as file:
                     yield file
                 reach("storage.sync.before")

@@ -138,6 +138,10 @@ class ApplyResult:
 class Target(Protocol):
     """Where the copy lives.  Thread-safe: several tables are applied at a time."""
 
+    def prepare(self) -> None:
+        """Start what takes its time to start; for who knows that there will be something to apply soon.  Raises TargetError."""
+        ...
+
     def position(self, table: TargetTable) -> Position | None:
         """Read from the target itself; None where the table does not exist."""
         ...

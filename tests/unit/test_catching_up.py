@@ -79,6 +79,9 @@ class Merges:
         self.seen.append(change)
         return ApplyResult(0, 0, 0, "merge", 0.0)
 
+    def prepare(self) -> None:
+        """Nothing to start."""
+
     def maintain(self, table: Any) -> str:
         del table
         return ""

@@ -176,6 +176,11 @@ def with_work(replicator_id: int) -> QuerySet[ReplicatorTable]:
     )
 
 
+def loads(replicator_id: int) -> bool:
+    """An initial load is under way: there is, or will be, something to apply."""
+    return ReplicatorTable.objects.filter(replicator_id=replicator_id, state=TableState.LOADING.value).exists()
+
+
 def _read_again(row: ReplicatorTable) -> None:
     """What was asked for while another run was under way (`ReloadRequest.again`)."""
     reason, row.reload_again = row.reload_again, ""

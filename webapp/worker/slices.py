@@ -22,7 +22,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
 from webapp.worker import wiring
-from webapp.worker.apply_store import OrmApplyStore, with_work
+from webapp.worker.apply_store import OrmApplyStore, loads, with_work
 from webapp.worker.chunk_store import OrmChunkStore, has_work
 from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_works
@@ -190,9 +190,12 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
     assert tenure.lease is not None
     store = OrmApplyStore(replicator.pk)
     report = wiring.reporter(replicator, Stage.APPLY)
-    waited = Patience(idle)
+    waited, prepared = Patience(idle), False
     while tenure.keep() and waited.on():
         if not with_work(replicator.pk).exists():
+            if not prepared and loads(replicator.pk):  # Spark starts while the first chunks are read
+                wiring.open_target(replicator).prepare()
+                prepared = True
             time.sleep(IDLE_POLL)
             continue
         replicator.refresh_from_db(fields=["options"])

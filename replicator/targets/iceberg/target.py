@@ -38,8 +38,14 @@ class IcebergTarget:
     def __init__(self, spark: SparkPool, storage: Storage, replicator: str) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use."""
         self._storage = storage
+        self._spark = spark
         self._catalog = LakeCatalog(spark, replicator)
         self._secret = spark.config.catalog_password
+
+    def prepare(self) -> None:
+        """See `Target`."""
+        with guarded(self._secret):
+            self._spark.catalog()
 
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""

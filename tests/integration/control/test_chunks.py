@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedType
-from replicator.snapshot.sizing import START_ROWS
+from replicator.snapshot.sizing import GROWTH, START_ROWS
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import ChunkToRead, RawChunk
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
@@ -109,8 +110,8 @@ def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
     run = plan(store, 1)
     chunk = store.claim("lease/a")
     assert chunk is not None
-    store.read(raw(chunk, rows=START_ROWS))
-    assert SnapshotRun.objects.get(pk=run).chunk_rows == START_ROWS * 4
+    store.read(replace(raw(chunk, rows=START_ROWS), seconds=0.01))
+    assert SnapshotRun.objects.get(pk=run).chunk_rows == START_ROWS * GROWTH
 
 
 @pytest.mark.parametrize("how", [services.pause_replicator, services.stop_replicator])
