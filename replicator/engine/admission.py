@@ -206,7 +206,7 @@ class Admission:
     def _add(self, rows: pa.RecordBatch, schema: TableSchema, version: int, kind: SegmentKind) -> None:
         if rows.num_rows:
             reads = _as_reads(rows, schema, self._entry.take(rows.num_rows))
-            self._writer.add(schema.table, version, reads, kind, zero_dates=_zero_dates_of(rows))
+            self._writer.add(schema.table, version, reads, kind, key=schema.key, zero_dates=_zero_dates_of(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
         """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""

@@ -1,5 +1,8 @@
 """The capture loop: log → segments → journal → confirm.
 
+A commit is under way (its files are written and forced to the disk by the writer's thread) while the log is read on; there is one
+at a time, and this thread lands it: journal, then confirm.
+
 Invariants held here: 1 (confirm after the journal), 2 (one journal transaction), 5 (windows), 6 (a journal commit ends at
 a transaction's end), 7 (one table's trouble stops one table), 9 (bounded memory), 10 (stops within seconds).
 """
@@ -7,7 +10,8 @@ a transaction's end), 7 (one table's trouble stops one table), 9 (bounded memory
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +21,7 @@ from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.tracking import Tracking
-from replicator.errors import SourceReplaced, TableError
+from replicator.errors import SourceReplaced, TableError, TidemarkError
 from replicator.faults import reach
 from replicator.model.change import (
     ChangeBatch,
@@ -35,7 +39,7 @@ from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
 from replicator.sources.base import LogReader, ReadOptions, Source
 from replicator.staging.storage import Storage
-from replicator.staging.writer import SegmentWriter
+from replicator.staging.writer import Sealed, SegmentWriter
 from replicator.state.chunks import RawChunkStore
 from replicator.state.journal import (
     CapturePlan,
@@ -50,7 +54,12 @@ from replicator.state.lease import Lease
 
 IDLE_COMMIT_SECONDS = 5.0
 POLL_SECONDS = 0.5
-PATIENCE_SECONDS = 2.0
+PATIENCE_SECONDS = 2.0  # with a transaction that does not end, once a stop was asked for
+DISK_SECONDS = 3.0  # more, with a disk that does not answer
+SMALL_BYTES = (
+    4 * 1024 * 1024
+)  # a commit of no more is waited for a little: at the log's head there is nothing to read on
+SMALL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
@@ -89,10 +98,10 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
-        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader)
+        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep)
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
-            capture.follow(reader, start, plan, keep)
+            capture.follow(start, plan)
         finally:
             capture.writer.abandon()
             reader.close()
@@ -170,6 +179,28 @@ def _versions(
     return schemas, events
 
 
+class _GaveUp(Exception):
+    """A stop was asked for, and the disk does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Underway:
+    """A commit whose files are on their way to the disk.  `urgent`: it is not of rows only (`EntryBuilder.urgent`)."""
+
+    boundary: Offset
+    urgent: bool
+    sealed: Sealed
+    entry: JournalEntry
+
+    def landed(self) -> JournalEntry:
+        """The entry with its segments, all of which are durable."""
+        segments = tuple(self.sealed.hand_out())
+        closed = tuple(
+            replace(one, segment=one.segment and self.sealed.sized(one.segment)) for one in self.entry.closed
+        )
+        return replace(self.entry, segments=segments, closed=closed)
+
+
 class _Capture:
     """One reading of the log under one plan."""
 
@@ -185,12 +216,14 @@ class _Capture:
         plan: CapturePlan,
         cascades: Cascades,
         reader: LogReader,
+        keep: Callable[[], bool],
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
         self._version = plan.version
         self._cascades = cascades
-        self.writer = SegmentWriter(storage, replicator)
+        self._reader, self._keep = reader, keep
+        self.writer = SegmentWriter(storage, replicator, self._patient)
         self.entry = EntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
         self._tracking = Tracking(plan, self.entry)
@@ -204,17 +237,35 @@ class _Capture:
         self._committed_at = time.monotonic()
         self._polled_at = 0.0
         self._stop_asked_at: float | None = None
+        self._underway: _Underway | None = None
 
-    def follow(self, reader: LogReader, start: Offset, plan: CapturePlan, keep: Callable[[], bool]) -> None:
+    def follow(self, start: Offset, plan: CapturePlan) -> None:
         """Handle messages until it is time to stop."""
-        for message in reader.read(start, plan.tables, self._tracking.schemas()):
-            reach("capture.message.read")
-            boundary = self._handle(message)
-            stopping = self._stopping(keep)
-            if boundary is not None and (self._due() or (stopping and self.entry.pending(self.writer))):
-                self._commit(reader, boundary)
-            if stopping and (boundary is not None or self._out_of_patience()):
-                return
+        messages = iter(self._reader.read(start, plan.tables, self._tracking.schemas()))
+        with suppress(_GaveUp):
+            while self._step(messages):
+                pass
+
+    def _step(self, messages: Iterator[LogMessage]) -> bool:
+        """One message, which nothing holds while the next is read (invariant 9); False where it is time to stop."""
+        try:
+            message = next(messages, None)
+        except TidemarkError:
+            self._landed()  # what was read before is not less worth
+            raise
+        if message is None:
+            self._landed()
+            return False
+        reach("capture.message.read")
+        self._land(0)
+        boundary = self._handle(message)
+        stopping = self._stopping()
+        if boundary is not None and (self._due() or (stopping and self.entry.pending(self.writer))):
+            self._depart(boundary)
+        if stopping and (boundary is not None or self._out_of_patience(PATIENCE_SECONDS)):
+            self._landed()
+            return False
+        return True
 
     def _handle(self, message: LogMessage) -> Offset | None:
         """The offset to resume at, where the message stands at a transaction's end."""
@@ -222,8 +273,10 @@ class _Capture:
             case ChangeBatch():
                 self._rows(message)
             case SchemaChange():
+                self._told()
                 self._ddl.handle(message)
             case Watermark():
+                self._told()
                 self._admission.handle(message)
             case Settled():
                 self._windows.settle(message.unsettled)
@@ -245,11 +298,13 @@ class _Capture:
             return
         version = self._tracking.version_of(batch.table, batch.schema)
         if version is None:
+            self._told()
             self._ddl.unannounced(batch)
             version = self._tracking.version_of(batch.table, batch.schema)
         assert version is not None
         self._windows.observe(batch)
-        self.writer.add(batch.table, version, self.entry.number(batch), zero_dates=batch.zero_dates)
+        numbered = self.entry.number(batch)
+        self.writer.add(batch.table, version, numbered, key=batch.schema.key, zero_dates=batch.zero_dates)
         for child in self._cascades.reached(batch):
             self._ddl.reread(child, batch.table)
         if self._waiting_since is None:
@@ -275,26 +330,54 @@ class _Capture:
             or now - self._waiting_since >= self._options.flush_seconds
         )
 
-    def _commit(self, reader: LogReader, boundary: Offset) -> None:
-        segments = self.writer.seal()
-        entry = self.entry.build(boundary, segments)
+    def _depart(self, boundary: Offset) -> None:
+        """A commit begins: its files are sealed.  The log is read on meanwhile, unless there is little to write."""
+        if self._underway is not None and not (self.entry.urgent() or self._stop_asked_at is not None):
+            return  # it grows until the one before has landed
+        self._landed()
+        small = self.writer.bytes < SMALL_BYTES
+        self._underway = _Underway(boundary, self.entry.urgent(), self.writer.seal(), self.entry.build(boundary))
+        self._waiting_since = None
+        self._committed_at = time.monotonic()
+        self._land(SMALL_SECONDS if small else 0)
+
+    def _land(self, seconds: float) -> None:
+        """The journal gets the commit under way if its files are durable, or are so in so many seconds."""
+        self.writer.check()
+        if self._underway is None or not self._underway.sealed.durable(seconds):
+            return
+        underway, self._underway = self._underway, None
+        entry = underway.landed()
         reach("capture.journal.before")
         self._journal.commit(self._lease, entry)  # invariant 2
         reach("capture.journal.after")
-        reader.confirm(boundary)  # invariant 1: only now
+        self._reader.confirm(underway.boundary)  # invariant 1: only now
         reach("capture.confirm.after")
-        self.entry.begin(entry.checkpoint)
-        self._waiting_since = None
-        self._committed_at = time.monotonic()
 
-    def _stopping(self, keep: Callable[[], bool]) -> bool:
+    def _landed(self) -> None:
+        """Nothing is under way any more."""
+        while self._underway is not None:
+            self._land(POLL_SECONDS)
+            self._patient()
+
+    def _told(self) -> None:
+        """The journal has what is known here of tables and chunks: before it is asked."""
+        if self._underway is not None and self._underway.urgent:
+            self._landed()
+
+    def _patient(self) -> None:
+        """While the disk is waited for.  Raises _GaveUp (invariant 10)."""
+        if self._stopping() and self._out_of_patience(PATIENCE_SECONDS + DISK_SECONDS):
+            raise _GaveUp
+
+    def _stopping(self) -> bool:
         now = time.monotonic()
         if self._stop_asked_at is None and now - self._polled_at >= POLL_SECONDS:
             self._polled_at = now
-            if not keep() or self._journal.plan_version() != self._version:
+            if not self._keep() or self._journal.plan_version() != self._version:
                 self._stop_asked_at = now
         return self._stop_asked_at is not None
 
-    def _out_of_patience(self) -> bool:
-        """A transaction that does not end: what was read of it is given up (invariant 10)."""
-        return self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > PATIENCE_SECONDS
+    def _out_of_patience(self, seconds: float) -> bool:
+        """A transaction that does not end, a disk that does not answer: what was read is given up (invariant 10)."""
+        return self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > seconds

@@ -21,7 +21,6 @@ from replicator.state.journal import (
     JournalEntry,
     ReloadRequest,
     SchemaVersion,
-    Segment,
     TableEvent,
 )
 
@@ -41,7 +40,7 @@ class EntryBuilder:
         self.begin(checkpoint)
 
     def begin(self, checkpoint: Checkpoint) -> None:
-        """Start over after a commit."""
+        """An empty entry behind `checkpoint`."""
         self.checkpoint = checkpoint
         self.events: list[TableEvent] = []
         self.schemas: list[SchemaVersion] = []
@@ -134,11 +133,10 @@ class EntryBuilder:
         """Is there anything to commit?"""
         return writer.rows > 0 or self.urgent() or bool(self.schemas)
 
-    def build(self, boundary: Offset, segments: list[Segment]) -> JournalEntry:
-        """The entry, with a checkpoint at `boundary`; a chunk's segment goes with its chunk, not among `segments`."""
-        return JournalEntry(
+    def build(self, boundary: Offset) -> JournalEntry:
+        """The entry as it stands, with a checkpoint at `boundary`; the next one begins.  Its segments come when their files are durable."""
+        entry = JournalEntry(
             checkpoint=Checkpoint(boundary.to_dict(), self.next_sequence, self.checkpoint.identity),
-            segments=tuple(segments),
             events=tuple(self.events),
             schemas=tuple(self.schemas),
             closed=tuple(self.closed),
@@ -151,3 +149,5 @@ class EntryBuilder:
             renamed=tuple(self.renamed),
             source_ts=self.source_ts,
         )
+        self.begin(entry.checkpoint)
+        return entry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import Any
@@ -44,31 +44,43 @@ class Storage:
 
         Where it fails there is no file: half-written ones must not keep a full disk full.
         """
+        with translated(path):
+            try:
+                with self.begin(path, schema, **options) as file:
+                    yield file
+                self.make_durable([path])
+            except BaseException:
+                with suppress(OSError):
+                    self._fs.delete_file(self.local(path))
+                raise
+
+    def begin(self, path: str, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
+        """A Parquet file, with these options of pyarrow's.  Once it is closed it wants `make_durable`.  As `writer`."""
         full = self.local(path)
         with translated(path):
             reach("storage.open.before")
             self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
-            try:
-                with pq.ParquetWriter(
-                    full, schema, filesystem=self._fs, compression="zstd", compression_level=1, **options
-                ) as file:
-                    yield file
-                reach("storage.sync.before")
-                self._make_durable(full)
-            except BaseException:
-                with suppress(OSError):
-                    self._fs.delete_file(full)
-                raise
+            return pq.ParquetWriter(
+                full, schema, filesystem=self._fs, compression="zstd", compression_level=1, **options
+            )
 
-    def _make_durable(self, full: str) -> None:
-        """A local file survives a power cut only after fsync; object stores are durable when closed (invariant 1)."""
+    def make_durable(self, paths: Sequence[str]) -> None:
+        """Local files survive a power cut only after fsync; object stores are durable when closed (invariant 1).  As `writer`."""
+        for path in paths:
+            with translated(path):
+                reach("storage.sync.before")
+                self._force(self.local(path))
+        for folder in {str(PurePosixPath(self.local(path)).parent) for path in paths}:
+            with translated(folder):
+                self._force(folder)
+
+    def _force(self, full: str) -> None:
         if isinstance(self._fs, pafs.LocalFileSystem):
-            for name in (full, os.path.dirname(full)):  # noqa: PTH120 - a path of the file system, not of ours
-                handle = os.open(name, os.O_RDONLY)
-                try:
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
+            handle = os.open(full, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
     def open(self, path: str) -> pq.ParquetFile:
         """A Parquet file for reading in batches; the caller closes it."""

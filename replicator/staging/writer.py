@@ -1,39 +1,41 @@
-"""Change batches into segments: one open file per table and schema version, sealed at a journal commit."""
+"""Change batches into segments: one file per table and schema version, written by a thread of its own, sealed at a journal commit."""
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from replicator.errors import StagingError
-from replicator.faults import reach
 from replicator.model.change import Operation
 from replicator.model.identifiers import TableId
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.naming import folder_name
-from replicator.staging.storage import Storage, translated
+from replicator.staging.segment_file import SegmentFile, make_durable
+from replicator.staging.storage import Storage
+from replicator.staging.work_thread import WorkThread
 from replicator.state.journal import Segment, SegmentKind
 
-SPILL_BYTES = 32 * 1024 * 1024
+SPILL_BYTES = 32 * 1024 * 1024  # of all segments under way, before the largest is handed to the thread
+GROUP_BYTES = 16 * 1024 * 1024  # of one segment: a row group
+QUEUE_BYTES = 48 * 1024 * 1024  # with the thread
+ABANDON_SECONDS = 3.0
 
 
 @dataclass
 class _Open:
-    """A segment under way: batches in memory, and the file once something was spilled."""
+    """A segment under way: batches in memory, figures of all, and the file, which is the thread's."""
 
     table: TableId
     version: int
     kind: SegmentKind
-    path: str
-    schema: pa.Schema
+    file: SegmentFile
     batches: list[pa.RecordBatch] = field(default_factory=list)
     buffered: int = 0
     rows: int = 0
@@ -43,22 +45,60 @@ class _Open:
     zero_dates: int = 0
     first_commit: datetime | None = None
     last_commit: datetime | None = None
-    writer: pq.ParquetWriter | None = None
-    stack: ExitStack = field(default_factory=ExitStack)
+
+
+class Sealed:
+    """What lies between two calls of `seal`, on its way to the disk."""
+
+    def __init__(self, writer: SegmentWriter, segments: list[Segment], files: list[SegmentFile]) -> None:
+        """`segments` without their sizes; `files` of these, and of the chunks that were handed out before."""
+        self._writer, self._segments, self._files = writer, segments, files
+        self._durable = threading.Event()
+        if not files:
+            self._durable.set()
+
+    def durable(self, seconds: float) -> bool:
+        """Are all files durable?  Waits for so long at most.  Raises what the thread failed with."""
+        if not self._durable.is_set():
+            self._writer.wait(self._durable, seconds)
+        return self._durable.is_set()
+
+    def hand_out(self) -> list[Segment]:
+        """Of durable files.  From here on they are the caller's: `abandon` leaves them alone."""
+        self._writer.release(self._files)
+        return [self.sized(segment) for segment in self._segments]
+
+    def sized(self, segment: Segment) -> Segment:
+        """One of these, or a chunk's; as it is where its file was there before (a bare one)."""
+        return replace(
+            segment, size=next((file.size for file in self._files if file.path == segment.path), segment.size)
+        )
+
+    def make_durable(self, storage: Storage) -> None:
+        """The thread's."""
+        make_durable(storage, self._files)
+        self._durable.set()
 
 
 class SegmentWriter:
-    """Collects changes until `seal`; memory is bounded by `SPILL_BYTES` whatever the transaction's size (invariant 9).
+    """Collects changes until `seal`; memory is bounded whatever the transaction's size (invariant 9): who adds waits for the disk.
 
-    Not thread-safe.  Files that were never sealed, or whose segments never reach the journal, are garbage.
+    One thread, and behind it one that encodes and writes.  What that one fails with is raised by whatever is called next.
+    Files that were never sealed, or whose segments never reach the journal, are garbage.
     """
 
-    def __init__(self, storage: Storage, prefix: str) -> None:
-        """`prefix` is the replicator's folder below the staging location."""
+    def __init__(self, storage: Storage, prefix: str, waiting: Callable[[], None] = lambda: None) -> None:
+        """`prefix` is the replicator's folder below the staging location.
+
+        `waiting` is called again and again while a call waits for the disk; what it raises ends the call.
+        """
         self._storage = storage
         self._prefix = prefix
         self._open: dict[TableId, _Open] = {}
-        self._sealed: list[Segment] = []
+        self._cut: list[Segment] = []
+        self._closed: list[SegmentFile] = []  # since the last seal
+        self._ours: set[SegmentFile] = set()
+        self._thread = WorkThread("segments", QUEUE_BYTES, waiting)
         self.rows = 0
         self.bytes = 0
 
@@ -69,83 +109,97 @@ class SegmentWriter:
         batch: pa.RecordBatch,
         kind: SegmentKind = SegmentKind.LOG,
         *,
+        key: Collection[str] = (),
         zero_dates: int = 0,
     ) -> None:
-        """`batch` has the change schema and final sequence numbers; `zero_dates` of its values became null."""
+        """`batch` has the change schema, with this `key`, and final sequence numbers; `zero_dates` of its values became null."""
         if batch.num_rows == 0:
             return
         current = self._open.get(table)
         if current is None or (current.version, current.kind) != (version, kind):
             self.cut(table)
-            current = self._open[table] = self._begin(table, version, kind, batch)
+            current = self._open[table] = self._begin(table, version, kind, batch, key)
         _note(current, batch)
+        size = batch.nbytes
         current.zero_dates += zero_dates
         current.batches.append(batch)
-        current.buffered += batch.nbytes
+        current.buffered += size
         self.rows += batch.num_rows
-        self.bytes += batch.nbytes
+        self.bytes += size
+        del batch
+        if current.buffered >= GROUP_BYTES:
+            self._write(current)
         while sum(part.buffered for part in self._open.values()) > SPILL_BYTES:
-            self._spill(max(self._open.values(), key=lambda part: part.buffered))
+            self._write(max(self._open.values(), key=lambda part: part.buffered))
 
     def cut(self, table: TableId) -> None:
         """End the table's segment here: what follows it (a DDL, a chunk) must not lie within its sequence numbers."""
         if (part := self._open.get(table)) is not None:
-            self._sealed.append(self._close(part))
-            del self._open[table]  # only now: one that cannot be closed is still to be abandoned
+            self._cut.append(self._close(part))
 
     def take_chunk(self, table: TableId) -> Segment | None:
-        """Close the table's chunk segment now and hand it out by itself; None where no row was added."""
+        """End the table's chunk segment and hand it out by itself, without its size; None where no row was added.
+
+        It is durable when the next `Sealed` is, which knows its size.
+        """
         part = self._open.get(table)
         if part is None or part.kind is not SegmentKind.CHUNK:
             return None
-        segment = self._close(part)
-        del self._open[table]
-        return segment
+        return self._close(part)
 
-    def seal(self) -> list[Segment]:
-        """Close all files durably and hand out their segments; the writer is empty afterwards."""
+    def seal(self) -> Sealed:
+        """End all segments; the writer is empty afterwards."""
         for table in list(self._open):
             self.cut(table)
-        segments, self._sealed = self._sealed, []
+        sealed = Sealed(self, self._cut, self._closed)
+        if self._closed:
+            self._thread.put(partial(sealed.make_durable, self._storage))
+        self._cut, self._closed = [], []
         self.rows = self.bytes = 0
-        return segments
+        return sealed
+
+    def check(self) -> None:
+        """Raises what the thread failed with."""
+        self._thread.check()
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        """For something that the thread is to set; raises what it failed with."""
+        self._thread.wait(event, seconds)
+
+    def release(self, files: Collection[SegmentFile]) -> None:
+        """They are somebody else's from here on."""
+        self._ours -= set(files)
 
     def abandon(self) -> None:
-        """Throw away everything that was not handed out.  Raises nothing: what cannot be deleted is garbage."""
-        for part in self._open.values():
-            part.batches.clear()
-            with suppress(StagingError, OSError):  # a full disk takes no footer
-                part.stack.close()
-        paths = [part.path for part in self._open.values()] + [segment.path for segment in self._sealed]
-        for path in paths:
-            with suppress(StagingError):
-                self._storage.delete(path)
-        self._open.clear()
-        self._sealed.clear()
-        self.rows = self.bytes = 0
+        """Throw away everything that was not handed out; this is the end of the writer.  Raises nothing: what cannot be deleted is garbage.
 
-    def _begin(self, table: TableId, version: int, kind: SegmentKind, batch: pa.RecordBatch) -> _Open:
+        A disk that stands still is not waited for for more than 3 s: the thread goes on by itself then.
+        """
+        files, self._ours = sorted(self._ours, key=lambda file: file.path), set()
+        self._open.clear()
+        self._thread.end(partial(_abandon, files), ABANDON_SECONDS)
+
+    def _begin(
+        self, table: TableId, version: int, kind: SegmentKind, batch: pa.RecordBatch, key: Collection[str]
+    ) -> _Open:
         first = pc.min(batch.column(SEQUENCE)).as_py()
         # The random part keeps a stale owner's file apart from ours: files are immutable.
         name = f"{first:016d}-{kind}-{uuid.uuid4().hex[:12]}.parquet"
-        return _Open(table, version, kind, f"{self._prefix}/{folder_name(table)}/{name}", batch.schema)
+        file = SegmentFile(self._storage, f"{self._prefix}/{folder_name(table)}/{name}", batch.schema, key)
+        self._ours.add(file)
+        return _Open(table, version, kind, file)
 
-    def _spill(self, part: _Open) -> None:
-        if part.writer is None:
-            part.writer = part.stack.enter_context(self._storage.writer(part.path, part.schema))
-        with translated(part.path):
-            reach("segment.spill.before")
-            part.writer.write_table(pa.Table.from_batches(part.batches, part.schema))
-            part.batches, part.buffered = [], 0
-            reach("segment.spill.after")
+    def _write(self, part: _Open) -> None:
+        batches, size = part.batches, part.buffered
+        part.batches, part.buffered = [], 0
+        self._thread.put(partial(part.file.write, batches), size)
 
     def _close(self, part: _Open) -> Segment:
         if part.batches:
-            self._spill(part)
-        with translated(part.path):
-            reach("segment.close.before")
-            part.stack.close()
-            reach("segment.close.after")
+            self._write(part)
+        self._thread.put(part.file.close)
+        del self._open[part.table]
+        self._closed.append(part.file)
         count = part.operations.get
         return Segment(
             table=part.table,
@@ -153,9 +207,9 @@ class SegmentWriter:
             schema_version=part.version,
             first_sequence=part.first,
             last_sequence=part.last,
-            path=part.path,
+            path=part.file.path,
             rows=part.rows,
-            size=self._storage.size(part.path),
+            size=0,
             inserts=count(Operation.INSERT, 0),
             updates=count(Operation.UPDATE, 0),
             deletes=count(Operation.DELETE, 0),
@@ -164,6 +218,11 @@ class SegmentWriter:
             first_commit_ts=part.first_commit,
             last_commit_ts=part.last_commit,
         )
+
+
+def _abandon(files: list[SegmentFile]) -> None:
+    for file in files:
+        file.abandon()
 
 
 def _note(part: _Open, batch: pa.RecordBatch) -> None:

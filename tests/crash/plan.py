@@ -69,6 +69,7 @@ class Deck:
                 "replicator.snapshot.sizing.START_ROWS": hand.choice((7, 20, 100)),
                 "replicator.snapshot.sizing.MAX_ROWS": 1000,
                 "replicator.engine.capture.IDLE_COMMIT_SECONDS": 0.5,
+                "replicator.engine.capture.SMALL_SECONDS": hand.choice((0.0, 0.25)),
                 "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),

@@ -196,7 +196,9 @@ def test_a_segment_keeps_its_columns_and_types(tmp_path: Path) -> None:
     arrays = [pa.array(values, field.type) for values, field in zip(columns, SCHEMA.change_arrow, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA.change_arrow)
     writer.add(SCHEMA.table, 1, batch)
-    (segment,) = writer.seal()
+    sealed = writer.seal()
+    assert sealed.durable(10)
+    (segment,) = sealed.hand_out()
     written = (tmp_path / segment.path).read_bytes()
     kept = FOLDER / "segment.parquet"
     if WRITE:

@@ -16,7 +16,7 @@ from replicator.model.types import INT
 from replicator.staging import writer as module
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
-from replicator.state.journal import SegmentKind
+from replicator.state.journal import Segment, SegmentKind
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 SCHEMA = TableSchema(A, (Column("k", INT, False, "int"),), ("k",)).change_arrow
@@ -38,16 +38,23 @@ def read(storage: Storage, path: str) -> list[int]:
         return file.read().column("_sequence_num").to_pylist()
 
 
+def sealed(writer: SegmentWriter) -> list[Segment]:
+    """Durable."""
+    found = writer.seal()
+    assert found.durable(10)
+    return found.hand_out()
+
+
 def test_one_segment_per_table_with_its_figures(storage: Storage) -> None:
     writer = SegmentWriter(storage, "r1")
     writer.add(A, 1, batch(0, 2))
     writer.add(B, 1, batch(1, operation="DELETE"))
     writer.add(A, 1, batch(3, operation="UPDATE"))
-    first, second = sorted(writer.seal(), key=lambda segment: segment.table)
+    first, second = sorted(sealed(writer), key=lambda segment: segment.table)
     assert (first.first_sequence, first.last_sequence, first.rows, first.inserts, first.updates) == (0, 3, 3, 2, 1)
     assert (second.rows, second.deletes) == (1, 1)
     assert read(storage, first.path) == [0, 2, 3]
-    assert writer.seal() == []
+    assert sealed(writer) == []
 
 
 def test_a_cut_and_a_new_schema_version_end_the_segment(storage: Storage) -> None:
@@ -56,7 +63,7 @@ def test_a_cut_and_a_new_schema_version_end_the_segment(storage: Storage) -> Non
     writer.cut(A)
     writer.add(A, 1, batch(1))
     writer.add(A, 2, batch(2))
-    assert [(s.first_sequence, s.schema_version) for s in writer.seal()] == [(0, 1), (1, 1), (2, 2)]
+    assert [(s.first_sequence, s.schema_version) for s in sealed(writer)] == [(0, 1), (1, 1), (2, 2)]
 
 
 def test_what_exceeds_memory_is_spilled_into_the_same_file(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +71,7 @@ def test_what_exceeds_memory_is_spilled_into_the_same_file(storage: Storage, mon
     writer = SegmentWriter(storage, "r1")
     for number in range(5):
         writer.add(A, 1, batch(number))
-    (segment,) = writer.seal()
+    (segment,) = sealed(writer)
     assert read(storage, segment.path) == [0, 1, 2, 3, 4]
     assert pq.ParquetFile(storage.local(segment.path)).num_row_groups == 5
 
@@ -86,7 +93,7 @@ def test_a_chunk_is_handed_out_by_itself(storage: Storage) -> None:
     assert chunk is not None
     assert (chunk.kind, chunk.reads) == (SegmentKind.CHUNK, 2)
     assert writer.take_chunk(A) is None
-    assert [segment.kind for segment in writer.seal()] == [SegmentKind.LOG]
+    assert [segment.kind for segment in sealed(writer)] == [SegmentKind.LOG]
 
 
 @pytest.mark.parametrize("point", ["storage.open.before", "segment.spill.before", "segment.close.before"])
@@ -96,7 +103,7 @@ def test_a_full_disk_is_said_and_leaves_no_file(storage: Storage, tmp_path: Path
     faults.arm([faults.Fault(point, "full")])
     try:
         with pytest.raises(StorageFull):
-            writer.seal()
+            sealed(writer)
         writer.abandon()
     finally:
         faults.disarm()
@@ -112,4 +119,4 @@ def test_abandoning_on_a_full_disk_raises_nothing(storage: Storage, monkeypatch:
         writer.abandon()
     finally:
         faults.disarm()
-    assert writer.seal() == []
+    assert sealed(writer) == []

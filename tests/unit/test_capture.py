@@ -1,0 +1,343 @@
+"""Commits under way while the log is read on: what is written, journaled, confirmed, in which order, and what faults leave of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from replicator import faults
+from replicator.engine import capture as module
+from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.errors import LogCorrupt, StorageFull, TidemarkError, UnsupportedType
+from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import BINARY, INT
+from replicator.sources.base import SourceState
+from replicator.staging import writer as writer_module
+from replicator.staging.storage import Storage
+from replicator.state.journal import (
+    CapturePlan,
+    Checkpoint,
+    JournalEntry,
+    TrackedTable,
+)
+from replicator.state.lease import Lease
+from replicator.state.tables import TableState
+
+A, B = TableId("shop", "a"), TableId("shop", "b")
+ROWS = 10
+Script = Callable[[int], Sequence[LogMessage | Exception]]
+
+
+def schema(table: TableId) -> TableSchema:
+    columns = (Column("k", INT, False, "int"), Column("b", BINARY, True, "blob"))
+    return TableSchema(table, columns, ("k",))
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """After so many transactions."""
+
+    at: int
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"at": self.at}
+
+
+def batch(table: TableId, first: int, rows: int = ROWS, value: bytes = b"") -> ChangeBatch:
+    arrow = schema(table).change_arrow
+    values = {"_operation": ["INSERT"] * rows, "b": [value] * rows}
+    numbers = list(range(first, first + rows))
+    arrays = [
+        pa.array(numbers if f.name in {"_sequence_num", "k"} else values.get(f.name, [None] * rows), f.type)
+        for f in arrow
+    ]
+    return ChangeBatch(table, schema(table), pa.RecordBatch.from_arrays(arrays, schema=arrow))
+
+
+@dataclass
+class World:
+    """A source whose log is a script, and a journal in memory; all that happens is in `seen`, in order."""
+
+    folder: Path
+    script: list[Script]
+    seen: list[str] = field(default_factory=list)
+    entries: list[JournalEntry] = field(default_factory=list)
+    plan_number: int = 1
+    stopped: bool = False
+    allocated: int = 0
+
+    # the source, its catalog, its log
+
+    tables: Any = None
+
+    def catalog(self) -> World:
+        return self
+
+    def cascades(self, tables: Any) -> list[Any]:
+        return []
+
+    def describe(self, tables: Any) -> dict[TableId, TableSchema]:
+        return {table: schema(table) for table in tables}
+
+    def log(self, replicator: str) -> World:
+        return self
+
+    def log_reader(self, replicator: str, options: Any) -> World:
+        return self
+
+    def prepare(self, tables: Any, *, first: bool) -> SourceState:
+        return self.state_of_log()
+
+    def state_of_log(self) -> SourceState:
+        return SourceState(Place(10**9), "server", None)  # type: ignore[arg-type]
+
+    def read(self, start: Place, tables: Any, schemas: Any) -> Iterator[LogMessage]:
+        ordinal = 0
+        for at in range(start.at, len(self.script)):
+            for message in self.script[at](ordinal):
+                self.allocated = max(self.allocated, pa.total_allocated_bytes())
+                if isinstance(message, Exception):
+                    raise message
+                self.seen.append(f"read {at}")
+                ordinal += message.data.num_rows if isinstance(message, ChangeBatch) else 0
+                ordinal += isinstance(message, SchemaChange)
+                yield message
+            yield Commit(Place(at + 1), None)
+        while True:
+            time.sleep(0.001)
+            yield Commit(Place(len(self.script)), None)
+
+    def confirm(self, durable: Place) -> None:
+        self.seen.append(f"confirmed {durable.at}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    # the journal
+
+    def plan(self) -> CapturePlan:
+        versions = {one.schema.table: one for entry in self.entries for one in entry.schemas}
+        tracked = tuple(
+            TrackedTable(table, TableState.STREAMING, versions.get(table), None, followed=bool(self.entries))
+            for table in (A, B)
+        )
+        checkpoint = self.entries[-1].checkpoint if self.entries else Checkpoint({"at": 0}, 0, "")
+        return CapturePlan(self.plan_number, wanted=True, tables=TableSet(tables=frozenset({A, B})), tracked=tracked,
+                           checkpoint=checkpoint)  # fmt: skip
+
+    def plan_version(self) -> int:
+        return self.plan_number
+
+    def commit(self, lease: Lease, entry: JournalEntry) -> None:
+        assert all((self.folder / segment.path).stat().st_size == segment.size for segment in entry.segments)
+        self.entries.append(entry)
+        self.seen.append(f"journaled {entry.checkpoint.offset['at']}")
+
+    def state(self, table: TableId | None = None) -> Any:
+        self.seen.append("asked")
+        return TableState.STREAMING
+
+    # everything else
+
+    def raw(self, chunk: int, attempt: str) -> None:
+        return None
+
+    def table_of(self, chunk: int) -> None:
+        return None
+
+    def log_line(self, *_: Any, **__: Any) -> None:
+        """Of no interest."""
+
+    def keep(self) -> bool:
+        end = {"at": len(self.script)}
+        return not self.stopped and not (self.entries and self.entries[-1].checkpoint.offset == end)
+
+    def run(self) -> None:
+        """Until all of the log is in the journal."""
+        stand: Any = self
+        reporter: Any = type("R", (), {"log": self.log_line})()
+        run_capture(
+            replicator="r", source=stand, parse_offset=lambda data: Place(data["at"]), journal=stand, chunks=stand,
+            storage=Storage(self.folder.as_uri()), lease=Lease("r", "r", 1), keep=self.keep,
+            options=CaptureOptions(flush_rows=ROWS, flush_seconds=0.05), report=reporter,
+        )  # fmt: skip
+
+    def run_again_and_again(self) -> list[TidemarkError]:
+        """As workers do; returns what it ended with, each time but the last."""
+        errors = []
+        while True:
+            try:
+                self.run()
+            except TidemarkError as error:
+                errors.append(error)
+            else:
+                return errors
+
+    def staged(self) -> list[tuple[int, int]]:
+        """Sequence number and key of all rows that the journal names, as they are in the files."""
+        found = []
+        for segment in (one for entry in self.entries for one in entry.segments):
+            with Storage(self.folder.as_uri()).open(segment.path) as file:
+                rows = file.read(columns=["_sequence_num", "k"]).to_pydict()
+            assert len(rows["k"]) == segment.rows
+            assert (rows["_sequence_num"][0], rows["_sequence_num"][-1]) == (
+                segment.first_sequence,
+                segment.last_sequence,
+            )
+            found += list(zip(rows["_sequence_num"], rows["k"], strict=True))
+        return found
+
+    def garbage(self) -> set[str]:
+        """Files that the journal does not name."""
+        named = {segment.path for entry in self.entries for segment in entry.segments}
+        return {str(path.relative_to(self.folder)) for path in self.folder.rglob("*.parquet")} - named
+
+
+def transaction(number: int) -> Script:
+    """Its rows have the keys that follow those of the one before; half of them are of each table."""
+    half = ROWS // 2
+
+    def messages(ordinal: int) -> list[LogMessage | Exception]:
+        return [_keyed(batch(table, ordinal + at, half), number * ROWS + at) for table, at in ((A, 0), (B, half))]
+
+    return messages
+
+
+def _keyed(one: ChangeBatch, first: int) -> ChangeBatch:
+    place = one.data.schema.get_field_index("k")
+    keys = pa.array(range(first, first + one.data.num_rows), pa.int32())
+    return ChangeBatch(one.table, one.schema, one.data.set_column(place, one.data.schema.field(place), keys))
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    """Nine transactions; no commit is waited for."""
+    monkeypatch.setattr(module, "SMALL_SECONDS", 0)
+    monkeypatch.setattr(module, "POLL_SECONDS", 0.02)
+    yield World(tmp_path, [transaction(number) for number in range(9)])
+    faults.disarm()
+
+
+def test_the_log_is_read_on_while_a_commit_is_under_way(world: World) -> None:
+    faults.arm([faults.Fault("storage.sync.before", "pause", seconds=0.5)])
+    world.run()
+    first = next(at for at, what in enumerate(world.seen) if what.startswith("journaled") and what != "journaled 0")
+    assert world.seen.index("read 8") < first
+    assert world.seen[first] == "journaled 1"  # and nothing that was read meanwhile is in it
+    assert [one for one in world.seen if not one.startswith("read")] == [
+        "journaled 0", "journaled 1", "confirmed 1", "journaled 9", "confirmed 9",
+    ]  # fmt: skip
+    assert sorted(world.staged()) == [(number, number) for number in range(9 * ROWS)]
+    assert not world.garbage()
+
+
+POINTS = (
+    "storage.open.before", "segment.spill.before", "segment.spill.after", "segment.close.before", "storage.sync.before",
+    "segment.close.after", "capture.journal.before", "capture.journal.after", "capture.confirm.after",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_failure_with_a_commit_under_way_loses_and_doubles_nothing(world: World, point: str) -> None:
+    """Each hit in turn, so that files of the commit, of what comes after it, and the commit itself are struck."""
+    slow = "segment.spill.before" if point == "storage.sync.before" else "storage.sync.before"
+    for hit in range(1, 5):
+        faults.arm([faults.Fault(slow, "pause", seconds=0.05), faults.Fault(point, "fail", hit=hit)])
+        world.entries = []
+        errors = world.run_again_and_again()
+        assert [error.code for error in errors] in (["fault"], [])  # not all are hit so often
+        assert sorted(world.staged()) == [(number, number) for number in range(9 * ROWS)]
+        if point != "capture.journal.before":
+            assert not world.garbage()
+        for path in world.folder.rglob("*.parquet"):
+            path.unlink()
+
+
+def test_a_full_disk_is_said_as_such_by_the_thread(world: World) -> None:
+    faults.arm([faults.Fault("segment.close.before", "full")])
+    with pytest.raises(StorageFull):
+        world.run()
+    assert not world.garbage()
+
+
+def test_what_was_read_before_the_log_broke_is_kept(world: World) -> None:
+    world.script[1] = lambda _: [LogCorrupt("gibberish")]
+    faults.arm([faults.Fault("storage.sync.before", "pause", seconds=0.2)])
+    with pytest.raises(LogCorrupt):
+        world.run()
+    assert world.entries[-1].checkpoint == Checkpoint({"at": 1}, ROWS)
+
+
+def test_the_journal_is_asked_when_it_has_what_is_known_here(world: World) -> None:
+    """A DDL is under way to the journal when another one comes that has to ask about the table."""
+    again = SchemaChange(0, Ddl.ALTER_TABLE, A, Place(1), None, schema(A), reload=True)
+    world.script[2:] = [
+        lambda ordinal: [SchemaChange(ordinal, Ddl.ALTER_TABLE, A, Place(3), None, schema(A), reload=True)],
+        lambda ordinal: [batch(B, ordinal), SchemaChange(ordinal + ROWS, *_rest(again))],
+    ]
+    faults.arm([faults.Fault("storage.sync.before", "pause", hit=hit, seconds=0.2) for hit in (1, 3)])
+    world.run()
+    asked = [at for at, what in enumerate(world.seen) if what == "asked"]
+    reloads = [at for at, entry in enumerate(world.entries) if entry.reloads]
+    assert len(reloads) == 2
+    assert world.seen.index("journaled 3") < asked[-1]
+
+
+def _rest(change: SchemaChange) -> tuple[Any, ...]:
+    return (change.operation, change.table, change.offset, change.commit_ts, change.schema, None, {}, change.reload)
+
+
+def test_a_failed_table_is_in_the_commit_of_its_transaction(world: World) -> None:
+    error = UnsupportedType("what is a FROB?")
+    world.script[4] = lambda ordinal: [batch(B, ordinal), TableFailed(A, error, Place(4))]
+    faults.arm([faults.Fault("storage.sync.before", "pause", seconds=0.3)])
+    world.run()
+    failed = next(entry for entry in world.entries if entry.failures)
+    assert failed.failures == ((A, error),)
+    assert failed.checkpoint.offset == {"at": 5}
+
+
+def test_a_stop_does_not_wait_for_a_disk_that_stands_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PATIENCE_SECONDS", "DISK_SECONDS"):
+        monkeypatch.setattr(module, name, 0.1)
+    monkeypatch.setattr(writer_module, "ABANDON_SECONDS", 0.1)
+    faults.arm([faults.Fault("storage.sync.before", "pause", seconds=2.5)])
+    begun = time.monotonic()
+    threading.Timer(0.2, lambda: setattr(world, "stopped", True)).start()
+    world.run()
+    assert time.monotonic() - begun < 1.5
+    assert [entry.checkpoint.offset["at"] for entry in world.entries] == [0]
+    assert world.garbage()
+    for _ in range(60):  # the thread goes on by itself: what it finds unwanted when the disk answers, it deletes
+        time.sleep(0.1)
+        if not world.garbage():
+            break
+    assert not world.garbage()
+
+
+def test_a_slow_disk_slows_the_reader_before_memory_grows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One transaction of 40 MiB with a bound of some 3 MiB."""
+    size, count = 2**20 // 4, 160
+    for name in ("GROUP_BYTES", "SPILL_BYTES", "QUEUE_BYTES"):
+        monkeypatch.setattr(writer_module, name, 2**20)
+    before = pa.total_allocated_bytes()
+
+    def large(ordinal: int) -> Iterator[LogMessage]:
+        return (batch(A, ordinal + n, 1, b"x" * size) for n in range(count))
+
+    world.script[:] = [large]  # type: ignore[list-item]
+    faults.arm([faults.Fault("segment.spill.before", "pause", hit=hit, seconds=0.2) for hit in range(1, 6)])
+    begun = time.monotonic()
+    world.run()
+    assert time.monotonic() - begun > 0.9
+    assert world.allocated - before < 8 * 2**20
+    assert len(world.staged()) == count
