@@ -47,11 +47,11 @@ class Stand:
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, KNOWN), run=1, live_from=-1, followed=True)
         plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
         self.entry = EntryBuilder(Checkpoint({}, 0, "server"))
-        tracking, writer = Tracking(plan, self.entry), SegmentWriter(storage, "r")
+        tracking, self.writer = Tracking(plan, self.entry), SegmentWriter(storage, "r")
         stand: Any = self
         self.windows = Windows(10_000)
         self.admission = Admission(
-            stand, stand, storage, tracking, self.entry, writer, self.windows, stand, stand
+            stand, stand, storage, tracking, self.entry, self.writer, self.windows, stand, stand
         )  # fmt: skip
 
     def meet(self, *changed: int) -> None:
@@ -145,6 +145,7 @@ def test_a_chunk_is_written_anew_where_the_journal_would_have_to_name_many_rows(
     assert (segment.bare, segment.without, segment.kind) == (False, (), SegmentKind.CHUNK)
     assert (segment.first_sequence, segment.last_sequence, segment.rows) == (0, 59, 60)
     assert segment.zero_dates == sum(range(10)) + sum(range(50, 100))
+    assert stand.writer.seal().durable(10)
     with stand.storage.open(segment.path) as file:
         rows = file.read()
     assert rows.column("k").to_pylist() == [*range(10), *range(50, 100)]
