@@ -6,14 +6,16 @@ RUN apt-get update \
 
 RUN useradd --create-home tidemark && mkdir /data && chown tidemark /data
 WORKDIR /app
-ENV PYTHONUNBUFFERED=1 TIDEMARK_CACHE=/srv/tidemark TIDEMARK_HOME=/data
+# The kernels' cache is a folder that the user can write: on a machine with another processor they are compiled anew.
+ENV PYTHONUNBUFFERED=1 TIDEMARK_CACHE=/srv/tidemark TIDEMARK_HOME=/data NUMBA_CACHE_DIR=/srv/kernels
 
 COPY requirements.txt .
 RUN pip install --no-cache-dir --requirement requirements.txt
 
 COPY . .
 RUN python -m webapp.embedded.java_artifacts spark \
- && chown -R tidemark /data
+ && python -m replicator.kernels \
+ && chown -R tidemark /data /srv/kernels
 
 USER tidemark
 ENTRYPOINT ["tini", "--"]

@@ -1,4 +1,4 @@
-# Targets: env jars demo up test test-long bench lint clean. `make demo` is all a bare machine needs.
+# Targets: env jars kernels demo up test test-long bench lint clean. `make demo` is all a bare machine needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
@@ -11,9 +11,11 @@ FUZZ_EXAMPLES ?= 2000
 WORKERS ?= 2
 ENV_STAMP := $(VENV)/.stamp
 JARS_STAMP := $(VENV)/.jars
+KERNELS_STAMP := $(VENV)/.kernels
+KERNELS := $(shell find replicator -name '*_kernel.py') replicator/kernels.py replicator/kernel_bytes.py
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: help env jars chromium demo up test test-long bench lint format clean
+.PHONY: help env jars kernels chromium demo up test test-long bench lint format clean
 
 help:
 	@sed -n 's/^# Targets: /make: /p' Makefile
@@ -43,6 +45,14 @@ $(JARS_STAMP): $(ENV_STAMP) webapp/embedded/java_artifacts.py
 	@$(PY) -m webapp.embedded.java_artifacts
 	@touch $@
 
+# The kernels, compiled once into numba's cache (replicator/kernels.py), so that no process does it when it starts.
+kernels: $(KERNELS_STAMP)
+
+$(KERNELS_STAMP): $(ENV_STAMP) $(KERNELS)
+	@if [ $@ -ot replicator/kernel_bytes.py ]; then find replicator -name '*_kernel.*.nb[ic]' -delete; fi
+	@$(PY) -m replicator.kernels
+	@touch $@
+
 chromium:
 ifeq ($(CHROMIUM),)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -51,24 +61,24 @@ ifeq ($(CHROMIUM),)
 	else echo "Chromium is missing: install it for the browser tests (Debian/Ubuntu: apt-get install chromium)"; exit 1; fi
 endif
 
-demo: env jars
+demo: env jars kernels
 	@exec $(PY) manage.py demo $(ARGS)
 
-up: env jars
+up: env jars kernels
 	@exec $(PY) manage.py up $(ARGS)
 
 # WORKERS pytest processes side by side, each with servers of its own.
-test: env jars chromium
+test: env jars kernels chromium
 	$(PY) -m pytest -ra -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
 # (docs/reliability.md).
-test-long: env jars chromium
+test-long: env jars kernels chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra tests/property
 	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
 
-bench: env jars
+bench: env jars kernels
 	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)
 
 lint: env

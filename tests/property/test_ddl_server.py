@@ -18,7 +18,7 @@ from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted
 from replicator.sources.mysql.ddl_clauses import ClauseKind
-from replicator.sources.mysql.interpreter import _text
+from replicator.sources.mysql.statements import _text
 from tests.property.budget import examples, seed
 from tests.property.ddl_grammar import Grammar, Statement
 from webapp.embedded.mariadb import EmbeddedMariaDB

@@ -48,6 +48,16 @@ class Cells:
     def __len__(self) -> int:
         return len(self.starts)
 
+    def of(self, images: Places) -> Cells:
+        """Those of the images in their order; -1: NULL."""
+        lengths = np.where(images < 0, -1, self.lengths[images])
+        texts = (
+            {row: self.texts[image] for row, image in enumerate(images.tolist()) if image in self.texts}
+            if self.texts
+            else {}
+        )
+        return Cells(self.data, self.starts[images], lengths, texts)
+
     def present(self) -> Mask | None:
         """None where no value is NULL."""
         present: Mask = self.lengths >= 0

@@ -99,7 +99,7 @@ class DdlEffects:
 
     def _fail(self, table: TableId) -> None:
         shown = self._text if len(self._text) <= _STATEMENT_SHOWN else f"{self._text[:_STATEMENT_SHOWN]}…"
-        self._interpreter.fail(
+        self._interpreter.tables.fail(
             table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}")
         )
 
@@ -110,7 +110,7 @@ class DdlEffects:
             if not replacing:
                 return  # IF NOT EXISTS
             self._drop(table)
-        self._interpreter.revive(table)
+        self._interpreter.tables.revive(table)
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
         schemas.forget(table)
@@ -122,7 +122,7 @@ class DdlEffects:
         try:
             present = schemas.present(table)
         except TableError as error:
-            self._interpreter.fail(table, error)
+            self._interpreter.tables.fail(table, error)
             return
         if present is not None:  # else it is gone again, or its rows come first: a TABLE_MAP will tell
             self._known[table] = present.schema
@@ -134,10 +134,10 @@ class DdlEffects:
             self._emit(Ddl.DROP_TABLE, table)
         self._interpreter.schemas.empty.discard(table)
         self._interpreter.schemas.forget(table)
-        self._interpreter.revive(table)
+        self._interpreter.tables.revive(table)
 
     def _truncate(self, table: TableId) -> None:
-        if self._interpreter.wants(table) and table in self._known:
+        if self._interpreter.tables.wants(table) and table in self._known:
             self._emit(Ddl.TRUNCATE_TABLE, table)
             self._interpreter.schemas.empty.add(table)
 
@@ -146,7 +146,7 @@ class DdlEffects:
         for clause in clauses:
             if clause.kind is ClauseKind.ROWS and clause.table in self._known:
                 self._emit(Ddl.ALTER_TABLE, clause.table, self._known[clause.table], reload=True)
-        if self._interpreter.wants(table) and table in self._known:
+        if self._interpreter.tables.wants(table) and table in self._known:
             self._alter_known(table, clauses, described=target or table)
         if target:
             self._rename([(table, target)])
@@ -156,7 +156,7 @@ class DdlEffects:
         try:
             present = schemas.present(described)
         except TableError as error:
-            self._interpreter.fail(table, error)
+            self._interpreter.tables.fail(table, error)
             return
         result = alter(old, clauses, present, schemas.charsets(table))
         schema = replace(result.schema, table=table)
@@ -167,7 +167,7 @@ class DdlEffects:
         schemas.announced.setdefault(table, set()).update(added)
         if result.guessed:
             schemas.guessed.add(table)
-        self._interpreter.forget_targets()
+        self._interpreter.tables.forget_targets()
         if schema != old or reload:
             self._known[table] = schema
             self._emit(Ddl.ALTER_TABLE, table, schema, reload=reload, renamed=result.renamed)
@@ -183,7 +183,7 @@ class DdlEffects:
         names = {name for pair in pairs for name in pair}
         if not any(name in self._tables for name in names):
             return
-        self._interpreter.forget_targets()
+        self._interpreter.tables.forget_targets()
         self._interpreter.schemas.renamed(pairs)
         if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
             for old, new in pairs:
@@ -193,14 +193,16 @@ class DdlEffects:
 
     def _plain(self, old: TableId, new: TableId) -> bool:
         """The target's table can simply get the new name."""
-        return self._tables.columns_left_out(old) == self._tables.columns_left_out(new) and self._interpreter.wants(old)
+        return self._tables.columns_left_out(old) == self._tables.columns_left_out(
+            new
+        ) and self._interpreter.tables.wants(old)
 
     def _move(self, old: TableId, new: TableId) -> None:
         schema = self._known.pop(old, None)
         if schema is None:
             self._arrive(new)
             return
-        self._interpreter.revive(new)
+        self._interpreter.tables.revive(new)
         self._known[new] = replace(schema, table=new)
         empty = self._interpreter.schemas.empty
         if old in empty:
@@ -232,11 +234,11 @@ class DdlEffects:
         schemas = self._interpreter.schemas
         schemas.empty.discard(table)
         schemas.forget(table)
-        self._interpreter.revive(table)
+        self._interpreter.tables.revive(table)
         try:
             present = schemas.present(table)
         except TableError as error:
-            self._interpreter.fail(table, error)
+            self._interpreter.tables.fail(table, error)
             return
         existed = table in self._known
         schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)

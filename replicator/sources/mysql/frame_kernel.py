@@ -12,28 +12,41 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernel_bytes import same_bytes, word
+from replicator.kernels import kernel, part
+
 SLOW, WANTED, PASSED = 0, 1, 2  # what is to be done with a table's rows
-END, PLACE, TIME, NUMBER, DOMAIN, SERVER = range(6)
+INSERT, UPDATE, DELETE = 0, 1, 2
+# Of a rows event: operation, its table's slot, its row images data[BEGIN:END], its place in the file; its
+# transaction's GTID (a range and the number) and commit time in microseconds since 1970; then, not from here: its rows and the
+# ordinal of the first.
+OPERATION, SLOT, BEGIN, END, PLACE, RANGE, NUMBER, TIME, ROWS, FIRST = range(10)
+EVENT_FIELDS = 10
+# Of a range of GTIDs: MariaDB's domain and server, or -1 and where in `data` MySQL's 16 bytes of the source are; the numbers.
+DOMAIN, SERVER, LOW, HIGH = range(4)
+RANGE_FIELDS = 4
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.int64))
+_STOPPED = numba.types.UniTuple(numba.int64, 5)
 
 
 def _crc_tables() -> np.ndarray:
-    """Of CRC-32 (IEEE 802.3), for eight bytes at a time."""
+    """Of CRC-32 (IEEE 802.3), for sixteen bytes at a time: the one for the last of them first."""
     first = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         first = np.where(first & 1, first >> 1 ^ np.uint32(0xEDB88320), first >> 1).astype(np.uint32)
     tables = [first]
-    for _ in range(7):
+    for _ in range(15):
         tables.append((tables[-1] >> 8 ^ first[tables[-1] & 0xFF]).astype(np.uint32))
-    return np.array(tables, np.uint32)
+    return np.concatenate(tables)
 
 
 _CRC = _crc_tables()
+_OCTET, _8, _16, _24, _32, _40, _48, _56 = (np.uint64(number) for number in (0xFF, 8, 16, 24, 32, 40, 48, 56))
+_T = tuple(np.uint64(256 * number) for number in range(16))  # where the tables begin
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64), inline="always")
+@part
 def _little_endian(data, at, size):  # type: ignore[no-untyped-def]
     value = np.int64(0)
     for byte in range(size):
@@ -41,29 +54,31 @@ def _little_endian(data, at, size):  # type: ignore[no-untyped-def]
     return value
 
 
-@numba.njit(numba.boolean(_BYTES, numba.int64, numba.int64))
+@part
 def _crc_holds(data, at, end):  # type: ignore[no-untyped-def]
-    """Is the CRC-32 of data[at:end] in the four bytes behind it?"""
-    crc = np.uint32(0xFFFFFFFF)
-    while end - at >= 8:
-        low = crc ^ (
-            np.uint32(data[at])
-            | np.uint32(data[at + 1]) << 8
-            | np.uint32(data[at + 2]) << 16
-            | np.uint32(data[at + 3]) << 24
-        )
-        crc = (
-            _CRC[7, low & 0xFF] ^ _CRC[6, low >> 8 & 0xFF] ^ _CRC[5, low >> 16 & 0xFF] ^ _CRC[4, low >> 24]
-            ^ _CRC[3, data[at + 4]] ^ _CRC[2, data[at + 5]] ^ _CRC[1, data[at + 6]] ^ _CRC[0, data[at + 7]]
+    """Is the CRC-32 of data[at:end] in the four bytes behind it?  Unsigned indices: numba would ask whether others are negative."""
+    crc = np.uint64(0xFFFFFFFF)
+    start = at
+    while end - start >= 16:
+        low, high = word(data, start) ^ crc, word(data, start + 8)
+        crc = np.uint64(
+            _CRC[_T[15] + (low & _OCTET)] ^ _CRC[_T[14] + (low >> _8 & _OCTET)]
+            ^ _CRC[_T[13] + (low >> _16 & _OCTET)] ^ _CRC[_T[12] + (low >> _24 & _OCTET)]
+            ^ _CRC[_T[11] + (low >> _32 & _OCTET)] ^ _CRC[_T[10] + (low >> _40 & _OCTET)]
+            ^ _CRC[_T[9] + (low >> _48 & _OCTET)] ^ _CRC[_T[8] + (low >> _56)]
+            ^ _CRC[_T[7] + (high & _OCTET)] ^ _CRC[_T[6] + (high >> _8 & _OCTET)]
+            ^ _CRC[_T[5] + (high >> _16 & _OCTET)] ^ _CRC[_T[4] + (high >> _24 & _OCTET)]
+            ^ _CRC[_T[3] + (high >> _32 & _OCTET)] ^ _CRC[_T[2] + (high >> _40 & _OCTET)]
+            ^ _CRC[_T[1] + (high >> _48 & _OCTET)] ^ _CRC[high >> _56]
         )  # fmt: skip
-        at += 8
-    while at < end:
-        crc = crc >> 8 ^ _CRC[0, (crc ^ data[at]) & 0xFF]
-        at += 1
-    return np.int64(crc ^ np.uint32(0xFFFFFFFF)) == _little_endian(data, end, 4)
+        start += 16
+    while start < end:
+        crc = crc >> _8 ^ np.uint64(_CRC[(crc ^ np.uint64(data[start])) & _OCTET])
+        start += 1
+    return np.int64(crc ^ np.uint64(0xFFFFFFFF)) == _little_endian(data, end, 4)
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64, numba.int64, numba.int64), inline="always")
+@part
 def _row_images(data, at, end, columns, images):  # type: ignore[no-untyped-def]
     """Where the images begin in a rows event whose number of columns is at data[at]; -1 where not all are present."""
     bitmap = (columns + 7) // 8
@@ -79,7 +94,17 @@ def _row_images(data, at, end, columns, images):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64, numba.int64), inline="always")
+@part
+def _slot_of(number, ids, places_of):  # type: ignore[no-untyped-def]
+    """The slot of a table number, -1 where it is not known; `places_of`: see `frame`."""
+    mask = places_of.shape[0] - 1
+    place = number & mask
+    while places_of[place] >= 0 and ids[places_of[place]] != number:
+        place = (place + 1) & mask
+    return places_of[place]
+
+
+@part
 def _begins(data, kind, body, last):  # type: ignore[no-untyped-def]
     """Is this the GTID of a transaction like any other, or MySQL's BEGIN behind it?  1, 2; else 0."""
     if kind == 162:  # MariaDB: not a statement alone (1), DDL (32), XA (64, 128)
@@ -93,55 +118,53 @@ def _begins(data, kind, body, last):  # type: ignore[no-untyped-def]
     return 0
 
 
-@numba.njit(numba.void(_BYTES, numba.int64, numba.int64, numba.int64, numba.int64[::1]), inline="always")
-def _read_gtid(data, event, kind, last, into):  # type: ignore[no-untyped-def]
-    """See `frame`."""
+@part
+def _read_gtid(data, event, kind, last):  # type: ignore[no-untyped-def]
+    """DOMAIN and SERVER of a range, the number, the commit time."""
     body = event + 19
-    into[TIME] = _little_endian(data, event, 4) * 1_000_000
+    time = _little_endian(data, event, 4) * 1_000_000
     if kind == 162:
-        into[NUMBER] = _little_endian(data, body, 8)
-        into[DOMAIN] = _little_endian(data, body + 8, 4)
-        into[SERVER] = _little_endian(data, event + 5, 4)
-        return
-    into[NUMBER] = _little_endian(data, body + 17, 8)
-    into[DOMAIN] = -1
-    into[SERVER] = body + 1
+        server = _little_endian(data, event + 5, 4)
+        return _little_endian(data, body + 8, 4), server, _little_endian(data, body, 8), time
     if last - body >= 49 and data[body + 25] == 2:  # the logical clock, then MySQL 8's time stamps
         immediate = _little_endian(data, body + 42, 7) & ((1 << 55) - 1)
         if immediate:
-            into[TIME] = immediate
+            time = immediate
+    return np.int64(-1), body + 1, _little_endian(data, body + 17, 8), time
 
 
-@numba.njit(
+@part
+def _goes_on(data, reached, domain, server, number):  # type: ignore[no-untyped-def]
+    """Is this GTID the one that comes next in the range?"""
+    if number != reached[HIGH] + 1 or domain != reached[DOMAIN]:
+        return False
+    return server == reached[SERVER] if domain >= 0 else same_bytes(data, server, data, reached[SERVER], 16)
+
+
+@kernel(
     _STOPPED(
         _BYTES, numba.int64, numba.int64, numba.int64, numba.boolean, numba.boolean,
-        _BYTES, _PLACES, _PLACES, _PLACES, _PLACES,
-        numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[:, ::1],
-    ),
-    cache=True,
-    nogil=True,
+        _BYTES, _PLACES, _PLACES, _PLACES, _PLACES, _PLACES,
+        numba.int64[:, ::1], numba.int64[:, ::1],
+    )
 )  # fmt: skip
 def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one pass over the packets
-    data, at, end, position, checksum, inside, maps, bounds, ids, columns, states,
-    operations, slots, begins, ends, places, commits
+    data, at, end, position, checksum, inside, maps, bounds, ids, places_of, columns, states, events, ranges
 ):  # fmt: skip
     """Plain events of the packets in data[at:end], which begin at `position` of the log's file.
 
-    `inside` a transaction: its rows events.  Else whole transactions, of each of which a row of `commits` says: how many rows events
-    there are up to its END, its position in the file after it, its commit time in microseconds since 1970, its GTID's NUMBER, and
-    MariaDB's DOMAIN and SERVER, or -1 and where in `data` MySQL's 16 bytes of the source are.
+    `inside` a transaction: its rows events, without RANGE, NUMBER and TIME.  Else whole transactions, and the ranges of their GTIDs.
     The TABLE_MAP of table number ids[i], of so many `columns`, was maps[bounds[i]:bounds[i+1]]; states[i]: SLOW, WANTED, PASSED.
-    Of each rows event that is wanted: the operation (0 INSERT, 1 UPDATE, 2 DELETE), the table's i (`slots`), its row images
-    data[begins:ends], and its place in the file.  Returns (where it stopped, position there, rows events, transactions).
+    `places_of`: where in `ids` a number is, at the number's lowest bits or behind; -1: nowhere.
+    `events` are those that are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time).
     """
-    count, room, transactions = 0, operations.shape[0], 0
-    done_at, done_position, done_count, begun = (
-        at,
-        position,
-        0,
-        0,
-    )  # after the last whole transaction; 1 GTID, 2 BEGIN, 3 rows
-    while count < room and transactions < commits.shape[0]:
+    room = events.shape[1]
+    count, slot = 0, np.int64(0)
+    known, newest = 0, -1  # ranges; that of the transaction under way
+    domain, server, number, time = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    begun = 0  # 1 GTID, 2 BEGIN, 3 rows
+    done = at, position, 0, 0, np.int64(0)  # after the last whole transaction
+    while count < room:
         if end - at < 4:
             break
         size = _little_endian(data, at, 3)
@@ -170,20 +193,17 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
         if kind == 19 or operation >= 0:
             if last - body < 8 or not (inside or begun):
                 break
-            number = _little_endian(data, body, 6)
-            slot = 0
-            while slot < ids.shape[0] and ids[slot] != number:
-                slot += 1
-            if slot == ids.shape[0] or states[slot] == SLOW:
+            table = _little_endian(data, body, 6)
+            if ids[slot] != table:
+                found = _slot_of(table, ids, places_of)
+                if found < 0:
+                    break
+                slot = found
+            if states[slot] == SLOW:
                 break
             if kind == 19:
                 first = bounds[slot]
-                same = last - body == bounds[slot + 1] - first
-                byte = 0
-                while same and byte < last - body:
-                    same = data[body + byte] == maps[first + byte]
-                    byte += 1
-                if not same:
+                if last - body != bounds[slot + 1] - first or not same_bytes(data, body, maps, first, last - body):
                     break
             elif states[slot] == WANTED:
                 begin = body + 8
@@ -194,8 +214,9 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
                 begin = _row_images(data, begin, last, columns[slot], 2 if operation == 1 else 1)
                 if begin < 0:
                     break
-                operations[count], slots[count], places[count] = operation, slot, start
-                begins[count], ends[count] = begin, last
+                events[OPERATION, count], events[SLOT, count], events[PLACE, count] = operation, slot, start
+                events[BEGIN, count], events[END, count] = begin, last
+                events[RANGE, count], events[NUMBER, count], events[TIME, count] = newest, number, time
                 wanted = True
             if not inside:
                 begun = 3
@@ -207,7 +228,12 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
             if step != begun + 1:
                 break
             if step == 1:
-                _read_gtid(data, event, kind, last, commits[transactions])
+                domain, server, number, time = _read_gtid(data, event, kind, last)
+                newest = known
+                if known > 0 and _goes_on(data, ranges[known - 1], domain, server, number):
+                    newest = known - 1
+                elif known == ranges.shape[0]:
+                    break
             begun = step
         elif not (inside or begun):
             break
@@ -217,9 +243,11 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
         at = following
         position = start + size
         if kind == 16:
-            commits[transactions, END], commits[transactions, PLACE] = count, position
-            transactions += 1
+            if newest == known:
+                ranges[known, DOMAIN], ranges[known, SERVER], ranges[known, LOW] = domain, server, number
+                known += 1
+            ranges[newest, HIGH] = number
             begun = 0
         if inside or kind == 16:
-            done_at, done_position, done_count = at, position, count
-    return done_at, done_position, done_count, transactions
+            done = at, position, count, known, time
+    return done

@@ -10,13 +10,17 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernel_bytes import copy_bytes
+from replicator.kernels import kernel
+
 DONE, FULL, BAD = 0, 1, 2  # why `split_images` stopped
+UPDATE = 1  # an operation: see frame_kernel
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.int64))
 
 
-@numba.njit(
+@kernel(
     _STOPPED(
         _BYTES,
         _PLACES,
@@ -31,16 +35,14 @@ _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.int64
         numba.int64[:, ::1],
         numba.int64[:, ::1],
         numba.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
 def split_images(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917 - one pass over the bytes
-    data, begins, ends, images, event, prefixes, sizes, image, used, out, starts, lengths, counts
+    data, begins, ends, operations, event, prefixes, sizes, image, used, out, starts, lengths, counts
 ):
     """Row images in data[begins[i]:ends[i]], from event number `event` on → where each value starts in `out`, how long it is (-1: NULL).
 
-    images[i]: of how many images a row of that event is made.  prefixes: bytes before a value of the column that say its length,
+    operations[i]: UPDATE's rows are of two images, those of others of one.  prefixes: bytes before a value of the column that say its length,
     0 where it has always `sizes`, which is the longest otherwise.  The images' bytes are copied to `out` from `used` on; `starts`
     and `lengths` have the shape (columns, images) and are filled from `image` on; counts[i] becomes the number of rows.
     Returns (event, image, used, why) of what is done: FULL where `out` or `starts` have no room for that event, BAD where it
@@ -52,8 +54,9 @@ def split_images(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR091
         end = used + ends[event] - begins[event]
         if end > out.shape[0]:
             return event, image, used, FULL
-        out[used:end] = data[begins[event] : ends[event]]
+        copy_bytes(out, used, data, begins[event], ends[event] - begins[event])
         at, current, left, rows = used, image, np.int64(0), np.int64(0)
+        images = 2 if operations[event] == UPDATE else 1
         while at < end:
             if current == capacity:
                 return event, image, used, FULL
@@ -84,7 +87,7 @@ def split_images(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR091
                 at += size
             current += 1
             left += 1
-            if left == images[event]:
+            if left == images:
                 left = np.int64(0)
                 rows += 1
         if left:

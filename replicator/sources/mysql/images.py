@@ -30,23 +30,22 @@ class Images:
         self._starts = np.empty((len(self._sizes), _LEAST_IMAGES), np.int64)
         self._lengths = np.empty_like(self._starts)
 
-    def add(self, data: Bytes, begins: Places, ends: Places, images: Places) -> Places:
-        """The images in data[begins[i]:ends[i]] of events whose rows have so many `images` each.  Returns the numbers of rows.
+    def add(self, data: Bytes, begins: Places, ends: Places, operations: Places, rows: Places) -> None:
+        """The images in data[begins[i]:ends[i]] of events with such `operations` (as in frame_kernel).  rows[i] becomes their number of rows.
 
         IndexError where an event does not hold whole rows; the images of those before it are there.
         """
-        counts = np.zeros(len(begins), np.int64)
         event = 0
         while True:
             event, self._images, self._used, why = split_images(
-                data, begins, ends, images, event, self._prefixes, self._sizes, self._images, self._used,
-                self._out, self._starts, self._lengths, counts,
+                data, begins, ends, operations, event, self._prefixes, self._sizes, self._images, self._used,
+                self._out, self._starts, self._lengths, rows,
             )  # fmt: skip
             if why == BAD:
                 message = f"rows that do not end with their event, of {ends[event] - begins[event]} bytes"
                 raise IndexError(message)
             if why != FULL:
-                return counts
+                return
             self._grow(int(ends[event] - begins[event]))
 
     def _grow(self, needed: int) -> None:

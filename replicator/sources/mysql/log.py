@@ -26,10 +26,11 @@ from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, tidemark_error, translated
 from replicator.sources.mysql.events import EventParser
-from replicator.sources.mysql.interpreter import Interpreter, Marks
+from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.log_start import LogStart, find_start
 from replicator.sources.mysql.log_status import log_end
+from replicator.sources.mysql.log_tables import Marks
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
 from replicator.sources.mysql.payload import open_payload
@@ -80,7 +81,7 @@ class BinlogReader:
     def learned(self, schema: TableSchema) -> bool:
         """The next statement alters this one."""
         if self._interpreter is not None:
-            self._interpreter.learned(schema)
+            self._interpreter.tables.learned(schema)
         return True
 
     def close(self) -> None:
@@ -162,16 +163,16 @@ class _Loop:
                 yield from self._tick(time.monotonic())
 
     def _take_plain(self) -> Sequence[LogMessage]:
-        """Rows events from here on, as long as nothing else comes."""
+        """Plain events from here on, as long as nothing else comes."""
         stream, parser = self._stream, self._parser
         known = self._interpreter.known() if parser.plain else None
         if known is None:
             return ()
-        run = plain_run(stream, parser, known, self._batch_bytes, inside=self._interpreter.in_transaction)
-        if run is None:
+        found = plain_run(stream, parser, known, self._batch_bytes, inside=self._interpreter.in_transaction)
+        if found is None:
             return ()
         self._quiet_since = None
-        self._interpreter.feed_run(known, run)
+        self._interpreter.feed_run(known, *found)
         return self._drain() if self._interpreter.out else ()
 
     def _tick(self, now: float) -> Iterator[LogMessage]:

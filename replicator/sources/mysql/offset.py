@@ -180,15 +180,20 @@ class GtidPosition:
 
     def add(self, gtid: str) -> None:
         """One more transaction: `0-1-101` or `uuid:5` or `uuid:tag:5`."""
+        separator = ":" if ":" in gtid else "-"
+        source, _, number = gtid.rpartition(separator)
+        self.add_range(source + separator, int(number), int(number))
+
+    def add_range(self, source: str, low: int, high: int) -> None:
+        """Transactions with the numbers from `low` to `high`; `source` is all of a GTID that comes before: `0-1-`, `uuid:`."""
         if not self.known:
             return
         self._text = ""
-        if ":" in gtid:
-            source, _, number = gtid.rpartition(":")
+        if source.endswith(":"):
             self._mysql = self._mysql or GtidSet()
-            self._mysql.add(source, int(number))
+            self._mysql.add(source[:-1], low, high)
         else:
-            self._domains[gtid.split("-", maxsplit=1)[0]] = gtid
+            self._domains[source.split("-", maxsplit=1)[0]] = f"{source}{high}"
 
     def __str__(self) -> str:
         if not self._text and self.known:

@@ -11,6 +11,7 @@ from replicator.errors import RowImageIncomplete
 from replicator.sources.mysql import jsonb
 from replicator.sources.mysql.column_values import Shape, shape_of
 from replicator.sources.mysql.events import length_encoded
+from replicator.sources.mysql.image_kernel import UPDATE
 from replicator.sources.mysql.images import Images
 from replicator.sources.mysql.pieces import part
 from replicator.sources.mysql.table_map import JSON, LogColumn
@@ -78,7 +79,7 @@ def _add(images: Images, before: _Image, after: _Image, partial: Collection[int]
     pair = b"".join(_joined(values) for values in (before.values, whole))
     first, _ = images.mark()
     one = np.array([1], np.int64)
-    images.add(np.frombuffer(pair, np.uint8), 0 * one, len(pair) * one, 2 * one)
+    images.add(np.frombuffer(pair, np.uint8), 0 * one, len(pair) * one, UPDATE * one, one)
     for index, text in texts.items():
         images.set_text(index, first + 1, text)
 

@@ -8,7 +8,11 @@ from dataclasses import dataclass, field
 from replicator.errors import TableError
 from replicator.model.change import ChangeBatch
 from replicator.model.identifiers import TableId
+from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.row_image import Mark, TableRows
+
+_FEW = 1_000  # rows of a table
+_LATER = 8
 
 
 @dataclass
@@ -49,6 +53,15 @@ class Pending:
         self.ordinal += count
         self.rows += count
         self.bytes += size
+
+    def due(self, options: ReadOptions) -> bool:
+        """Is it time to hand on?  At `batch_rows`, or later where these are few of each of many tables: small batches are dear."""
+        if self.bytes >= options.batch_bytes:
+            return True
+        if self.rows < options.batch_rows:
+            return False
+        tables = sum(1 for rows in self._tables.values() if rows.rows)
+        return self.rows >= min(_FEW * tables, _LATER * options.batch_rows)
 
     def take_ordinal(self) -> int:
         """For a message that is no row; all rows before it must have been flushed."""

@@ -1,21 +1,24 @@
-"""Runs of rows events of known tables, framed by a kernel: nothing is done for each of them but what its bytes ask for."""
+"""Runs of plain events, framed by a kernel: nothing is done for each of them but what its bytes ask for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from replicator.sources.mysql import events as e
+from replicator.sources.mysql import frame_kernel as f
 from replicator.sources.mysql.column_arrays import Bytes, Places
 from replicator.sources.mysql.events import EventParser
-from replicator.sources.mysql.frame_kernel import END, NUMBER, PASSED, PLACE, SLOW, TIME, WANTED, frame
 from replicator.sources.mysql.packets import PacketStream
-from replicator.sources.mysql.row_image import Committed, Run, TableRows
+from replicator.sources.mysql.row_image import Run, TableRows
 from replicator.sources.mysql.table_map import table_id
 
-PLAIN = frozenset({e.MARIADB_GTID, e.GTID}) | frozenset(
+PLAIN = frozenset(
     {
+        e.MARIADB_GTID,
+        e.GTID,
         e.TABLE_MAP,
         *range(e.WRITE_V1, e.DELETE_V1 + 1),
         *range(e.WRITE_V2, e.DELETE_V2 + 1),
@@ -23,8 +26,8 @@ PLAIN = frozenset({e.MARIADB_GTID, e.GTID}) | frozenset(
         e.ROWS_QUERY,
     }
 )
-_ROOM = 8192  # rows events in one run
-_TRANSACTIONS = 2048
+_EVENTS = 8192  # in one run
+_RANGES = 64  # of GTIDs
 
 
 class KnownTables:
@@ -36,38 +39,61 @@ class KnownTables:
         self.maps = np.frombuffer(b"".join(body for body, _, _ in known) or b"\0", np.uint8)
         self.bounds = np.zeros(len(known) + 1, np.int64)
         np.cumsum([len(body) for body, _, _ in known], out=self.bounds[1:])
-        self.ids = np.array([table_id(body) for body, _, _ in known], np.int64)
+        self.ids = np.array([table_id(body) for body, _, _ in known] or [-1], np.int64)
+        self.places = _places(self.ids)
         self.columns = np.array([0 if rows is None else len(rows.log_columns) for rows in self.rows], np.int64)
-        states = [SLOW if special else PASSED if rows is None else WANTED for _, rows, special in known]
-        self.states = np.array(states, np.int64)
+        states = [f.SLOW if special else f.PASSED if rows is None else f.WANTED for _, rows, special in known]
+        self.states = np.array(states or [f.SLOW], np.int64)
 
 
-def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool) -> Run | None:
+def _places(numbers: Places) -> Places:
+    """Where in `numbers` each is: at its lowest bits, or at the next place that is free (-1).  At most half are taken."""
+    places = [-1] * (1 << (2 * len(numbers)).bit_length())
+    for index, number in enumerate(numbers.tolist()):
+        place = number % len(places)
+        while places[place] >= 0:
+            place = (place + 1) % len(places)
+        places[place] = index
+    return np.array(places, np.int64)
+
+
+class GtidRange(NamedTuple):
+    """Transactions of one source that followed each other, by their numbers; `source` is all of a GTID before that."""
+
+    source: str
+    low: int
+    high: int
+
+
+class WholeTransactions(NamedTuple):
+    """What a run says where it is of whole transactions: their GTIDs, and of the last one its end and its commit time."""
+
+    gtids: list[GtidRange]
+    end: int
+    commit_us: int
+
+
+def plain_run(
+    stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool
+) -> tuple[Run, WholeTransactions | None] | None:
     """The plain events that come next, of `most` bytes, are taken from the stream; None where there was none.
 
     Those of the transaction that one is `inside` of, else whole transactions.
     """
-    operations, slots, begins, ends, places = np.empty((5, _ROOM), np.int64)
-    commits = np.empty((1 if inside else _TRANSACTIONS, 6), np.int64)
-    at, position, count, transactions = frame(
+    events, ranges = np.empty((f.EVENT_FIELDS, _EVENTS), np.int64), np.empty((_RANGES, f.RANGE_FIELDS), np.int64)
+    at, position, count, reached, commit_us = f.frame(
         stream.data, stream.at, min(stream.end, stream.at + most), parser.position, parser.checksum, inside,
-        known.maps, known.bounds, known.ids, known.columns, known.states,
-        operations, slots, begins, ends, places, commits,
+        known.maps, known.bounds, known.ids, known.places, known.columns, known.states, events, ranges,
     )  # fmt: skip
     if at == stream.at:
         return None
     stream.at, parser.position = at, position
-    return Run(
-        stream.data, operations[:count], slots[:count], begins[:count], ends[:count], places[:count], parser.file,
-        _committed(stream.data, commits[:transactions]),
-    )  # fmt: skip
+    gtids = [_gtid_range(stream.data, *numbers) for numbers in ranges[:reached].tolist()]
+    run = Run(stream.data, events[:, :count], [one.source for one in gtids], parser.file)
+    return run, None if inside else WholeTransactions(gtids, position, commit_us)
 
 
-def _committed(data: Bytes, commits: Places) -> Committed:
-    texts = [
-        f"{domain}-{server}-{number}"
-        if domain >= 0
-        else f"{e.uuid_text(data[server : server + 16].tobytes())}:{number}"
-        for number, domain, server in commits[:, NUMBER:].tolist()
-    ]
-    return Committed(texts, commits[:, END], commits[:, PLACE], commits[:, TIME])
+def _gtid_range(data: Bytes, domain: int, server: int, low: int, high: int) -> GtidRange:
+    if domain >= 0:
+        return GtidRange(f"{domain}-{server}-", low, high)
+    return GtidRange(f"{e.uuid_text(data[server : server + 16].tobytes())}:", low, high)

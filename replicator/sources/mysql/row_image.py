@@ -6,10 +6,10 @@ Layout of a body: MySQL's libs/mysql/binlog/event/rows_event.h; compressed rows:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +18,7 @@ from replicator.model.change import Operation
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
+from replicator.sources.mysql import frame_kernel as f
 from replicator.sources.mysql.column_arrays import Bytes, ColumnArrays, Places
 from replicator.sources.mysql.column_values import shape_of
 from replicator.sources.mysql.events import Event, length_encoded
@@ -27,8 +28,8 @@ from replicator.sources.mysql.pieces import inflate, part
 from replicator.sources.mysql.table_map import LogColumn
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
-_OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
-_INSERT, _UPDATE, _DELETE = range(3)
+_OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)  # as frame_kernel counts them
+Events = npt.NDArray[np.int64]
 
 
 class Image(NamedTuple):
@@ -60,40 +61,24 @@ def open_rows(event: Event) -> Image:
     return Image(operation, kind == e.PARTIAL_UPDATE, present, count, body, at)
 
 
-class Committed(NamedTuple):
-    """Whole transactions in their order: GTID, how many rows events there are up to the end, place behind it, commit time in microseconds."""
-
-    gtids: list[str]
-    ends: Places
-    places: Places
-    times: Places
-
-
 class Run(NamedTuple):
-    """Rows events in their order: operation (as in TableRows), number of the known table, row images data[begin:end], place."""
+    """Rows events in their order: `events` as frame_kernel has them, with images in `data`.
+
+    names[i]: of the transactions in the range number i, up to the number.
+    """
 
     data: Bytes
-    operations: Places
-    slots: Places
-    begins: Places
-    ends: Places
-    places: Places
+    events: Events
+    names: Sequence[str]
     file: str
-    committed: Committed
 
 
-@dataclass
-class _Events:
-    """Rows events in their order.  operations: places in _OPERATIONS; owners: of each its transaction, by number."""
+class _Group(NamedTuple):
+    """Rows events of one table, from one run."""
 
-    operations: Places
-    firsts: Places
-    counts: Places
-    places: Places
+    events: Events
+    names: Sequence[str]
     file: str
-    owners: Places
-    txns: Sequence[str]
-    times: Places
 
 
 class Mark(NamedTuple):
@@ -122,44 +107,35 @@ class TableRows:
             for column in schema.columns
         ]
         self._images = Images([shape_of(column) for column in columns])
-        self._groups: list[_Events] = []
+        self._groups: list[_Group] = []
 
     def add(self, event: Event, ordinal: int, commit_us: int, txn: str) -> int:
         """The rows of one event; the first gets `ordinal`.  Returns their number; RowImageIncomplete."""
         image = open_rows(event)
         self._check(image)
+        operation = _OPERATIONS.index(image.operation)
+        fields = (operation, 0, image.at, len(image.rows), event.start, 0, -1, commit_us, 0, ordinal)
+        events = np.array(fields, np.int64).reshape(-1, 1)
         if image.partial:
-            count = split_partial(self._images, image.rows, image.at, self.log_columns)
+            events[f.ROWS] = split_partial(self._images, image.rows, image.at, self.log_columns)
         else:
             data = np.frombuffer(image.rows, np.uint8)
-            images = 2 if image.operation is Operation.UPDATE else 1
-            [count] = self._images.add(data, _one(image.at), _one(len(data)), _one(images)).tolist()
+            self._images.add(data, events[f.BEGIN], events[f.END], events[f.OPERATION], events[f.ROWS])
+        count = int(events[f.ROWS, 0])
         if count:
-            operation = _one(_OPERATIONS.index(image.operation))
-            places = _one(event.start)
-            self._groups.append(
-                _Events(operation, _one(ordinal), _one(count), places, event.file, _one(0), [txn], _one(commit_us))
-            )
+            self._groups.append(_Group(events, [txn], event.file))
             self.rows += count
             self.bytes += len(image.rows)
         return count
 
-    def add_run(self, run: Run, chosen: Places, owners: Places, txns: Sequence[str], times: Places) -> Places:
-        """The rows of the `chosen` events of a run.  Returns their numbers; `number` gives them their ordinals.
-
-        owners: of each event of the run its transaction, by its place in `txns` and `times` (of its commit).
-        """
-        operations, begins, ends = run.operations[chosen], run.begins[chosen], run.ends[chosen]
-        counts = self._images.add(run.data, begins, ends, 1 + (operations == _UPDATE))
-        places = run.places[chosen]
-        self._groups.append(_Events(operations, counts, counts, places, run.file, owners[chosen], txns, times))
-        self.rows += int(counts.sum())
-        self.bytes += int((ends - begins).sum())
-        return counts
-
-    def number(self, firsts: Places) -> None:
-        """The ordinals of the first rows of the events that were added last."""
-        self._groups[-1].firsts = firsts
+    def add_run(self, run: Run, first: int, last: int) -> None:
+        """The rows of its events from `first` up to `last`, whose numbers of rows are set; until `take`, the ordinals must be."""
+        events = run.events[:, first:last]
+        begins, ends, rows = events[f.BEGIN], events[f.END], events[f.ROWS]
+        self._images.add(run.data, begins, ends, events[f.OPERATION], rows)
+        self._groups.append(_Group(events, run.names, run.file))
+        self.rows += int(rows.sum())
+        self.bytes += int(ends.sum() - begins.sum())
 
     def _check(self, image: Image) -> None:
         if image.columns != len(self.log_columns):
@@ -184,7 +160,7 @@ class TableRows:
     def restamp(self, mark: Mark, commit_us: int) -> None:
         """Another commit time for what came after `mark`."""
         for group in self._groups[mark.groups :]:
-            group.times = np.full_like(group.times, commit_us)
+            group.events[f.TIME] = commit_us
 
     def clear(self) -> None:
         """The gathering starts anew."""
@@ -206,75 +182,78 @@ class TableRows:
         before: list[pa.Array] = []
         self.zero_dates = 0
         for (index, column), name in zip(self._columns, self.schema.names, strict=True):
-            values = column.convert(self._images.cells(index))
+            cells = self._images.cells(index)
+            key = not self.schema.key or name in self.schema.key
+            row.append(column.convert(cells.of(rows.kept if key else rows.new)))
             if column.bad is not None:
-                self.zero_dates += int(column.bad[rows.new[rows.new >= 0]].sum())
-            row.append(rows.row(values, key=not self.schema.key or name in self.schema.key))
-            before.append(rows.before(values))
+                self.zero_dates += int((column.bad & (rows.new >= 0)).sum())
+            before.append(pa.nulls(len(rows), row[-1].type) if rows.inserts else column.convert(cells.of(rows.old)))
         return pa.RecordBatch.from_arrays([*rows.stamps(schema), *row, *before], schema=schema)
 
 
 class _Rows:
-    """Which images each row is made of: the ones of an UPDATE are the old, then the new."""
+    """Which images each row is made of, -1: of none.  An UPDATE's are the old, then the new; a DELETE's is the old one.
 
-    def __init__(self, groups: Sequence[_Events]) -> None:
+    A DELETE's row columns hold its key only (CDAP's staging contract): `kept` is the image of key columns.  `inserts`: there is nothing else.
+    """
+
+    def __init__(self, groups: Sequence[_Group]) -> None:
         self._groups = groups
-        self._operations = _joined([group.operations for group in groups])
-        self._counts = _joined([group.counts for group in groups])
-        self._rows = int(self._counts.sum())
-        self._single = self._rows == len(self._counts)
-        each = 1 + (self._operations == _UPDATE)
-        firsts = np.cumsum(self._counts * each) - self._counts * each
-        self._operation = self._of_rows(self._operations)
-        first = self._of_rows(firsts) + self._within() * self._of_rows(each)
-        self.new = np.where(self._operation == _DELETE, -1, first + (self._operation == _UPDATE))
-        self._old = np.where(self._operation == _INSERT, -1, first)
-        self._inserts = bool((self._operations == _INSERT).all())
+        self._events = np.concatenate(
+            [group.events for group in groups] or [np.empty((f.EVENT_FIELDS, 0), np.int64)], 1
+        )
+        counts = self._counts = self._events[f.ROWS]
+        self._rows = int(counts.sum())
+        self._single = self._rows == len(counts) and bool((counts == 1).all())
+        each = 1 + (self._events[f.OPERATION] == f.UPDATE)
+        operations = self._operations = self._of_rows(self._events[f.OPERATION])
+        self.inserts = not operations.any()
+        images = np.cumsum(counts * each) - counts * each
+        self.old = self._of_rows(images) + self._within() * self._of_rows(each)
+        self.kept = self.old + (operations == f.UPDATE)
+        self.new = np.where(operations == f.DELETE, -1, self.kept)
+        self.old = np.where(operations == f.INSERT, -1, self.old)
+
+    def __len__(self) -> int:
+        return self._rows
 
     def _of_rows(self, of_events: Places) -> Places:
-        return of_events if self._single else np.repeat(of_events, self._counts)
+        of_rows: Places = of_events if self._single else np.repeat(of_events, self._counts)
+        return of_rows
 
     def _within(self) -> Places:
         """The number of each row in its event."""
         if self._single:
             return np.zeros(self._rows, np.int64)
-        return np.arange(self._rows) - np.repeat(np.cumsum(self._counts) - self._counts, self._counts)
-
-    def row(self, values: pa.Array, *, key: bool) -> pa.Array:
-        """A DELETE's row columns hold its key only (CDAP's staging contract); the whole row is in the before image."""
-        if self._inserts:
-            return values
-        return values.take(_indices(np.where(self.new < 0, self._old, self.new) if key else self.new))
-
-    def before(self, values: pa.Array) -> pa.Array:
-        return pa.nulls(self._rows, values.type) if self._inserts else values.take(_indices(self._old))
+        before: Places = np.cumsum(self._counts) - self._counts
+        return np.arange(self._rows) - np.repeat(before, self._counts)
 
     def stamps(self, schema: pa.Schema) -> list[pa.Array]:
         """The columns that every change has."""
-        firsts = _joined([group.firsts for group in self._groups])
-        groups = self._groups
-        before = np.cumsum([0, *(len(group.txns) for group in groups)])
-        owners = _joined([group.owners + base for group, base in zip(groups, before, strict=False)])
-        owner = pa.array(self._of_rows(owners))
-        places = pa.array(self._of_rows(_joined([group.places for group in groups]))).cast(pa.string())
-        times = pa.array(_joined([group.times for group in groups])).view(schema.field(2).type)
-        files = pa.array([group.file for group in groups for _ in group.txns], pa.string())
+        places = pa.array(self._of_rows(self._events[f.PLACE])).cast(pa.string())
         return [
-            pa.array(self._of_rows(firsts) + self._within()),
-            pa.array([operation.value for operation in _OPERATIONS]).take(pa.array(self._operation)),
-            times.take(owner),
-            pa.array([txn for group in groups for txn in group.txns], pa.string()).take(owner),
-            pc.binary_join_element_wise(files.take(owner), places, ":"),
+            pa.array(self._of_rows(self._events[f.FIRST]) + self._within()),
+            pa.array([operation.value for operation in _OPERATIONS]).take(pa.array(self._operations)),
+            pa.array(self._of_rows(self._events[f.TIME])).view(schema.field(2).type),
+            self._transactions(),
+            pc.binary_join_element_wise(self._each([[group.file] for group in self._groups]), places, ":"),
         ]
 
+    def _transactions(self) -> pa.Array:
+        numbers = self._of_rows(self._events[f.NUMBER])
+        names = self._each([group.names for group in self._groups])
+        if (numbers < 0).all():
+            return names if isinstance(names, pa.Array) else pa.repeat(names, self._rows)
+        texts = pa.array(numbers, mask=numbers < 0).cast(pa.string()).fill_null("")
+        return pc.binary_join_element_wise(names, texts, "")
 
-def _joined(parts: Sequence[Places]) -> Places:
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
-
-
-def _indices(places: Places) -> pa.Array:
-    return pa.array(places, mask=places < 0)
-
-
-def _one(value: int) -> Places:
-    return np.array([value], np.int64)
+    def _each(self, texts: Sequence[Sequence[str]]) -> pa.Array | pa.Scalar:
+        """Of each row its text, by group and range; one text for all where there is no other."""
+        different = {text: number for number, text in enumerate(dict.fromkeys(one for some in texts for one in some))}
+        if len(different) == 1:
+            return pa.scalar(*different)
+        sizes = [group.events.shape[1] for group in self._groups]
+        firsts = np.repeat(np.cumsum([0, *(len(some) for some in texts[:-1])]), sizes)
+        numbers = np.array([different[one] for some in texts for one in some])
+        places = firsts + (self._events[f.RANGE] if len(numbers) > len(texts) else 0)
+        return pa.array(list(different), pa.string()).take(pa.array(self._of_rows(numbers[places])))

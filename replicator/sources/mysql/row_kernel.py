@@ -9,15 +9,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernel_bytes import copy_bytes
+from replicator.kernels import kernel
+
 MORE, FULL, END, LARGE, BAD = 0, 1, 2, 3, 4  # why `split_rows` stopped
 _VIEWS = numba.types.Tuple((numba.int64, numba.int64, numba.int64))
 
 
-@numba.njit(
-    _VIEWS(numba.uint8[::1], numba.int64, numba.int64, numba.int64, numba.int64[:, ::1], numba.int64[:, ::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(_VIEWS(numba.uint8[::1], numba.int64, numba.int64, numba.int64, numba.int64[:, ::1], numba.int64[:, ::1]))
 def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, C901, PLR0911, PLR0912
     """Packets in data[at:end] → where each value starts and how long it is (-1: NULL), from row number `row` on.
 
@@ -69,14 +68,9 @@ def split_rows(data, at, end, row, starts, lengths):  # type: ignore[no-untyped-
         at += 4 + size
 
 
-@numba.njit(
-    numba.void(numba.uint8[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.void(numba.uint8[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.uint8[::1]))
 def gather(data, starts, lengths, offsets, out):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """Copy the values of one column one after the other, to where `offsets` says."""
     for row in range(starts.shape[0]):
-        place, target = starts[row], offsets[row]
-        for byte in range(lengths[row]):
-            out[target + byte] = data[place + byte]
+        if lengths[row] > 0:
+            copy_bytes(out, offsets[row], data, starts[row], lengths[row])

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernels import kernel, part
+
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -20,7 +22,7 @@ _MONTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64
 _DAY = np.int64(86_400_000_000)
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64), inline="always")
+@part
 def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
     value = np.int64(0)
     for byte in range(size):
@@ -28,7 +30,7 @@ def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
     return value
 
 
-@numba.njit(numba.int64(numba.int64, numba.int64, numba.int64), inline="always")
+@part
 def _days(year, month, day):  # type: ignore[no-untyped-def]
     """Days since 1970 of a date between 0001-01-01 and 9999-12-31; -1 << 40 where it is none."""
     if year < 1 or year > 9999 or month < 1 or month > 12 or day < 1:
@@ -43,7 +45,7 @@ def _days(year, month, day):  # type: ignore[no-untyped-def]
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-@numba.njit(numba.int64(numba.int64, numba.int64), inline="always")
+@part
 def _micros(stored, digits):  # type: ignore[no-untyped-def]
     """The stored fraction of a second in microseconds; -1 where it has more digits than the column."""
     scale = _POWERS[6 - 2 * ((digits + 1) // 2)]
@@ -53,7 +55,7 @@ def _micros(stored, digits):  # type: ignore[no-untyped-def]
     return micros
 
 
-@numba.njit(numba.void(_BYTES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1]), cache=True, nogil=True)
+@kernel(numba.void(_BYTES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1]))
 def integers(data, starts, lengths, size, signed, out):  # type: ignore[no-untyped-def]
     """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL."""
     shift = 64 - 8 * size
@@ -68,11 +70,7 @@ def integers(data, starts, lengths, size, signed, out):  # type: ignore[no-untyp
         out[row] = value
 
 
-@numba.njit(
-    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], numba.boolean[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], numba.boolean[::1]))
 def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore[no-untyped-def]
     """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.  Returns how many are `odd`: no decimals."""
     found = 0
@@ -114,11 +112,7 @@ def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore
     return found
 
 
-@numba.njit(
-    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64[::1], numba.boolean[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64[::1], numba.boolean[::1]))
 def dates(data, starts, lengths, out, odd):  # type: ignore[no-untyped-def]
     """DATE → days since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
     found = 0
@@ -138,11 +132,7 @@ def dates(data, starts, lengths, out, odd):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(
-    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]))
 def datetimes(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
     """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
     found = 0
@@ -165,11 +155,7 @@ def datetimes(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyp
     return found
 
 
-@numba.njit(
-    numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]))
 def timestamps(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
     """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: zero, or no time."""
     found = 0

@@ -9,12 +9,10 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernels import kernel
 
-@numba.njit(
-    numba.int64(numba.uint8[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+
+@kernel(numba.int64(numba.uint8[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.uint8[::1]))
 def locate(data, bounds, old, new, kinds):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, C901, PLR0911, PLR0912
     """Row messages data[bounds[i]:bounds[i+1]] (`I`, `U` or `D`, relation, tuples) → where their tuples begin.
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernels import kernel, part
+
 OK, NO_NUMBER, TOO_LARGE, BAD = 0, 1, 2, 3  # of a value: fits; NaN or an infinity; too many digits; no numeric at all
 _HEADER = 8
 _NEGATIVE, _NAN, _INFINITE, _MINUS_INFINITE = 0x4000, 0xC000, 0xD000, 0xF000
@@ -24,20 +26,20 @@ _32 = np.uint64(32)
 _TOP = np.uint64(1 << 63)
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64), inline="always")
+@part
 def _int16(data, at):  # type: ignore[no-untyped-def]
     """Big endian, unsigned; the caller has checked that there are two bytes."""
     return np.int64(data[at]) << 8 | np.int64(data[at + 1])
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64), inline="always")
+@part
 def _weight(data, at):  # type: ignore[no-untyped-def]
     """Of the value at data[at]: signed."""
     weight = _int16(data, at + 2)
     return weight - 0x10000 if weight >= 0x8000 else weight
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64), inline="always")
+@part
 def _whole(data, at, end):  # type: ignore[no-untyped-def]
     """The number of digits of the value in data[at:end]; -1 where it is none."""
     if end - at < _HEADER:
@@ -56,7 +58,7 @@ def _whole(data, at, end):  # type: ignore[no-untyped-def]
     return digits
 
 
-@numba.njit(numba.int64(numba.int64), inline="always")
+@part
 def _power(exponent):  # type: ignore[no-untyped-def]
     """10 to 0, 1, 2, 3 or 4."""
     result = 1
@@ -65,7 +67,7 @@ def _power(exponent):  # type: ignore[no-untyped-def]
     return result
 
 
-@numba.njit(_SCALED(_BYTES, numba.int64, numba.int64, numba.int64, numba.int64), inline="always")
+@part
 def _scaled(data, at, digits, weight, scale):  # type: ignore[no-untyped-def]
     """(lower half, upper half, does it fit?) of the digits at data[at], times 10 to the power `scale`."""
     low, high = np.uint64(0), np.uint64(0)
@@ -91,11 +93,7 @@ def _scaled(data, at, digits, weight, scale):  # type: ignore[no-untyped-def]
     return low, high, True
 
 
-@numba.njit(
-    numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64, numba.uint64[:, ::1], numba.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64, numba.uint64[:, ::1], numba.uint8[::1]))
 def to_decimals(data, offsets, present, scale, out, status):  # type: ignore[no-untyped-def]
     """Values data[offsets[i]:offsets[i+1]] → decimal128 with `scale`: out[i] = (lower half, upper half).
 
@@ -134,11 +132,7 @@ def to_decimals(data, offsets, present, scale, out, status):  # type: ignore[no-
     return failed
 
 
-@numba.njit(
-    numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64[::1]))
 def text_lengths(data, offsets, present, lengths):  # type: ignore[no-untyped-def]
     """How many characters the server's text of each value has (0 for what is not `present`).
 
@@ -169,11 +163,7 @@ def text_lengths(data, offsets, present, lengths):  # type: ignore[no-untyped-de
     return -1
 
 
-@numba.njit(
-    numba.void(_BYTES, _OFFSETS, numba.int64[::1], numba.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.void(_BYTES, _OFFSETS, numba.int64[::1], numba.uint8[::1]))
 def write_texts(data, offsets, targets, out):  # type: ignore[no-untyped-def]
     """The server's text of each value to out[targets[i]:targets[i+1]], which is as long as `text_lengths` says (0: nothing)."""
     for row in range(targets.shape[0] - 1):

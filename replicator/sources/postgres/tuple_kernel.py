@@ -11,6 +11,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernel_bytes import copy_bytes
+from replicator.kernels import kernel, part
+
 MORE, FULL, END, BAD = 0, 1, 2, 3  # why `split_copy` stopped
 _NULL, _UNCHANGED, _TEXT, _BINARY = 0x6E, 0x75, 0x74, 0x62  # n u t b
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
@@ -18,7 +21,7 @@ _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
 _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64))
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64), inline="always")
+@part
 def _int32(data, at):  # type: ignore[no-untyped-def]
     """Big endian, signed; the caller has checked that there are four bytes."""
     high = (np.int64(data[at]) << 24) | (np.int64(data[at + 1]) << 16)
@@ -26,7 +29,7 @@ def _int32(data, at):  # type: ignore[no-untyped-def]
     return value - (np.int64(1) << 32) if value >= np.int64(1) << 31 else value
 
 
-@numba.njit(
+@kernel(
     numba.int64(
         _BYTES,
         _PLACES,
@@ -34,9 +37,7 @@ def _int32(data, at):  # type: ignore[no-untyped-def]
         numba.int64[:, ::1],
         numba.int64[:, ::1],
         numba.int64[::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )
 def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[no-untyped-def]
     """TupleData at each of `offsets` → for each column the kind of its value, where it starts and how long it is (0 for n and u).
@@ -74,7 +75,7 @@ def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[n
     return -1
 
 
-@numba.njit(numba.int64(_BYTES, _PLACES, numba.int64[::1]), cache=True, nogil=True)
+@kernel(numba.int64(_BYTES, _PLACES, numba.int64[::1]))
 def tuple_ends(data, offsets, ends):  # type: ignore[no-untyped-def]
     """Where each TupleData ends that begins at `offsets`, whatever its number of columns.  Returns as `split_tuples`."""
     end = data.shape[0]
@@ -103,11 +104,7 @@ def tuple_ends(data, offsets, ends):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(
-    _STOPPED(_BYTES, numba.int64, numba.int64[:, ::1], numba.int64[:, ::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(_STOPPED(_BYTES, numba.int64, numba.int64[:, ::1], numba.int64[:, ::1]))
 def split_copy(data, at, starts, lengths):  # type: ignore[no-untyped-def]
     """Rows of COPY BINARY from data[at] on → where each value starts and how long it is (-1: NULL).
 
@@ -145,14 +142,9 @@ def split_copy(data, at, starts, lengths):  # type: ignore[no-untyped-def]
         at = place
 
 
-@numba.njit(
-    numba.void(_BYTES, _PLACES, _PLACES, _PLACES, numba.uint8[::1]),
-    cache=True,
-    nogil=True,
-)
+@kernel(numba.void(_BYTES, _PLACES, _PLACES, _PLACES, numba.uint8[::1]))
 def gather(data, starts, lengths, offsets, out):  # type: ignore[no-untyped-def]
     """Copy the values of one column one after the other, to where `offsets` says."""
     for row in range(starts.shape[0]):
-        place, target = starts[row], offsets[row]
-        for byte in range(lengths[row]):
-            out[target + byte] = data[place + byte]
+        if lengths[row] > 0:
+            copy_bytes(out, offsets[row], data, starts[row], lengths[row])

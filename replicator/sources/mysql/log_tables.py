@@ -1,0 +1,225 @@
+"""The tables of the log: what its table ids stand for, and their rows, event by event and in runs."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replicator.errors import TableError
+from replicator.model.change import TableFailed, Watermark
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import STRING
+from replicator.sources.base import ReadOptions
+from replicator.sources.mysql import frame_kernel as f
+from replicator.sources.mysql.events import Event
+from replicator.sources.mysql.log_schema import positional
+from replicator.sources.mysql.plain_events import KnownTables
+from replicator.sources.mysql.row_image import DUMMY_TABLE, Run, TableRows
+from replicator.sources.mysql.table_map import LogColumn, TableMap, parse_table_map, table_id
+
+if TYPE_CHECKING:
+    from replicator.sources.mysql.interpreter import Interpreter
+
+_SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table
+_MOST_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
+_SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Where snapshot readers write their marks, and which are ours."""
+
+    table: TableId
+    replicator: str
+
+
+@dataclass(slots=True)
+class _Target:
+    """What a table id of the log stands for; `rows` None: not wanted."""
+
+    body: bytes
+    rows: TableRows | None = None
+    marks: bool = False
+
+
+class LogTables:
+    """Part of the interpreter: TABLE_MAPs and rows events."""
+
+    def __init__(self, interpreter: Interpreter, tables: TableSet, options: ReadOptions, marks: Marks | None) -> None:
+        self._interpreter, self._tables, self._options, self._marks = interpreter, tables, options, marks
+        self._targets: dict[int, _Target] = {}
+        self._known: KnownTables | None = None
+        self._failed: set[TableId] = set()
+
+    # ---- what is wanted
+
+    def wants(self, table: TableId) -> bool:
+        """True for a table of the selection that has not failed."""
+        return table in self._tables and table not in self._failed
+
+    def fail(self, table: TableId, error: TableError) -> None:
+        """Skip the table from here on (invariant 7)."""
+        self._interpreter.flush()
+        if table not in self._failed:
+            self.skip(table, error)
+
+    def skip(self, table: TableId, error: TableError) -> None:
+        """As `fail`, where there are no rows to hand on before."""
+        self._failed.add(table)
+        self.forget_targets()
+        error.table = error.table or str(table)
+        if str(table) not in error.message:
+            error.message = f"{table}: {error.message}"
+        self._interpreter.out.append(TableFailed(table, error, self._interpreter.boundary))
+
+    def revive(self, table: TableId) -> None:
+        """A table of that name is made anew."""
+        self._failed.discard(table)
+        self.forget_targets()
+
+    def learned(self, schema: TableSchema) -> None:
+        """Of a table that may have no rows by which the log would tell."""
+        current = self._interpreter.schemas.current
+        if self.wants(schema.table) and schema.table in current:
+            current[schema.table] = schema
+            self.forget_targets()
+
+    def forget_targets(self) -> None:
+        """Look at the next TABLE_MAP of every table again; rows before that are of a table that failed."""
+        self._known = None
+        for target in self._targets.values():
+            target.body = b""
+            if target.rows is not None and target.rows.schema.table in self._failed:
+                target.rows = None
+
+    # ---- TABLE_MAP
+
+    def table_map(self, event: Event) -> None:
+        """The rows events that follow with its number are of this table."""
+        number = table_id(event.body)
+        target = self._targets.get(number)
+        if target is None or target.body != event.body:
+            self._targets.pop(number, None)
+            if len(self._targets) >= _MOST_KNOWN:  # the oldest: a statement's TABLE_MAPs come with it
+                del self._targets[next(iter(self._targets))]
+            self._targets[number] = self._target(event)
+            self._known = None
+
+    def _target(self, event: Event) -> _Target:
+        found = parse_table_map(event.body, mariadb=self._interpreter.mariadb)
+        table = found.table
+        if self._marks and table == self._marks.table:
+            return _Target(
+                event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True
+            )
+        if not self.wants(table) or found.columns[0].name == _SEQUENCE_COLUMN:
+            return _Target(event.body)
+        try:
+            rows = self._rows_for(found, event)
+        except TableError as error:
+            self.fail(table, error)
+            return _Target(event.body)
+        return _Target(event.body, rows if self.wants(table) else None)
+
+    def _rows_for(self, found: TableMap, event: Event) -> TableRows:
+        interpreter = self._interpreter
+        resolved = interpreter.schemas.resolve(found)
+        if resolved.changed:
+            interpreter.effects.unannounced(resolved, event)
+        columns = interpreter.schemas.columns(found.table)
+        rows = interpreter.pending.of(found.table)
+        if rows is None or rows.schema != resolved.schema or rows.log_columns != columns:
+            rows = TableRows(resolved.schema, columns, self._options)
+            interpreter.flush()
+            interpreter.pending.put(rows)
+        return rows
+
+    # ---- rows
+
+    def add(self, event: Event) -> None:
+        """One rows event."""
+        number = table_id(event.body)
+        target = self._targets.get(number)
+        if target is None:
+            if number == DUMMY_TABLE:
+                return
+            raise IndexError("rows of an unknown table")
+        rows = target.rows
+        if rows is None:
+            return
+        if target.marks:
+            self._mark(rows, event)
+            return
+        interpreter, pending = self._interpreter, self._interpreter.pending
+        mark = pending.touch(rows)
+        try:
+            count = rows.add(event, pending.ordinal, interpreter.commit_us, interpreter.txn)
+        except TableError as error:
+            rows.truncate(mark)
+            self.fail(rows.schema.table, error)
+            return
+        pending.added(count, rows.bytes - mark.bytes)
+        interpreter.schemas.empty.discard(rows.schema.table)
+        self._spill(rows)
+
+    def known(self) -> KnownTables:
+        """The tables whose rows `add_run` takes."""
+        if self._known is None:
+            targets = [target for target in self._targets.values() if target.body]
+            self._known = KnownTables([(target.body, target.rows, target.marks) for target in targets])
+        return self._known
+
+    def add_run(self, known: KnownTables, run: Run) -> None:
+        """Rows events of the tables that were known: table by table."""
+        slots = run.events[f.SLOT]
+        if not len(slots):
+            return
+        order = np.argsort(slots, kind="stable")
+        ordered = run._replace(events=run.events.take(order, axis=1))
+        bounds = [0, *(np.flatnonzero(np.diff(slots[order])) + 1).tolist(), len(slots)]
+        pending, gathered, size = self._interpreter.pending, [], 0
+        for first, last in itertools.pairwise(bounds):
+            rows = known.rows[ordered.events[f.SLOT, first]]
+            assert rows is not None
+            mark = pending.touch(rows)
+            rows.add_run(ordered, first, last)
+            size += rows.bytes - mark.bytes
+            gathered.append(rows)
+            self._interpreter.schemas.empty.discard(rows.schema.table)
+        counts = np.empty_like(slots)
+        counts[order] = ordered.events[f.ROWS]
+        ordered.events[f.FIRST] = (pending.ordinal + np.cumsum(counts) - counts)[order]
+        pending.added(int(counts.sum()), size)
+        for rows in gathered:
+            self._spill(rows)
+
+    def _spill(self, rows: TableRows) -> None:
+        """What one transaction has of a table is not kept whole, however long it is (invariant 9)."""
+        if rows.bytes >= self._options.batch_bytes or rows.rows >= _SPILL * self._options.batch_rows:
+            self._interpreter.flush()
+
+    def _mark(self, rows: TableRows, event: Event) -> None:
+        """Marks are no changes: they take no ordinal."""
+        interpreter = self._interpreter
+        rows.add(event, 0, interpreter.commit_us, interpreter.txn)
+        batch = rows.take()
+        assert self._marks
+        wanted = self._marks.replicator
+        for operation, replicator, token in zip(*(batch.column(i).to_pylist() for i in (1, 5, 6)), strict=True):
+            if operation != "DELETE" and replicator == wanted:
+                interpreter.flush()
+                interpreter.out.append(Watermark(token, interpreter.boundary))
+
+
+def _marks_schema(table: TableId, found: TableMap) -> TableSchema:
+    """The first two columns are the replicator and the token, whatever the log says of their names."""
+    names = [column.name for column in _positions(found)[:2]]
+    return TableSchema(table, tuple(Column(name, STRING, nullable=True, source_type="varchar") for name in names))
+
+
+def _positions(found: TableMap) -> tuple[LogColumn, ...]:
+    return positional(found).columns
