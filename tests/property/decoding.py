@@ -33,6 +33,7 @@ from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log import _Loop
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.packets import PacketStream
 from tests.property.mutations import Log, Mutant, mutate, open_log
 
 _PLACE = re.compile(r"(after|at) .*:\d+|is no binary log")
@@ -91,17 +92,22 @@ def _odd(kind: pa.DataType) -> bool:
     return pa.types.is_date(kind) or pa.types.is_timestamp(kind)
 
 
-class _Packets:
-    """The stream that the server would send; it breaks off behind the last packet."""
+class _Wire:
+    """A connection, and its socket, over which the server would send these packets; it breaks off behind the last one."""
 
-    def __init__(self, packets: list[bytes]) -> None:
-        self._packets = packets
+    def __init__(self, packets: Sequence[bytes]) -> None:
+        numbered = (len(packet).to_bytes(3, "little") + b"\1" + packet for packet in packets)
+        self._sock, self._bytes, self._at = self, memoryview(b"".join(numbered)), 0
 
-    def read(self, _timeout: float) -> list[bytes]:
-        if not self._packets:
+    def settimeout(self, _seconds: float) -> None: ...
+
+    def recv_into(self, room: memoryview) -> int:
+        if self._at == len(self._bytes):
             raise SourceUnreachable("the end")
-        packets, self._packets = self._packets, []
-        return packets
+        part = self._bytes[self._at : self._at + len(room)]
+        room[: len(part)] = part
+        self._at += len(part)
+        return len(part)
 
 
 class _All(TableSet):
@@ -110,12 +116,12 @@ class _All(TableSet):
 
 
 def read_live(events: Sequence[bytes]) -> Iterator[LogMessage]:
-    """As from a server: event by event, with a catalog that knows no table any more."""
+    """As from a server: in runs, with a catalog that knows no table any more."""
     tables, options = _All(), ReadOptions()
     start = BinlogOffset("binlog.000001", 4)
     interpreter = Interpreter(tables, LogSchemas(tables, {}, options, lambda _: None), options, start)
-    packets = [b"\0" + raw for raw in events]
-    loop = _Loop(_Packets(packets), EventParser(start.file, start.position), interpreter)  # type: ignore[arg-type]
+    stream = PacketStream(_Wire([b"\0" + raw for raw in events]))
+    loop = _Loop(stream, EventParser(start.file, start.position), interpreter, options.batch_bytes)
     try:
         yield from loop.messages()
     except SourceUnreachable as error:
