@@ -10,7 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import capture_memory, datasets, initial_load, mysql_log, postgres_datasets, postgres_log, snapshots
+from benchmarks import (
+    capture_memory,
+    datasets,
+    initial_load,
+    latency,
+    mysql_log,
+    postgres_datasets,
+    postgres_log,
+    snapshots,
+)
 from benchmarks.report import Row, write_section
 from benchmarks.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.world import ROOT, World
@@ -76,6 +85,9 @@ BENCHMARKS = {
         lambda world, asked: capture_memory.of_rows(world.source, asked.rows or MEMORY_ROWS, world.folder),
     ),
     "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
+    "latency": Benchmark("latency", lambda world, asked: latency.under_load(world, latency.LATENCY, asked.seconds)),
+    "fleet": Benchmark("fleet", lambda world, asked: latency.under_load(world, latency.FLEET, asked.seconds)),
+    "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
 }
 
 
@@ -93,6 +105,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--repeats", type=int, default=5, help="of a log or a snapshot, each side; medians are printed (5)"
     )
+    parser.add_argument("--seconds", type=float, help="of latency (120), fleet (180), idle (180): how long is measured")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the sample databases")
     parser.add_argument("--folder", type=Path, help="where to work (kept); a temporary one by default")
     parser.add_argument(
@@ -127,6 +140,7 @@ def command(name: str, asked: argparse.Namespace) -> str:
     given += [] if asked.source == "mariadb" else ["--source", asked.source]
     given += [] if asked.scale == 0.5 else ["--scale", f"{asked.scale:g}"]
     given += [] if asked.rows is None else ["--rows", str(asked.rows)]
+    given += [] if asked.seconds is None else ["--seconds", f"{asked.seconds:g}"]
     given += [] if asked.repeats == 5 else ["--repeats", str(asked.repeats)]
     return " ".join(given)
 

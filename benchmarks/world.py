@@ -53,6 +53,15 @@ class World(Generic[S]):
         self.source.stop()
         self._postgres.stop()
 
+    @property
+    def metadata_process(self) -> int:
+        """The process id of the metadata's Postgres."""
+        return int((self.folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
+
+    @property
+    def metadata_url(self) -> str:
+        return self._postgres.url
+
     @contextmanager
     def start(self, *command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         """`manage.py …` in the background, its output in `log`; it does not outlive the block."""

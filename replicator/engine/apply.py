@@ -1,14 +1,17 @@
 """The apply loop: what capture journaled becomes visible in the target.
 
-Per table, in sequence order, starting from what the target itself says it holds (invariant 3).
+Per table, in sequence order, starting from what the target itself says it holds (invariant 3).  Tables take turns: a turn covers what was
+journaled for its table when it began, and begins as soon as there is room for it, whatever the others' turns still do.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
+from replicator.engine.bell import Bell
 from replicator.engine.reporting import Reporter
 from replicator.engine.table_pass import TablePass
 from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
@@ -16,6 +19,11 @@ from replicator.model.identifiers import TableId
 from replicator.state.journal import ApplyStore, ApplyTable
 from replicator.state.lease import Lease
 from replicator.targets.base import Target
+
+POLL_SECONDS = 0.5
+# A table whose turn came to nothing although there is something to do for it, and one in whose way another is, wait so long.
+EMPTY_SECONDS = 0.2
+CONFLICT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class ApplyOptions:
     max_rows: int = 2_000_000
 
 
-def run_apply(
+def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     *,
     target: Target,
     store: ApplyStore,
@@ -34,40 +42,113 @@ def run_apply(
     keep: Callable[[], bool],
     options: ApplyOptions,
     report: Reporter,
+    bell: Bell | None = None,
+    turned: Callable[[], None] = lambda: None,
     released: Callable[[], None] = lambda: None,
 ) -> int:
-    """One pass over the tables that have something to do; returns the number of target commits.
+    """Until no table has anything to do, or `keep()` is False; returns the number of target commits.
 
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
     A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
-    table of the same pass has still.
-    `released` is called by a thread that is done with the store (connections are often a thread's own).
+    table has still.
+    bell: rung when something was journaled.  `turned` is called after each turn, `released` by each thread that is done with the
+    store (connections are often a thread's own).
     """
-    conflicts: list[TableId] = []
 
-    def attempt(table: ApplyTable, patience: list[TableId] | None) -> int:
-        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), released, patience)
+    def attempt(table: ApplyTable, *, patient: bool) -> Turn:
+        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), released, patient)
 
+    turns = _Turns(store, lease, keep, options.parallel, bell or Bell())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
-        commits = sum(pool.map(lambda table: attempt(table, conflicts), store.tables()))
-        if conflicts:
-            commits += sum(pool.map(lambda table: attempt(table, None), store.tables()))
-    return commits
+        while keep():
+            for table in turns.due():
+                turns.begin(table.table, pool.submit(attempt, table, patient=table.table not in turns.conflicts))
+            if not turns.under_way:
+                break
+            if turns.wait():
+                turned()
+        turns.finish()
+    return turns.commits
 
 
-def _attempt(one: TablePass, released: Callable[[], None], conflicts: list[TableId] | None) -> int:
-    """Where `conflicts` is given, a conflict is added to it and nothing else comes of it."""
+@dataclass(frozen=True)
+class Turn:
+    """What came of it; `conflict`: another was in its way, and nobody was told."""
+
+    commits: int
+    conflict: bool = False
+    failed: bool = False
+
+
+class _Turns:
+    """Which tables have their turn, and which wait although there is something to do for them.  Used by one thread."""
+
+    def __init__(self, store: ApplyStore, lease: Lease, keep: Callable[[], bool], parallel: int, bell: Bell) -> None:
+        self._store, self._lease, self._keep = store, lease, keep
+        self._parallel, self._bell = parallel, bell
+        self._resting: dict[TableId, float] = {}  # until when
+        self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
+        self.under_way: dict[TableId, Future[Turn]] = {}
+        self.commits = 0
+
+    def due(self) -> list[ApplyTable]:
+        """Tables to begin with now, the most pressing first."""
+        now = time.monotonic()
+        self._resting = {table: until for table, until in self._resting.items() if until > now}
+        found = self._look({table for table, until in self.conflicts.items() if until > now})
+        if not found and not self.under_way and self.conflicts:
+            found = self._look(set())
+            if not found:
+                self.conflicts.clear()
+        return found
+
+    def _look(self, aside: set[TableId]) -> list[ApplyTable]:
+        room = self._parallel - len(self.under_way)
+        return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room) if room else []
+
+    def begin(self, table: TableId, turn: Future[Turn]) -> None:
+        """It has its turn."""
+        self.under_way[table] = turn
+        turn.add_done_callback(lambda _: self._bell.ring())
+
+    def wait(self) -> bool:
+        """Until a turn ends, or there may be something to begin; True where one ended."""
+        self._bell.wait(POLL_SECONDS)
+        return self._settle([table for table, turn in self.under_way.items() if turn.done()])
+
+    def finish(self) -> None:
+        """Those under way are waited for."""
+        self._settle(list(self.under_way))
+
+    def _settle(self, ended: list[TableId]) -> bool:
+        for table in ended:
+            turn = self.under_way.pop(table).result()
+            self.commits += turn.commits
+            if turn.conflict:
+                self.conflicts[table] = time.monotonic() + CONFLICT_SECONDS
+                continue
+            self.conflicts.pop(table, None)
+            if not turn.commits:
+                self._resting[table] = time.monotonic() + EMPTY_SECONDS
+            if not turn.failed and self._keep():  # else it may have broken off
+                self._store.turned(self._lease, table)
+        return bool(ended)
+
+
+def _attempt(one: TablePass, released: Callable[[], None], patient: bool) -> Turn:  # noqa: FBT001
+    """patient: a conflict is no failure yet."""
     try:
-        return one.run()
+        one.run()
     except (FenceLost, SparkUnavailable):
         raise
     except TidemarkError as error:
-        if conflicts is not None and isinstance(error, TargetConflict):
-            conflicts.append(one.table)
-        else:
-            one.failed(error)
+        if patient and isinstance(error, TargetConflict):
+            return Turn(one.commits, conflict=True)
+        one.failed(error)
+        return Turn(one.commits, failed=True)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
+        return Turn(one.commits, failed=True)
     finally:
         released()
-    return one.commits
+    return Turn(one.commits)

@@ -5,7 +5,7 @@ One transaction per `Journal.commit` (invariant 2).  A file in staging without a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -266,8 +266,19 @@ class Applied:
 class ApplyStore(Protocol):
     """The apply loop's view of the state store, bound to one replicator."""
 
-    def tables(self) -> list[ApplyTable]:
-        """Tables with something to do now (pending items, a finished run); not those whose retry time is ahead."""
+    def tables(
+        self, busy: Collection[TableId] = (), *, without: Collection[TableId] = (), most: int | None = None
+    ) -> list[ApplyTable]:
+        """Tables with something to do now (pending items, a finished run), those first whose changes wait longest.
+
+        Not those whose retry time is ahead.  Each begins a turn, which covers what is journaled now.
+        busy: tables whose turns are not over, by the names that these began with.  None is returned while the replicator's tables
+        are not those (by name, load, target) that they were when the busy ones began: who has which name must be one picture.
+        """
+        ...
+
+    def turned(self, lease: Lease, table: TableId) -> None:
+        """Its turn is over, and did not fail: what there was to do for it is done, though nothing may have been applied."""
         ...
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:

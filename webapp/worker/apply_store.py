@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
-from django.db.models import F, Max, Min, Q, QuerySet, Sum
+from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Greatest
 
 from replicator.errors import StateError, TidemarkError
@@ -25,53 +26,84 @@ from webapp.worker.failures import table_attempt_failed
 from webapp.worker.minutes import Covered, count_applied, lags_ms
 
 ITEMS = 2000
+Structure = list[tuple[int | str, ...]]
 LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
 
 
-class OrmApplyStore:
-    """Bound to one replicator.  A table that was renamed during a pass is still found under the name the pass began with.
+@dataclass(frozen=True)
+class _Turn:
+    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then."""
 
-    A pass covers what was journaled when it began: a table that never rests would otherwise keep the others from their turn.
-    """
+    pk: int
+    load: str
+    made_load: str
+    end: int
+
+
+class OrmApplyStore:
+    """Bound to one replicator.  A table that was renamed during its turn is still found under the name the turn began with."""
 
     def __init__(self, replicator_id: int) -> None:
-        """`tables` begins a pass."""
+        """`tables` begins turns."""
         self._id = replicator_id
-        self._ids: dict[TableId, int] = {}
-        self._loads: dict[int, str] = {}
-        self._ends: dict[int, int] = {}
+        self._turns: dict[TableId, _Turn] = {}
+        self._structure: Structure = []
 
     @stored
-    def tables(self) -> list[ApplyTable]:
-        """Tables with something to do now; not those whose retry time is ahead."""
-        rows = list(with_work(self._id))
+    def tables(
+        self, busy: Collection[TableId] = (), *, without: Collection[TableId] = (), most: int | None = None
+    ) -> list[ApplyTable]:
+        """See `ApplyStore`."""
+        self._turns = {table: turn for table, turn in self._turns.items() if table in busy}
+        rows = self._due({turn.pk for turn in self._turns.values()}, {*busy, *without}, most)
+        if not rows:
+            return []
+        structure = _structure(self._id)
+        if busy and _names(structure) != _names(self._structure):
+            return []
+        self._structure = structure
         runs = _present_runs(rows)
-        self._ids = {row.table_id: row.pk for row in rows}
-        self._loads = {row.pk: row.load for row in rows}
-        # After the runs: a run that is complete has all its chunks below the end of the pass.
-        ends = ReplicatorTable.objects.filter(pk__in=self._loads)
-        self._ends = dict(ends.values_list("pk", "last_sequence"))
-        loads = _loads(self._id)
-        return [_apply_table(row, runs.get(row.pk), loads) for row in rows]
+        # After the runs: a run that is complete has all its chunks below the end of the turn.
+        ends = dict(ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "last_sequence"))
+        for row in rows:
+            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, ends.get(row.pk, -1))
+        return [_apply_table(row, runs.get(row.pk), structure) for row in rows]
+
+    def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
+        """Events and loads first: what is read and made of a table then waits for nothing."""
+        waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("applied"))
+        since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
+        found = with_work(self._id).exclude(pk__in=busy).annotate(since=since)
+        for table in left_out:
+            found = found.exclude(database=table.database, name=table.name)
+        rows = found.order_by(F("since").asc(nulls_first=True), "id")
+        return list(rows if most is None else rows[:most])
 
     @stored
-    def pass_finished(self, lease: Lease) -> None:
-        """Every table of the pass had its turn: those that have not failed exist in the target with their present load."""
+    def turned(self, lease: Lease, table: TableId) -> None:
+        """It has not failed, so it exists in the target with its present load."""
+        turn = self._turns.get(table)
+        if turn is None or turn.made_load == turn.load:
+            return
         with fenced(lease):
-            for pk, load in self._loads.items():
-                rows = ReplicatorTable.objects.filter(pk=pk, load=load, retry_at=None, schema_version__isnull=False)
-                rows.exclude(state=TableState.FAILED.value).update(made_load=load)
+            rows = ReplicatorTable.objects.filter(
+                pk=turn.pk, load=turn.load, retry_at=None, schema_version__isnull=False
+            )
+            rows.exclude(state=TableState.FAILED.value).update(made_load=turn.load)
 
     @stored
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
         """In sequence order, whole up to the last one returned."""
-        pk = self._pk(table)
-        span = {"table_id": pk, "last_sequence__gt": after, "last_sequence__lte": self._ends.get(pk, -1)}
+        turn = self._turns.get(table)
+        if turn is None or after >= turn.end:
+            return []
+        pk, end = turn.pk, turn.end
+        span = {"table_id": pk, "last_sequence__gt": after, "last_sequence__lte": end}
         segments = models.SegmentRow.objects.filter(**span).order_by("first_sequence")
         if chunks_only:
             return [_segment(table, row) for row in segments.filter(kind=SegmentKind.CHUNK.value)[:ITEMS]]
-        span = {"table_id": pk, "sequence__gt": after, "sequence__lte": self._ends.get(pk, -1)}
+        span = {"table_id": pk, "sequence__gt": after, "sequence__lte": end}
         events = models.TableEventRow.objects.filter(**span).order_by("sequence")
         found: list[tuple[int, Segment | TableEvent]] = []
         found += [(row.first_sequence, _segment(table, row)) for row in segments[:ITEMS]]
@@ -109,7 +141,7 @@ class OrmApplyStore:
                 )
             if row.attempt and further:
                 clear_error(row)
-            if self._loads.get(row.pk, row.load) == row.load:  # else it was dropped and created again during this pass
+            if self._load(result.table) == row.load:  # else it was dropped and created again during this turn
                 row.made_load = row.load
             row.save()
             if covered.reads + covered.changes:
@@ -128,9 +160,9 @@ class OrmApplyStore:
             old = row.table_state
             if (
                 state is not old
-                and old in LOADS  # a pass ends loads, nothing else: what was dropped or failed meanwhile stays so
+                and old in LOADS  # a turn ends loads, nothing else: what was dropped or failed meanwhile stays so
                 and may_move(old, state)
-                and not _overtaken(row, state, self._loads.get(row.pk, row.load))
+                and not _overtaken(row, state, self._load(table))
             ):
                 row.state = state.value
                 if state is TableState.STREAMING:
@@ -150,7 +182,11 @@ class OrmApplyStore:
                 table_attempt_failed(row, Stage.APPLY, error)
 
     def _pk(self, table: TableId) -> int:
-        return self._ids.get(table, -1)
+        turn = self._turns.get(table)
+        return -1 if turn is None else turn.pk
+
+    def _load(self, table: TableId) -> str:
+        return self._turns[table].load
 
     def _locked(self, table: TableId) -> ReplicatorTable | None:
         rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
@@ -202,14 +238,20 @@ def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
     return {run.table_id: run for run in runs.order_by("id")}
 
 
-def _loads(replicator_id: int) -> dict[int, set[str]]:
-    """Each table's generations: the one wanted, and the one that the target was last seen to have."""
-    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "load", "made_load")
-    return {pk: {load, made} - {""} for pk, load, made in rows}
+def _structure(replicator_id: int) -> Structure:
+    """Who has which name and which generation: what the turns of several tables must agree about."""
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).order_by("id")
+    return list(rows.values_list("pk", "database", "name", "target_namespace", "target_name", "load", "made_load"))
 
 
-def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, loads: dict[int, set[str]]) -> ApplyTable:
-    others = frozenset[str]().union(*(found for pk, found in loads.items() if pk != row.pk))
+def _names(structure: Structure) -> list[tuple[int | str, ...]]:
+    """Without `made_load`: a turn sets it to the load that is wanted, which the others know of already."""
+    return [row[:-1] for row in structure]
+
+
+def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, structure: Structure) -> ApplyTable:
+    """Others' generations: the one wanted, and the one that the target was last seen to have."""
+    others = frozenset(load for pk, *_, wanted, made in structure if pk != row.pk for load in (wanted, made) if load)
     return ApplyTable(
         home=home_of(row),
         others=others,

@@ -17,6 +17,7 @@ from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, Sche
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from webapp.replicators import models, selectors
+from webapp.worker.bells import ring
 from webapp.worker.database import fenced, stored
 from webapp.worker.discovery import discover
 from webapp.worker.journal_commit import write_entry
@@ -29,12 +30,20 @@ class OrmJournal:
     """Bound to one replicator.  `source` is asked for the tables of whole databases; `discard` deletes raw chunk files."""
 
     def __init__(
-        self, replicator_id: int, source: Source | None = None, discard: Callable[[str], None] | None = None
+        self,
+        replicator_id: int,
+        source: Source | None = None,
+        discard: Callable[[str], None] | None = None,
+        journaled: Callable[[], None] = lambda: None,
     ) -> None:
-        """Without a source, no table is discovered (tests, stores that only look)."""
+        """Without a source, no table is discovered (tests, stores that only look).
+
+        `journaled` is called after each entry that gives the apply loop something to do.
+        """
         self._id = replicator_id
         self._source = source
         self._discard = discard
+        self._journaled = journaled
 
     @stored
     def plan(self) -> CapturePlan:
@@ -87,9 +96,13 @@ class OrmJournal:
             reach("journal.begun")
             admitted = write_entry(self._id, entry)
             reach("journal.written")
+            if news := bool(entry.segments or entry.events or entry.closed):
+                ring(self._id)
             if self._discard is not None:
                 for path in admitted:
                     transaction.on_commit(lambda path=path: self._discard(path), robust=True)
+        if news:
+            self._journaled()
 
     @stored
     def state(self, table: TableId) -> TableState | None:

@@ -22,7 +22,8 @@ from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
 from webapp.worker import wiring
-from webapp.worker.apply_store import OrmApplyStore, loads, with_work
+from webapp.worker.apply_store import OrmApplyStore, loads
+from webapp.worker.bells import heard
 from webapp.worker.chunk_store import OrmChunkStore, has_work
 from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_works
@@ -33,7 +34,9 @@ from webapp.worker.tenure import Tenure
 LOGGER = logging.getLogger("tidemark.worker")
 LEASES = {Stage.CAPTURE: "capture", Stage.SNAPSHOT: "snapshot", Stage.APPLY: "merge"}
 IDLE_POLL = 0.2
-Work = Callable[[Replicator, Tenure, float | None], None]
+BELL_SECONDS = 1.0  # what no bell is rung for (a retry whose time has come) waits no longer
+Journaled = Callable[[], None]
+Work = Callable[[Replicator, Tenure, float | None, Journaled], None]
 
 
 def lease_name(stage: Stage, replicator_id: int) -> str:
@@ -49,10 +52,12 @@ def run_slice(
     idle: float | None = 5.0,
     stopped: Callable[[], bool] | None = None,
     began: Callable[[], None] | None = None,
+    journaled: Journaled = lambda: None,
 ) -> bool:
     """One slice; True if it held the lease and nothing failed.  Every failure is told to the policy, none is raised.
 
     It ends after `seconds`, or when there was nothing to do for `idle` seconds (None: never for that reason).
+    journaled: capture calls it whenever it has given the apply loop something to do.
     """
     close_old_connections()
     try:
@@ -64,7 +69,7 @@ def run_slice(
                 return False
             if began is not None:
                 began()
-            return _work(stage, replicator, tenure, idle)
+            return _work(stage, replicator, tenure, idle, journaled)
     except (TidemarkError, OperationalError, InterfaceError) as error:  # the metadata database itself
         LOGGER.error("%s of replicator %s: %s", stage, replicator_id, as_tidemark(error).message)  # noqa: TRY400 - it says enough
         return False
@@ -72,9 +77,9 @@ def run_slice(
         close_old_connections()
 
 
-def _work(stage: Stage, replicator: Replicator, tenure: Tenure, idle: float | None) -> bool:
+def _work(stage: Stage, replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> bool:
     try:
-        WORK[stage](replicator, tenure, idle)
+        WORK[stage](replicator, tenure, idle, journaled)
     except FenceLost:
         return False  # somebody else goes on; there is nothing to say
     except Exception as error:  # noqa: BLE001 - whatever it is, the policy decides and people are told
@@ -115,12 +120,12 @@ def _works(stage: Stage, replicator_id: int, lease: Lease) -> None:
         stage_works(replicator_id, stage)
 
 
-def _capture(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
     del idle  # the log never ends
     assert tenure.lease is not None
     staging = wiring.storage()
     with wiring.opened_source(replicator) as source:
-        journal = OrmJournal(replicator.pk, source, staging.delete)
+        journal = OrmJournal(replicator.pk, source, staging.delete, journaled)
         _begin_log(replicator, journal, source, tenure.lease)
         run_capture(
             replicator=wiring.label(replicator),
@@ -146,7 +151,8 @@ def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, leas
     journal.plan()
 
 
-def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
+    del journaled
     assert tenure.lease is not None
     store = OrmChunkStore(replicator.pk)
     waited, told = Patience(idle), False
@@ -186,34 +192,45 @@ def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, s
         return 0  # one table's trouble (invariant 7)
 
 
-def _apply(replicator: Replicator, tenure: Tenure, idle: float | None) -> None:
+def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
+    """Stays for `idle` seconds after the last commit: what comes then is applied at once."""
+    del journaled
     assert tenure.lease is not None
-    store = OrmApplyStore(replicator.pk)
+    store, target = OrmApplyStore(replicator.pk), wiring.open_target(replicator)
     report = wiring.reporter(replicator, Stage.APPLY)
+    works = _Once(lambda: _works(Stage.APPLY, replicator.pk, tenure.lease))
     waited, prepared = Patience(idle), False
-    while tenure.keep() and waited.on():
-        if not with_work(replicator.pk).exists():
-            if not prepared and loads(replicator.pk):  # Spark starts while the first chunks are read
-                wiring.open_target(replicator).prepare()
+    with heard(replicator.pk) as bell:
+        while tenure.keep() and waited.on():
+            replicator.refresh_from_db(fields=["options"])
+            commits = run_apply(
+                target=target,
+                store=store,
+                lease=tenure.lease,
+                keep=tenure.keep,
+                options=ApplyOptions(parallel=replicator.parsed_options.merge_parallel),
+                report=report,
+                bell=bell,
+                turned=works,
+                released=connections.close_all,
+            )
+            waited.reset(worked=commits > 0)
+            if not (commits or prepared) and loads(replicator.pk):  # Spark starts while the first chunks are read
+                target.prepare()
                 prepared = True
-            time.sleep(IDLE_POLL)
-            continue
-        replicator.refresh_from_db(fields=["options"])
-        commits = run_apply(
-            target=wiring.open_target(replicator),
-            store=store,
-            lease=tenure.lease,
-            keep=tenure.keep,
-            options=ApplyOptions(parallel=replicator.parsed_options.merge_parallel),
-            report=report,
-            released=connections.close_all,
-        )
-        if tenure.keep():
-            store.pass_finished(tenure.lease)
-        _works(Stage.APPLY, replicator.pk, tenure.lease)
-        waited.reset(worked=commits > 0)
-        if not commits:
-            time.sleep(IDLE_POLL)
+            bell.wait(BELL_SECONDS)
+
+
+class _Once:
+    """Calls something the first time only: a slice without an end would never say that it works again, and once is enough."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call: Callable[[], None] | None = call
+
+    def __call__(self) -> None:
+        call, self._call = self._call, None
+        if call is not None:
+            call()
 
 
 class Patience:

@@ -53,6 +53,16 @@ def supervise_one(replicator_id: int, send: Send) -> None:
         reconcile(replicator, live_leases(), send)
 
 
+@stored
+def apply_soon(replicator_id: int, send: Send) -> None:
+    """Something was journaled: an apply loop that does not run is asked for now, not at the next round."""
+    live = live_leases()
+    if lease_name(Stage.APPLY, replicator_id) not in live:
+        replicator = Replicator.objects.filter(pk=replicator_id).first()
+        if replicator is not None:
+            reconcile(replicator, live, send)
+
+
 def reconcile(replicator: Replicator, live: set[str], send: Send) -> None:
     """Desired → actual, one step."""
     held = {stage for stage in STAGES if lease_name(stage, replicator.pk) in live}

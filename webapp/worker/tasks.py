@@ -20,7 +20,7 @@ from webapp.worker import garbage
 from webapp.worker.deletion import delete
 from webapp.worker.retention import watch
 from webapp.worker.slices import lease_name, run_slice
-from webapp.worker.supervisor import DISPATCH_SECONDS, dispatch_taken, supervise_one
+from webapp.worker.supervisor import DISPATCH_SECONDS, apply_soon, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -95,12 +95,18 @@ def watch_logs() -> None:
 
 def _slice(stage: Stage, replicator_id: int) -> None:
     name = lease_name(stage, replicator_id)
+
+    def journaled() -> None:
+        with _round(f"Asking for what applies the journal of replicator {replicator_id}"):
+            apply_soon(replicator_id, send)
+
     worked = run_slice(
         stage,
         replicator_id,
         seconds=settings.TIDEMARK_SLICE_SECONDS,
         stopped=STOPPING.is_set,
         began=lambda: dispatch_taken(name),
+        journaled=journaled,
     )
     if worked and not STOPPING.is_set():
         with _round(f"Handing on {name}"):

@@ -189,12 +189,12 @@ def test_an_empty_new_table_is_made_once(streaming: Captured, lease: Lease) -> N
         created=(ITEMS,),
     )
     assert [table.table for table in store.tables()] == [ITEMS]
-    store.pass_finished(lease)
+    store.turned(lease, ITEMS)
     assert store.tables() == []
     assert TableEventRow.objects.count() == 1
 
 
-def test_a_table_that_was_dropped_and_created_again_during_a_pass_is_made_anew(
+def test_a_table_that_was_dropped_and_created_again_during_its_turn_is_made_anew(
     streaming: Captured, lease: Lease
 ) -> None:
     """It is empty then, and no change would ever bring it up again."""
@@ -208,10 +208,10 @@ def test_a_table_that_was_dropped_and_created_again_during_a_pass_is_made_anew(
         created=(ORDERS,),
     )
     store.applied(lease, outcome(9))
-    store.pass_finished(lease)
+    store.turned(lease, ORDERS)
     (after,) = store.tables()
     assert after.load != before.load
-    store.pass_finished(lease)
+    store.turned(lease, ORDERS)
     assert store.tables() == []
 
 
@@ -225,3 +225,53 @@ def test_the_end_of_a_load_does_not_bring_back_a_table_that_was_dropped_during_i
     captured.commit(next_sequence=2, events=(TableEvent(ORDERS, 1, EventKind.DROP_TABLE),), dropped=(ORDERS,))
     store.move(lease, ORDERS, TableState.STREAMING)
     assert captured.row(ORDERS).state == "dropped"
+
+
+@pytest.fixture
+def two(make: Any) -> Captured:
+    """`shop.orders` and `shop.items` stream; ten changes of each are journaled, those of `orders` first."""
+    capture = Captured(make(initial_snapshot=False, tables=(ORDERS, ITEMS)))
+    capture.begin()
+    schemas = (V1, SchemaVersion(1, schema_of(ITEMS)))
+    capture.commit(next_sequence=20, schemas=schemas, segments=(segment(ORDERS, 0, 9), segment(ITEMS, 10, 19)))
+    SegmentRow.objects.filter(first_sequence=10).update(created_at=datetime.now(UTC) + timedelta(seconds=1))
+    return capture
+
+
+def test_the_table_whose_changes_wait_longest_comes_first(two: Captured) -> None:
+    lease = OrmLeaseStore().acquire(f"merge:{two.replicator.pk}", "test")
+    assert lease is not None
+    two.commit(next_sequence=30, segments=(segment(ORDERS, 20, 29),))
+    SegmentRow.objects.filter(first_sequence=20).update(created_at=datetime.now(UTC) + timedelta(seconds=2))
+    store = OrmApplyStore(two.replicator.pk)
+    assert [one.table for one in store.tables()] == [ORDERS, ITEMS]
+    assert [one.table for one in store.tables(most=1)] == [ORDERS]
+    assert [one.table for one in store.tables(without={ORDERS})] == [ITEMS]
+    store.tables()
+    store.applied(lease, outcome(9))
+    assert [one.table for one in store.tables()] == [ITEMS, ORDERS]
+
+
+def test_a_turn_covers_what_was_journaled_when_it_began_whatever_turns_begin_meanwhile(
+    streaming: Captured, lease: Lease
+) -> None:
+    store = OrmApplyStore(streaming.replicator.pk)
+    assert [one.table for one in store.tables()] == [ORDERS]
+    streaming.commit(next_sequence=20, segments=(segment(ORDERS, 10, 19),))
+    assert store.tables({ORDERS}) == []
+    assert [item.last_sequence for item in store.items(ORDERS, -1)] == [9]
+    store.applied(lease, outcome(9))
+    assert [one.applied for one in store.tables()] == [9]
+    assert [item.last_sequence for item in store.items(ORDERS, 9)] == [19]
+
+
+def test_no_turn_begins_beside_those_that_knew_other_tables(two: Captured) -> None:
+    """Two tables would not agree about who has which name."""
+    store = OrmApplyStore(two.replicator.pk)
+    assert [one.table for one in store.tables(most=1)] == [ORDERS]
+    ReplicatorTable.objects.filter(name="orders").update(made_load="the one wanted")
+    assert [one.table for one in store.tables({ORDERS})] == [ITEMS]
+    ReplicatorTable.objects.filter(name="items").update(load="another")
+    assert store.tables({ORDERS}) == []
+    (orders, items) = store.tables()
+    assert (orders.table, items.load, orders.others) == (ORDERS, "another", {"another"})

@@ -78,7 +78,7 @@ def test_a_stale_owner_does_not_say_that_tables_are_made(make: Any) -> None:
     store = OrmApplyStore(capture.replicator.pk)
     assert store.tables()
     with pytest.raises(FenceLost):
-        store.pass_finished(taken_over(f"merge:{capture.replicator.pk}"))
+        store.turned(taken_over(f"merge:{capture.replicator.pk}"), ORDERS)
     assert ReplicatorTable.objects.get().made_load == ""
 
 

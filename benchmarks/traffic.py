@@ -1,0 +1,108 @@
+"""Changes at a given rate over some tables, each row stamped with the writer's clock."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from contextlib import closing
+from types import TracebackType
+from typing import Self
+
+from benchmarks.sources import Source
+
+CHANGES = 10  # of a transaction: six rows inserted, three updated, one deleted; in three statements
+FIRST_ROWS = 300
+LATE = 5.0  # seconds; behind by more, the pace begins anew: the machine cannot write that much
+
+MARIADB_TABLE = """CREATE TABLE {name} (id BIGINT PRIMARY KEY, written BIGINT NOT NULL, customer INT NOT NULL,
+  amount DECIMAL(12, 2) NOT NULL, status VARCHAR(10) NOT NULL, note VARCHAR(120), placed DATETIME(6) NOT NULL)"""
+POSTGRES_TABLE = MARIADB_TABLE.replace("DATETIME(6)", "TIMESTAMP")
+
+
+def make(source: Source, database: str, tables: int) -> list[str]:
+    """A database with so many tables of a few hundred rows."""
+    names = [f"orders_{number:03}" for number in range(tables)]
+    table = POSTGRES_TABLE if source.kind == "postgres" else MARIADB_TABLE
+    with closing(source.connect("postgres" if source.kind == "postgres" else "mysql")) as connection:
+        with connection.cursor() as cursor:
+            if source.kind == "postgres":
+                cursor.execute(f"CREATE SCHEMA {database}")
+                cursor.execute(f"SET search_path = {database}")
+            else:
+                cursor.execute(f"CREATE DATABASE {database}")
+                cursor.execute(f"USE {database}")
+            for name in names:
+                cursor.execute(table.format(name=name))
+                cursor.execute(_insert(name, range(FIRST_ROWS), 0))
+        connection.commit()
+    return names
+
+
+class Traffic:
+    """`with Traffic(source, names, rate) as traffic:` writes until the block ends, each transaction to a table at random."""
+
+    def __init__(self, source: Source, database: str, names: list[str], rate: float, seed: int = 1) -> None:
+        """`rate`: changes a second, over all tables."""
+        self._connection = source.connect(database)
+        self._names, self._rate = names, rate
+        self._next = dict.fromkeys(names, FIRST_ROWS)
+        self._random = random.Random(seed)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
+        self._failed: Exception | None = None
+        self.changes = 0
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._connection.close()
+        if self._failed is not None:
+            raise self._failed
+
+    def _run(self) -> None:
+        started = paced = time.monotonic()
+        sent = 0
+        try:
+            while not self._stop.is_set():
+                self._transaction(self._random.choice(self._names))
+                sent += CHANGES
+                self.changes += CHANGES
+                self.seconds = time.monotonic() - started
+                ahead = paced + sent / self._rate - time.monotonic()
+                if ahead > 0:
+                    self._stop.wait(ahead)
+                elif ahead < -LATE:
+                    paced, sent = time.monotonic(), 0
+        except Exception as error:  # noqa: BLE001 - whatever it was, the end of the block raises it
+            self._failed = error
+
+    def _transaction(self, name: str) -> None:
+        """The stamp is taken before the transaction's first statement."""
+        now = time.time_ns() // 1000
+        first = self._next[name]
+        self._next[name] += 6
+        with self._connection.cursor() as cursor:
+            cursor.execute(_insert(name, range(first, first + 6), now))
+            # Not those that are deleted next: what is left at the end would not show when they were first seen.
+            at = self._random.randrange(first // 2, first - 3)
+            cursor.execute(
+                f"UPDATE {name} SET written = {now}, amount = amount + 1, status = 'paid' WHERE id BETWEEN {at} AND {at + 2}"
+            )
+            cursor.execute(f"DELETE FROM {name} WHERE id = {(first - FIRST_ROWS) // 6}")
+        self._connection.commit()
+
+
+def _insert(name: str, ids: range, now: int) -> str:
+    rows = ", ".join(
+        f"({i}, {now}, {i % 1000}, {i % 9000}.25, 'new', 'left at the neighbour''s, door {i}', '2026-11-21 10:00:00.5')"
+        for i in ids
+    )
+    return f"INSERT INTO {name} VALUES {rows}"

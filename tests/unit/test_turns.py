@@ -1,0 +1,202 @@
+"""Who has a turn when: the apply loop over several tables."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from replicator.engine.apply import ApplyOptions, run_apply
+from replicator.engine.bell import Bell
+from replicator.errors import SparkUnavailable, TargetConflict, TargetError
+from replicator.model.identifiers import TableId
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import DataType
+from replicator.state.journal import ApplyTable, Segment, SegmentKind
+from replicator.state.tables import TableState
+from replicator.targets.base import ApplyResult, Position, TargetTable
+
+A, B, C = (TableId("shop", name) for name in "abc")
+
+
+@dataclass
+class Store:
+    """An ApplyStore whose tables have so many segments each; `order` is that of the turns."""
+
+    pending: dict[TableId, int]
+    done: dict[TableId, int] = field(default_factory=dict)
+    ends: dict[TableId, int] = field(default_factory=dict)
+    order: list[TableId] = field(default_factory=list)
+    failures: list[TableId] = field(default_factory=list)
+    made: list[TableId] = field(default_factory=list)
+    looks: int = 0
+
+    def tables(self, busy: Any = (), *, without: Collection[TableId] = (), most: int | None = None) -> list[ApplyTable]:
+        self.looks += 1
+        due = [t for t, last in self.pending.items() if last > self.done.get(t, 0) and t not in {*busy, *without}][
+            :most
+        ]
+        self.order += due
+        self.ends |= {table: self.pending[table] for table in due}
+        return [
+            ApplyTable(t, (t.database, t.name), TableState.STREAMING, 0, 0, 0, None, False, False, "L", 1) for t in due
+        ]
+
+    def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment]:
+        assert not chunks_only
+        return [Segment(table, SegmentKind.LOG, 1, n, n, f"{n}", 1, 1) for n in range(after + 1, self.ends[table] + 1)]
+
+    def schema(self, table: TableId, version: int) -> TableSchema:
+        assert version == 1
+        return TableSchema(table, (Column("id", DataType.parse("int"), False, "int4"),), ("id",))
+
+    def applied(self, lease: Any, result: Any) -> None:
+        assert lease is None
+        self.done[result.table] = result.applied
+
+    def failed(self, lease: Any, table: TableId, error: Exception) -> None:
+        assert lease is None
+        assert error
+        self.failures.append(table)
+        self.pending[table] = 0
+
+    def turned(self, lease: Any, table: TableId) -> None:
+        assert lease is None
+        self.made.append(table)
+
+
+@dataclass
+class Lake:
+    """A Target; `merging` is called with the table's name in the midst of a merge."""
+
+    merging: Callable[[str], None] = lambda _: None
+    at: dict[str, int] = field(default_factory=dict)
+
+    def position(self, table: TargetTable) -> Position:
+        return Position(self.at.get(table.name, 0), -1, 1, "L")
+
+    def apply(self, table: TargetTable, change: Any, seen: str | None = None) -> ApplyResult:
+        assert seen == "L"
+        self.merging(table.name)
+        self.at[table.name] = change.upto
+        return ApplyResult(1, 0, 0, "merge", 0.0)
+
+    def maintain(self, table: TargetTable) -> str:
+        assert table
+        return ""
+
+
+class Silent:
+    def log(self, *_: Any, **more: Any) -> None: ...
+
+
+def run(store: Store, lake: Lake, parallel: int = 2, **more: Any) -> int:
+    options = {"keep": lambda: True, **more}
+    return run_apply(
+        target=lake,  # type: ignore[arg-type]
+        store=store,  # type: ignore[arg-type]
+        lease=None,  # type: ignore[arg-type]
+        options=ApplyOptions(parallel),
+        report=Silent(),  # type: ignore[arg-type]
+        **options,
+    )
+
+
+def test_it_ends_when_nothing_is_left_to_do() -> None:
+    store = Store({A: 3, B: 1, C: 2})
+    assert run(store, Lake()) == 3
+    assert (store.done, sorted(store.made, key=str)) == ({A: 3, B: 1, C: 2}, [A, B, C])
+
+
+def test_a_slow_table_does_not_hold_up_the_next_turns_of_the_others() -> None:
+    store, slow = Store({A: 1, B: 1}), threading.Event()
+
+    def merging(name: str) -> None:
+        if name == "a":
+            assert slow.wait(10)
+        elif store.pending[B] < 5:
+            store.pending[B] += 1
+        else:
+            slow.set()
+
+    assert run(store, Lake(merging)) == 6
+    assert store.order == [A, B, B, B, B, B]
+
+
+def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell() -> None:
+    store, bell, begun = Store({A: 1}), Bell(), threading.Event()
+    taken = []
+
+    def merging(name: str) -> None:
+        if name == "b":
+            begun.set()
+            return
+        time.sleep(0.1)  # the loop has looked, and waits
+        started = time.monotonic()
+        store.pending[B] = 1
+        bell.ring()
+        assert begun.wait(10)
+        taken.append(time.monotonic() - started)
+
+    assert run(store, Lake(merging), bell=bell) == 2
+    assert taken[0] < 0.3
+
+
+def test_a_name_that_another_table_has_still_is_waited_for() -> None:
+    """`a` can be applied once `b` was; with one turn at a time it comes first all the same."""
+    store, lake = Store({A: 1, B: 1}), Lake()
+
+    def merging(name: str) -> None:
+        if name == "a" and not lake.at.get("b"):
+            message = "b has its name"
+            raise TargetConflict(message)
+
+    lake.merging = merging
+    assert run(store, lake, parallel=1) == 2
+    assert (store.order, store.failures) == ([A, B, A], [])
+
+
+def test_a_conflict_that_lasts_is_told_and_stops_nobody() -> None:
+    store = Store({A: 1, B: 1})
+
+    def merging(name: str) -> None:
+        if name == "a":
+            message = "for ever"
+            raise TargetConflict(message)
+
+    assert run(store, Lake(merging)) == 1
+    assert (store.failures, store.made) == ([A], [B])
+
+
+def test_a_tables_failure_is_the_tables_and_sparks_is_everybodys() -> None:
+    def merging(name: str) -> None:
+        if name == "a":
+            raise error
+
+    error: Exception = TargetError("a's")
+    store = Store({A: 1, B: 1})
+    assert run(store, Lake(merging)) == 1
+    assert (store.failures, store.done) == ([A], {B: 1})
+    error = SparkUnavailable("gone")
+    with pytest.raises(SparkUnavailable):
+        run(Store({A: 1, B: 1}), Lake(merging))
+
+
+def test_when_it_is_to_stop_no_turn_begins_and_those_under_way_end() -> None:
+    wanted = threading.Event()
+    wanted.set()
+    store = Store({A: 1, B: 1, C: 1})
+    assert run(store, Lake(lambda _: wanted.clear()), parallel=1, keep=wanted.is_set) == 1
+    assert (store.order, store.made) == ([A], [])
+
+
+def test_a_table_that_has_something_to_do_and_does_nothing_does_not_spin() -> None:
+    store = Store({A: 1}, ends={A: 0})
+    store.items = lambda *_, **__: []  # type: ignore[method-assign]
+    assert run(store, Lake()) == 0
+    assert store.order == [A]
+    assert store.looks <= 3

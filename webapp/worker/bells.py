@@ -1,0 +1,97 @@
+"""Who waits for a replicator's journal is told of each entry: Postgres' NOTIFY, and one listener for a whole process.
+
+It only shortens waiting.  Where it does not get through (a connection that broke, a pooler between), waits end by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.db import Error, connection
+
+from replicator.engine.bell import Bell
+
+CHANNEL = "tidemark_journal"
+AGAIN_SECONDS = 2.0
+
+
+def ring(replicator_id: int) -> None:
+    """When the present transaction is committed."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(replicator_id)])
+
+
+@contextmanager
+def heard(replicator_id: int) -> Iterator[Bell]:
+    """A bell that is rung, within the block, whenever there is something new in the replicator's journal."""
+    bell = Bell()
+    with _lock:
+        if not _bells:
+            _start()
+        _bells.append((replicator_id, bell))
+    try:
+        yield bell
+    finally:
+        with _lock:
+            _bells.remove((replicator_id, bell))
+            ended = _listeners.pop() if not _bells else None
+        if ended is not None:
+            ended.stop()
+
+
+class _Listener:
+    """A thread with a connection of its own."""
+
+    def __init__(self) -> None:
+        self._end, self._told = socket.socketpair()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="bells", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Its connection is closed when this returns."""
+        self._over.set()
+        self._end.close()
+        self._thread.join()
+        self._told.close()
+
+    def _run(self) -> None:
+        while not self._over.is_set():
+            own = connection.copy()
+            with contextlib.suppress(Error, OSError):
+                self._listen(own)
+            own.close()
+            self._over.wait(AGAIN_SECONDS)
+
+    def _listen(self, own: Any) -> None:
+        with own.cursor() as cursor:
+            cursor.execute(f"LISTEN {CHANNEL}")
+        raw = own.connection
+        _ring(None)  # what came before
+        while not self._over.is_set():
+            select.select([raw, self._told], [], [])
+            raw.poll()
+            while raw.notifies:
+                _ring(raw.notifies.pop(0).payload)
+
+
+_lock = threading.Lock()
+_bells: list[tuple[int, Bell]] = []
+_listeners: list[_Listener] = []
+
+
+def _start() -> None:
+    _listeners.append(_Listener())
+
+
+def _ring(payload: str | None) -> None:
+    with _lock:
+        for replicator_id, bell in _bells:
+            if payload in {None, str(replicator_id)}:
+                bell.ring()
