@@ -15,6 +15,7 @@ from benchmarks import (
     datasets,
     initial_load,
     latency,
+    merging,
     mysql_log,
     postgres_datasets,
     postgres_log,
@@ -85,6 +86,7 @@ BENCHMARKS = {
         lambda world, asked: capture_memory.of_rows(world.source, asked.rows or MEMORY_ROWS, world.folder),
     ),
     "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
+    "merge": Benchmark("merge", lambda world, asked: merging.run(world, asked.rows, asked.repeats), ("mariadb",)),
     "latency": Benchmark("latency", lambda world, asked: latency.under_load(world, latency.LATENCY, asked.seconds)),
     "fleet": Benchmark("fleet", lambda world, asked: latency.under_load(world, latency.FLEET, asked.seconds)),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
@@ -100,10 +102,12 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--source", choices=SOURCES, default="mariadb", help="where the databases are (mariadb)")
     parser.add_argument("--scale", type=float, default=0.5, help="TPC-H scale factor (0.5: 3.75 million rows)")
     parser.add_argument(
-        "--rows", type=int, help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows"
+        "--rows",
+        type=int,
+        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows, of merge ({merging.SMALL:,})",
     )
     parser.add_argument(
-        "--repeats", type=int, default=5, help="of a log or a snapshot, each side; medians are printed (5)"
+        "--repeats", type=int, default=5, help="of a log, a snapshot or merge, each side; medians are printed (5)"
     )
     parser.add_argument("--seconds", type=float, help="of latency (120), fleet (180), idle (180): how long is measured")
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the sample databases")

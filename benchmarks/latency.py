@@ -55,7 +55,7 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
             since, before, commits = time.time(), usage(world, up), reader.commits
             time.sleep(seconds)
             until, used, merged = time.time(), usage(world, up).since(before), reader.commits - commits
-        written = writing.changes / writing.seconds
+        written = writing.rate
         say(f"{goal.name}: {written:,.0f} changes/s were written; {merged} target commits; waiting for the rest")
         time.sleep(5)  # what is on its way from the log is not in the journal yet
         wait(lambda: current(replicator), "The target does not become current.")

@@ -7,12 +7,13 @@ import threading
 import time
 from contextlib import closing
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.sources import Source
 
 CHANGES = 10  # of a transaction: six rows inserted, three updated, one deleted; in three statements
 FIRST_ROWS = 300
+WRITERS = 4
 LATE = 5.0  # seconds; behind by more, the pace begins anew: the machine cannot write that much
 
 MARIADB_TABLE = """CREATE TABLE {name} (id BIGINT PRIMARY KEY, written BIGINT NOT NULL, customer INT NOT NULL,
@@ -40,59 +41,75 @@ def make(source: Source, database: str, tables: int) -> list[str]:
 
 
 class Traffic:
-    """`with Traffic(source, names, rate) as traffic:` writes until the block ends, each transaction to a table at random."""
+    """`with Traffic(source, database, names, rate) as traffic:` writes until the block ends, over several connections."""
 
-    def __init__(self, source: Source, database: str, names: list[str], rate: float, seed: int = 1) -> None:
+    def __init__(self, source: Source, database: str, names: list[str], rate: float) -> None:
         """`rate`: changes a second, over all tables."""
-        self._connection = source.connect(database)
-        self._names, self._rate = names, rate
-        self._next = dict.fromkeys(names, FIRST_ROWS)
-        self._random = random.Random(seed)
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="traffic", daemon=True)
-        self._failed: Exception | None = None
-        self.changes = 0
-        self.seconds = 0.0
+        self._writers = [
+            _Writer(source.connect(database), names[seed::WRITERS], rate / WRITERS, seed, self._stop)
+            for seed in range(WRITERS)
+        ]
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        for writer in self._writers:
+            writer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
-        self._connection.close()
-        if self._failed is not None:
-            raise self._failed
+        for writer in self._writers:
+            writer.join()
+        for writer in self._writers:
+            if writer.failed is not None:
+                raise writer.failed
 
-    def _run(self) -> None:
+    @property
+    def rate(self) -> float:
+        """Changes a second that were written."""
+        return sum(writer.changes / writer.seconds for writer in self._writers)
+
+
+class _Writer(threading.Thread):
+    """One connection; each transaction is one table's, chosen at random."""
+
+    def __init__(self, connection: Any, names: list[str], rate: float, seed: int, stop: threading.Event) -> None:
+        super().__init__(name="traffic", daemon=True)
+        self._connection, self._names, self._rate, self._over = connection, names, rate, stop
+        self._next = dict.fromkeys(names, FIRST_ROWS)
+        self._random = random.Random(seed)
+        self.failed: Exception | None = None
+        self.changes, self.seconds = 0, 1e-9
+
+    def run(self) -> None:
         started = paced = time.monotonic()
         sent = 0
         try:
-            while not self._stop.is_set():
+            while not self._over.is_set():
                 self._transaction(self._random.choice(self._names))
                 sent += CHANGES
                 self.changes += CHANGES
                 self.seconds = time.monotonic() - started
                 ahead = paced + sent / self._rate - time.monotonic()
                 if ahead > 0:
-                    self._stop.wait(ahead)
+                    self._over.wait(ahead)
                 elif ahead < -LATE:
                     paced, sent = time.monotonic(), 0
         except Exception as error:  # noqa: BLE001 - whatever it was, the end of the block raises it
-            self._failed = error
+            self.failed = error
+        finally:
+            self._connection.close()
 
     def _transaction(self, name: str) -> None:
         """The stamp is taken before the transaction's first statement."""
         now = time.time_ns() // 1000
         first = self._next[name]
         self._next[name] += 6
+        at = self._random.randrange(first // 2, first - 3)
         with self._connection.cursor() as cursor:
             cursor.execute(_insert(name, range(first, first + 6), now))
-            # Not those that are deleted next: what is left at the end would not show when they were first seen.
-            at = self._random.randrange(first // 2, first - 3)
             cursor.execute(
                 f"UPDATE {name} SET written = {now}, amount = amount + 1, status = 'paid' WHERE id BETWEEN {at} AND {at + 2}"
             )

@@ -64,11 +64,15 @@ SMALL_SECONDS = 0.25
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the first change waited."""
+    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the first change waited.
+
+    Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took, `flush_most` at most.
+    """
 
     flush_rows: int = 250_000
     flush_bytes: int = 64 * 1024 * 1024
     flush_seconds: float = 1.0
+    flush_most: float = 5.0
     window_keys: int = 500_000
     read: ReadOptions = field(default_factory=ReadOptions)
 
@@ -191,6 +195,7 @@ class _Underway:
     urgent: bool
     sealed: Sealed
     entry: JournalEntry
+    departed: float
 
     def landed(self) -> JournalEntry:
         """The entry with its segments, all of which are durable."""
@@ -234,6 +239,7 @@ class _Capture:
             journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, reader
         )
         self._waiting_since: float | None = None
+        self._flush_after = options.flush_seconds
         self._committed_at = time.monotonic()
         self._polled_at = 0.0
         self._stop_asked_at: float | None = None
@@ -327,7 +333,7 @@ class _Capture:
         return (
             self.writer.rows >= self._options.flush_rows
             or self.writer.bytes >= self._options.flush_bytes
-            or now - self._waiting_since >= self._options.flush_seconds
+            or now - self._waiting_since >= self._flush_after
         )
 
     def _depart(self, boundary: Offset) -> None:
@@ -336,9 +342,11 @@ class _Capture:
             return  # it grows until the one before has landed
         self._landed()
         small = self.writer.bytes < SMALL_BYTES
-        self._underway = _Underway(boundary, self.entry.urgent(), self.writer.seal(), self.entry.build(boundary))
+        urgent, self._committed_at = self.entry.urgent(), time.monotonic()
+        self._underway = _Underway(
+            boundary, urgent, self.writer.seal(), self.entry.build(boundary), departed=self._committed_at
+        )
         self._waiting_since = None
-        self._committed_at = time.monotonic()
         self._land(SMALL_SECONDS if small else 0)
 
     def _land(self, seconds: float) -> None:
@@ -353,6 +361,8 @@ class _Capture:
         reach("capture.journal.after")
         self._reader.confirm(underway.boundary)  # invariant 1: only now
         reach("capture.confirm.after")
+        least, most = self._options.flush_seconds, self._options.flush_most
+        self._flush_after = max(least, min(most, 3 * (time.monotonic() - underway.departed)))
 
     def _landed(self) -> None:
         """Nothing is under way any more."""

@@ -193,22 +193,21 @@ class OrmApplyStore:
         return rows.filter(pk=self._pk(table)).first()
 
 
-def with_work(replicator_id: int) -> QuerySet[ReplicatorTable]:
-    """Tables of a replicator that the apply loop has something to do for."""
+def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
+    """Tables, of a replicator or of all, that the apply loop has something to do for."""
     done = Greatest("applied", "live_from")
     complete = models.SnapshotRun.objects.filter(state=RunState.DONE).values("table_id")
     still_open = models.SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING)).values("table_id")
     loading = Q(state=TableState.LOADING.value)
     loaded = Q(pk__in=complete) & ~Q(pk__in=still_open)
-    return (
-        ReplicatorTable.objects.filter(replicator_id=replicator_id, state__in=LIVE)
-        .filter(Q(retry_at=None) | Q(retry_at__lte=clock()))
-        .filter(
-            (~loading & Q(last_sequence__gt=done))
-            | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
-            | (loading & loaded)
-            | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
-        )
+    tables = ReplicatorTable.objects.filter(state__in=LIVE)
+    if replicator_id is not None:
+        tables = tables.filter(replicator_id=replicator_id)
+    return tables.filter(Q(retry_at=None) | Q(retry_at__lte=clock())).filter(
+        (~loading & Q(last_sequence__gt=done))
+        | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
+        | (loading & loaded)
+        | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
     )
 
 

@@ -164,6 +164,16 @@ def retry_ahead(replicator_id: int, stage: Stage, now: datetime) -> bool:
     return newest is not None and newest.next_retry_at is not None and newest.next_retry_at > now
 
 
+def retries_ahead(now: datetime, replicator_id: int | None = None) -> set[tuple[int, str]]:
+    """(replicator, stage) of the stages that are to wait still, of one replicator or of all."""
+    found = Failure.objects.filter(table=None, resolved_at=None)
+    if replicator_id is not None:
+        found = found.filter(replicator_id=replicator_id)
+    newest = found.order_by("replicator_id", "stage", "-id").distinct("replicator_id", "stage")
+    rows = newest.values_list("replicator_id", "stage", "next_retry_at")
+    return {(replicator, stage) for replicator, stage, until in rows if until is not None and until > now}
+
+
 def _open(replicator_id: int, stage: Stage):  # noqa: ANN202 - a query set
     return Failure.objects.filter(replicator_id=replicator_id, table=None, stage=stage, resolved_at=None)
 

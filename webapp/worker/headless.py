@@ -30,7 +30,7 @@ from webapp.worker.supervisor import last_round
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 0.25
-SUPERVISED = timedelta(seconds=15)
+SUPERVISED = timedelta(seconds=25)
 
 
 class Outcome(Enum):

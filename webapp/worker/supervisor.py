@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from django.db import connection
 
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
-from webapp.replicators.models import Desired, Replicator, Status
+from webapp.replicators.models import Desired, Replicator, RunState, SnapshotRun, Status
 from webapp.worker.apply_store import with_work
 from webapp.worker.chunk_store import has_work
 from webapp.worker.database import clock, stored
-from webapp.worker.failures import retry_ahead
+from webapp.worker.failures import retries_ahead
 from webapp.worker.leases import live_leases
 from webapp.worker.models import Dispatch, WorkerHeartbeat
 from webapp.worker.slices import lease_name
 
 # A message that no worker took in this time expires in the broker, and is sent again.
 DISPATCH_SECONDS = 15
+SUPERVISOR = "supervisor"
+HEARTBEAT = timedelta(seconds=10)
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 CLAIM = """
 INSERT INTO worker_dispatch (name, until) VALUES (%s, clock_timestamp() + make_interval(secs => %s))
@@ -36,13 +39,59 @@ TASKS = {
 DELETE_TASK = "tidemark.delete_replicator"
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What a round goes by, asked once for all replicators: the same few queries whatever their number.
+
+    live: names of live leases; waiting: (replicator, stage) whose retry time is ahead; loading: replicators with an open snapshot run;
+    pending: those whose apply loop has something to do.
+    """
+
+    live: set[str]
+    waiting: set[tuple[int, str]]
+    loading: set[int]
+    pending: set[int]
+
+    def held(self, replicator_id: int) -> set[Stage]:
+        """Stages that somebody works on."""
+        return {stage for stage in STAGES if lease_name(stage, replicator_id) in self.live}
+
+    def has_work(self, stage: Stage, replicator_id: int) -> bool:
+        """Is there anything to do for it that need not wait?"""
+        if (replicator_id, stage.value) in self.waiting:
+            return False
+        if stage is Stage.SNAPSHOT:
+            return replicator_id in self.loading and has_work(replicator_id)
+        return stage is not Stage.APPLY or replicator_id in self.pending
+
+
+def look(replicator_id: int | None = None) -> Sight:
+    """At all replicators, or at one."""
+    runs = SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING))
+    if replicator_id is not None:
+        runs = runs.filter(table__replicator_id=replicator_id)
+    return Sight(
+        live=live_leases(),
+        waiting=retries_ahead(clock(), replicator_id),
+        loading=set(runs.values_list("table__replicator_id", flat=True).order_by().distinct()),
+        pending=set(with_work(replicator_id).values_list("replicator_id", flat=True).order_by().distinct()),
+    )
+
+
 @stored
 def supervise(send: Send) -> None:
     """One round over all replicators."""
-    WorkerHeartbeat.objects.update_or_create(name="supervisor", defaults={"role": "supervisor", "seen_at": clock()})
-    live = live_leases()
+    _say_alive()
+    sight = look()
     for replicator in Replicator.objects.all():
-        reconcile(replicator, live, send)
+        reconcile(replicator, sight, send)
+
+
+def _say_alive() -> None:
+    """A round that is soon after another writes nothing."""
+    now = clock()
+    if not WorkerHeartbeat.objects.filter(name=SUPERVISOR, seen_at__gt=now - HEARTBEAT).exists():
+        WorkerHeartbeat.objects.update_or_create(name=SUPERVISOR, defaults={"role": SUPERVISOR, "seen_at": now})
 
 
 @stored
@@ -50,50 +99,37 @@ def supervise_one(replicator_id: int, send: Send) -> None:
     """The same for one replicator: a slice that ended hands on without waiting for the next round."""
     replicator = Replicator.objects.filter(pk=replicator_id).first()
     if replicator is not None:
-        reconcile(replicator, live_leases(), send)
+        reconcile(replicator, look(replicator_id), send)
 
 
 @stored
 def apply_soon(replicator_id: int, send: Send) -> None:
     """Something was journaled: an apply loop that does not run is asked for now, not at the next round."""
-    live = live_leases()
-    if lease_name(Stage.APPLY, replicator_id) not in live:
-        replicator = Replicator.objects.filter(pk=replicator_id).first()
-        if replicator is not None:
-            reconcile(replicator, live, send)
+    if lease_name(Stage.APPLY, replicator_id) not in live_leases():
+        supervise_one(replicator_id, send)
 
 
-def reconcile(replicator: Replicator, live: set[str], send: Send) -> None:
+def reconcile(replicator: Replicator, sight: Sight, send: Send) -> None:
     """Desired → actual, one step."""
-    held = {stage for stage in STAGES if lease_name(stage, replicator.pk) in live}
+    held = sight.held(replicator.pk)
     if replicator.desired == Desired.RUNNING:
         if replicator.status != Status.FAILED:
-            _run(replicator, held, send)
+            _run(replicator, held, sight, send)
     elif held:
         _set_status(replicator, Status.DELETING if replicator.desired == Desired.DELETED else Status.STOPPING)
     elif replicator.desired == Desired.DELETED:
-        if replicator.status != Status.FAILED and not retry_ahead(replicator.pk, Stage.CONTROL, clock()):
+        if replicator.status != Status.FAILED and sight.has_work(Stage.CONTROL, replicator.pk):
             _dispatch(f"delete:{replicator.pk}", DELETE_TASK, replicator.pk, send)
     elif replicator.status != Status.CREATED:
         _settle(replicator)
 
 
-def _run(replicator: Replicator, held: set[Stage], send: Send) -> None:
+def _run(replicator: Replicator, held: set[Stage], sight: Sight, send: Send) -> None:
     if replicator.status not in {Status.STARTING, Status.RUNNING, Status.RETRYING}:
         _set_status(replicator, Status.STARTING)
-    now = clock()
     for stage in STAGES:
-        if stage in held or retry_ahead(replicator.pk, stage, now) or not _has_work(stage, replicator.pk):
-            continue
-        _dispatch(lease_name(stage, replicator.pk), TASKS[stage], replicator.pk, send)
-
-
-def _has_work(stage: Stage, replicator_id: int) -> bool:
-    if stage is Stage.SNAPSHOT:
-        return has_work(replicator_id)
-    if stage is Stage.APPLY:
-        return with_work(replicator_id).exists()
-    return True
+        if stage not in held and sight.has_work(stage, replicator.pk):
+            _dispatch(lease_name(stage, replicator.pk), TASKS[stage], replicator.pk, send)
 
 
 def _settle(replicator: Replicator) -> None:
@@ -135,5 +171,5 @@ def dispatch_taken(name: str) -> None:
 
 
 def last_round() -> datetime | None:
-    """When the supervisor was last seen."""
-    return WorkerHeartbeat.objects.filter(name="supervisor").values_list("seen_at", flat=True).first()
+    """When the supervisor was last seen, to `HEARTBEAT`."""
+    return WorkerHeartbeat.objects.filter(name=SUPERVISOR).values_list("seen_at", flat=True).first()
