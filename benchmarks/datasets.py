@@ -106,8 +106,8 @@ def generated(scale: float, folder: Path, form: str) -> Iterator[tuple[str, Path
     """TPC-H's orders and lineitem: table and file (`tbl`, or `csv` with a header), which goes when the next one is asked for."""
     program = Path(sys.executable).with_name("tpchgen-cli")
     tables = ("orders", "lineitem")
-    asked = [f"--scale-factor={scale:g}", f"--tables={','.join(tables)}", f"--output-dir={folder}", f"--format={form}"]
-    subprocess.run([str(program), *asked], check=True, stdout=subprocess.DEVNULL)
+    asked = [f"--scale-factor={scale:g}", f"--tables={','.join(tables)}", f"--output-dir={folder}"]
+    subprocess.run([str(program), form, *asked], check=True, stdout=subprocess.DEVNULL)
     for table in tables:
         file = folder / f"{table}.{form}"
         yield table, file
