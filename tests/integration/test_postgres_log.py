@@ -35,6 +35,7 @@ from replicator.sources.postgres.log import PgOutputReader
 from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.slot import PostgresLog
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.socket_stream import SocketStream
 from replicator.sources.postgres.watermark import write_mark
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
@@ -507,6 +508,20 @@ def test_the_slot_moves_when_it_is_told_and_not_before(log: Log) -> None:
     time.sleep(0.5)
     assert log.log.confirmed() == last.lsn
     reader.close()
+
+
+@pytest.mark.parametrize("direct", [True, False], ids=["the socket", "libpq"])
+def test_rows_of_any_size_come_through(log: Log, monkeypatch: pytest.MonkeyPatch, direct: bool) -> None:
+    """libpq is what reads where the connection has TLS."""
+    if not direct:
+        monkeypatch.setattr(SocketStream, "begin", lambda *_: None)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "ALTER TABLE t ALTER v SET STORAGE EXTERNAL")
+    log.follow("t")
+    sizes = [0, 1, 100, 5_000_000, 7, 1_048_500, 1_048_576, 30_000_000, *range(300), 20_000_000, 1]
+    log.run(*(f"INSERT INTO t VALUES ({n}, repeat(chr(65 + {n} % 26), {size}))" for n, size in enumerate(sizes)))
+    found = changes(log.read(), "id", "v")
+    assert [row[1] for row in found] == list(range(len(sizes)))
+    assert all(row[2] == chr(65 + n % 26) * size for n, (row, size) in enumerate(zip(found, sizes, strict=True)))
 
 
 def test_another_reader_of_our_slot_is_ended(log: Log) -> None:

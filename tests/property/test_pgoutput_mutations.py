@@ -14,7 +14,6 @@ from replicator.errors import TidemarkError
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.postgres import log as live
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
@@ -24,12 +23,14 @@ from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.relations import Relations
 from replicator.sources.postgres.slot import PostgresLog
 from tests.environment import HOME
+from tests.integration.replayed import decoded, recorded
 from tests.property.budget import examples, seed
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration
 OPTIONS = ReadOptions()
 TABLES = TableSet(tables=frozenset({TableId("m", "t"), TableId("m", "k")}))
+XLOG = b"w" + bytes(m.XLOG_HEADER - 1)
 EXTREMES = (0, 1, 0x7F, 0x80, 0xFE, 0xFF)
 
 
@@ -41,7 +42,7 @@ class Recorded(NamedTuple):
 
 
 @pytest.fixture(scope="module", params=["text", "binary"])
-def recorded(request: pytest.FixtureRequest) -> Iterator[Recorded]:
+def found(request: pytest.FixtureRequest) -> Iterator[Recorded]:
     """All messages of a few transactions, as the server sent them."""
     server = EmbeddedPostgresSource(
         HOME / f"postgres-{request.param}", durable=False, options={"logical_decoding_work_mem": "64kB"}
@@ -71,30 +72,16 @@ def recorded(request: pytest.FixtureRequest) -> Iterator[Recorded]:
         cursor.execute("TRUNCATE m.k")
         cursor.execute("SELECT pg_logical_emit_message(true, 'tidemark', 'mutants|END')")
     assert isinstance(start, LsnOffset)
-    yield Recorded(catalog, list(_messages(config, start, schemas)), start, schemas)
+    messages = [one[m.XLOG_HEADER :] for one in recorded(config, "mutants", start, TABLES, schemas, "END")]
+    yield Recorded(catalog, messages, start, schemas)
     connection.close()
     server.stop()
 
 
-def _messages(config: PostgresConfig, start: LsnOffset, schemas: dict[TableId, Any]) -> Iterator[bytes]:
-    reader = live.PgOutputReader(config, OPTIONS, "mutants")
-    seen: list[bytes] = []
-    take = reader._take
-    reader._take = lambda message: (seen.append(message), take(message))[1]  # type: ignore[method-assign]
-    for message in reader.read(start, TABLES, schemas):
-        if getattr(message, "token", "") == "END":
-            break
-    reader.close()
-    return (message[m.XLOG_HEADER :] for message in seen if message[:1] == b"w")
-
-
-def decode(recorded: Recorded, messages: list[bytes]) -> list[LogMessage]:
-    relations = Relations(recorded.catalog, TABLES, recorded.schemas, "null")
-    decoder = Decoder(relations, OPTIONS, recorded.start, "mutants", lambda _: None)
-    for message in messages:
-        decoder.feed(message)
-    decoder.boundary()
-    return decoder.out
+def decode(found: Recorded, messages: list[bytes], rng: random.Random, *, in_runs: bool) -> list[LogMessage]:
+    relations = Relations(found.catalog, TABLES, found.schemas, "null")
+    decoder = Decoder(relations, OPTIONS, found.start, "mutants", lambda _: None)
+    return list(decoded(decoder, [XLOG + one for one in messages], rng, in_runs=in_runs))
 
 
 def mutate(messages: list[bytes], rng: random.Random) -> list[bytes]:
@@ -118,18 +105,22 @@ def mutate(messages: list[bytes], rng: random.Random) -> list[bytes]:
     return found
 
 
-def test_whole_messages_are_read_whole(recorded: Recorded) -> None:
-    rows = sum(one.data.num_rows for one in decode(recorded, recorded.messages) if isinstance(one, ChangeBatch))
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_whole_messages_are_read_whole(found: Recorded, in_runs: bool) -> None:
+    out = decode(found, found.messages, random.Random(1), in_runs=in_runs)
+    rows = sum(one.data.num_rows for one in out if isinstance(one, ChangeBatch))
     assert rows == 20 + 5 + 2 + 2 + 2 + 601
 
 
-def test_damage_is_refused_or_read_as_it_stands(recorded: Recorded) -> None:
+@pytest.mark.parametrize("in_runs", [False, True])
+def test_damage_is_refused_or_read_as_it_stands(found: Recorded, in_runs: bool) -> None:
     start, count = seed(), examples(120, 20_000)
     print(f"seed {start}, {count} mutants")
     outcomes: Counter[str] = Counter()
     for number in itertools.islice(itertools.count(start), count):
         try:
-            out = decode(recorded, mutate(recorded.messages, random.Random(number)))
+            rng = random.Random(number)
+            out = decode(found, mutate(found.messages, rng), rng, in_runs=in_runs)
         except TidemarkError as error:
             outcomes[error.code] += 1
         except Exception as error:

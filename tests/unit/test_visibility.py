@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from replicator.errors import ConfigurationError
@@ -24,11 +25,13 @@ def test_the_logs_transactions_have_32_bits_and_a_snapshots_64() -> None:
     assert not snapshot.shows(2)
     assert snapshot.shows(3)
     assert not snapshot.shows(5)
+    xids = np.array([wrap - 1, 1, 2, 3, 5])
+    assert snapshot.show(xids).tolist() == [snapshot.shows(xid) for xid in xids.tolist()]
 
 
 def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was_seen_to_be_visible() -> None:
     settling = Settling(frozenset())
-    settling.committed("7")
+    settling.committed(np.array([7]))
     settling.sighted(100, Snapshot.parse("8:8:"))
     assert not settling.reached(99)
     assert settling.unsettled() == {"7"}
@@ -38,17 +41,18 @@ def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was
 
 def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_read() -> None:
     settling = Settling(frozenset({"5"}))
-    settling.committed("9")
+    settling.committed(np.array([9]))
     settling.sighted(100, Snapshot.parse("5:10:5"))
     settling.reached(500)
     assert settling.unsettled() == {"5"}
 
 
-def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named() -> None:
+@pytest.mark.parametrize("together", [1, 7, NAMED * 2])
+def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named(together: int) -> None:
     settling = Settling(frozenset())
     settling.sighted(100, Snapshot.parse(f"3:{NAMED * 3}:3"))
-    for xid in range(2, NAMED * 2):
-        settling.committed(str(xid))
+    for first in range(2, NAMED * 2, together):
+        settling.committed(np.arange(first, min(first + together, NAMED * 2)))
     assert {"3", EVERY} <= settling.unsettled()
     assert len(settling.unsettled()) <= NAMED + 1
     settling.reached(100)

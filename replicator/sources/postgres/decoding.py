@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
+
 from replicator.errors import LogCorrupt, TableError
 from replicator.model.change import (
     EVERY,
@@ -23,7 +25,9 @@ from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import ddl_trigger, watermark
 from replicator.sources.postgres import messages as m
-from replicator.sources.postgres.offset import LsnOffset, lsn_text
+from replicator.sources.postgres.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
+from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.plain_changes import KnownRelations, Run
 from replicator.sources.postgres.relations import Outcome, Relations, Step
 from replicator.sources.postgres.rows import TableRows, Transaction
 from replicator.sources.postgres.sights import Now, Sight
@@ -33,6 +37,7 @@ from replicator.sources.postgres.visibility import Settling
 
 _SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
 _ROWS = frozenset(b"IUD")
+_NOWHERE = (1 << 63) - 1
 
 
 class Marks(NamedTuple):
@@ -68,12 +73,13 @@ class Decoder:
         self.settling = Settling(start.unsettled())
         self.position = start.lsn
         self.binary = binary
-        self._start, self._replicator = start.lsn, replicator
+        self.start, self._replicator = start.lsn, replicator
         self._streamed = StreamedTransactions()
         self._rows: dict[bytes, TableRows | None] = {}
+        self._known: KnownRelations | None = None
         self._marks: dict[bytes, int] = {}
         self._ordinal = self._waiting_rows = self._waiting_bytes = 0
-        self._transaction: Transaction | None = None
+        self.transaction: Transaction | None = None
         self._skipping = False
         self._committed_us: int | None = None
         self._uncommitted = False
@@ -83,7 +89,7 @@ class Decoder:
 
     @property
     def in_transaction(self) -> bool:
-        return self._transaction is not None or self._streamed.inside
+        return self.transaction is not None or self._streamed.inside
 
     @property
     def waiting(self) -> bool:
@@ -109,14 +115,64 @@ class Decoder:
         except KeyError:
             self._mark_row(payload)
             return
-        if rows is None or self._transaction is None or self._skipping:
+        if rows is None or self.transaction is None or self._skipping:
             return
-        rows.add(payload, self._ordinal, self._transaction)
+        rows.add(payload, self._ordinal, self.transaction)
         self._ordinal += 1
         self._waiting_rows += 1
         self._waiting_bytes += len(payload)
+        self._spill()
+
+    def _spill(self) -> None:
         if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= _SPILL * self._options.batch_rows:
             self.flush()
+
+    # ---- runs
+
+    def known(self) -> KnownRelations | None:
+        """Of which rows can be fed as a run now; None where messages have to come one by one."""
+        if self._streamed.inside or self._skipping:
+            return None
+        if self._known is None:
+            self._known = KnownRelations(self._rows)
+        return self._known
+
+    @property
+    def looks_at(self) -> int:
+        """The next place of the log at which something that was seen of the source takes effect."""
+        now = self._nows[0].lsn if self._nows else _NOWHERE
+        return min(now, self._sights[0].now.lsn if self._sights else _NOWHERE)
+
+    def feed_run(self, known: KnownRelations, run: Run) -> None:
+        """What `feed` does with each of these messages; it ends where the log is read up to `looks_at`.  LogCorrupt."""
+        transactions = run.transactions
+        if len(run.slots):
+            self._add_rows(known, run)
+        ended = transactions[: len(transactions) - run.open]
+        if len(ended):
+            self.settling.committed(ended[:, XID])
+            self._committed_us = int(ended[-1, STAMP])
+            self._uncommitted = True
+        self.transaction = None
+        if run.open:
+            self._begin(int(transactions[-1, XID]), int(transactions[-1, RECORD]), int(transactions[-1, TIME]))
+        if len(ended):
+            self.reached(int(ended[-1, LAST]))
+        self._spill()
+
+    def _add_rows(self, known: KnownRelations, run: Run) -> None:
+        ordinals = np.arange(self._ordinal, self._ordinal + len(run.slots))
+        owners = np.repeat(np.arange(len(run.transactions)), np.diff(run.transactions[:, END], prepend=0))
+        for slot in np.unique(run.slots).tolist():
+            rows = known.rows[slot]
+            assert rows is not None
+            chosen = np.flatnonzero(run.slots == slot)
+            rows.add_run(
+                run.data, run.begins[chosen], run.ends[chosen], ordinals[chosen], owners[chosen], run.transactions
+            )
+        self._ordinal += len(run.slots)
+        self._waiting_rows += len(run.slots)
+        self._waiting_bytes += int((run.ends - run.begins).sum())
 
     def _other(self, kind: int, payload: bytes) -> None:
         match chr(kind):
@@ -145,17 +201,17 @@ class Decoder:
     # ---- transactions
 
     def _begin(self, xid: int, commit_record: int, commit_us: int) -> None:
-        self._transaction = Transaction(str(xid), commit_us, lsn_text(commit_record))
-        self._skipping = commit_record < self._start  # was read before
+        self.transaction = Transaction(xid, commit_us, commit_record)
+        self._skipping = commit_record < self.start  # was read before
 
     def _end(self, ending: m.Ending) -> None:
-        if self._transaction is None:
+        if self.transaction is None:
             raise LogCorrupt("The source's log ends a transaction that did not begin.")
         if not self._skipping:
-            self.settling.committed(self._transaction.xid)
+            self.settling.committed(np.array([self.transaction.xid], np.int64))
             self._committed_us = ending.commit_us
             self._uncommitted = True
-        self._transaction, self._skipping = None, False
+        self.transaction, self._skipping = None, False
         self.reached(ending.end)
 
     def _stream_end(self, payload: bytes) -> None:
@@ -217,7 +273,7 @@ class Decoder:
         layout = self.relations.layouts[relation.oid]
         if layout and self.binary and not exact(layout.schema, layout.attributes):
             raise NotInBinary(f"{layout.schema.table} has a column without a decoder for its binary form")
-        self._rows[name] = TableRows(layout, self._options.zero_dates) if layout else None
+        self._gather_in(name, TableRows(layout, self._options.zero_dates) if layout else None)
 
     def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:
         for outcome in outcomes:
@@ -232,7 +288,11 @@ class Decoder:
         """Rows that come through the root of their partitions are not announced again when it is renamed."""
         layout = self.relations.renamed(int.from_bytes(name, "big"))
         if layout is not None:
-            self._rows[name] = TableRows(layout, self._options.zero_dates)
+            self._gather_in(name, TableRows(layout, self._options.zero_dates))
+
+    def _gather_in(self, name: bytes, rows: TableRows | None) -> None:
+        self._rows[name] = rows
+        self._known = None
 
     def _change_schema(self, step: Step, at: float | None) -> None:
         self.flush()
@@ -242,7 +302,7 @@ class Decoder:
             except TableError as error:
                 self.fail(step.table, error)
                 return
-        stamp = self._transaction.commit_us if self._transaction else None if at is None else int(at * 1_000_000)
+        stamp = self.transaction.commit_us if self.transaction else None if at is None else int(at * 1_000_000)
         self.out.append(
             SchemaChange(
                 ordinal=self._ordinal,
@@ -271,7 +331,7 @@ class Decoder:
         self.relations.fail(table)
         for name, rows in self._rows.items():
             if rows is not None and rows.layout.schema.table == table:
-                self._rows[name] = None
+                self._gather_in(name, None)
         self.out.append(TableFailed(table, error, self.offset()))
         self._uncommitted = True
 

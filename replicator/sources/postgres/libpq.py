@@ -10,51 +10,64 @@ from __future__ import annotations
 import ctypes
 import select
 import struct
-import time
 from typing import Any
 
 import psycopg2
 
 from replicator.errors import SourceUnreachable
+from replicator.sources.postgres.arrived import COPY_DATA, HEAD, Arrived
 
-_EPOCH = 946_684_800  # 2000-01-01
-_FEEDBACK = struct.Struct(">cqqqqb")
+_HEAD = struct.Struct(">Bi")
+_MOST = 1 << 20  # bytes that are taken at once, but for a message that is larger
 
 
-class CopyStream:
-    """Of a psycopg2 connection on which START_REPLICATION was executed.  One thread."""
+class CopyStream(Arrived):
+    """Of a psycopg2 connection on which START_REPLICATION was executed: what libpq gives by message goes into one buffer."""
 
     def __init__(self, connection: Any) -> None:
+        super().__init__()
         self._connection = connection
         self._conn = ctypes.c_void_p(connection.pgconn_ptr)
         self._lib = _library()
         self._buffer = ctypes.c_void_p()
         self._pointer = ctypes.byref(self._buffer)
+        self._last = 0
 
-    def wait(self, seconds: float) -> bool:
-        """Until the server has sent something; False if it has not."""
+    def fill(self, seconds: float) -> bool:
+        """As `Arrived` says."""
+        if self._take():
+            return True
         readable, _, _ = select.select([self._connection.fileno()], [], [], seconds)
-        if readable and not self._lib.PQconsumeInput(self._conn):
+        if not readable:
+            return False
+        if not self._lib.PQconsumeInput(self._conn):
             raise self._lost()
-        return bool(readable)
+        self._take()
+        return True
 
-    def next(self) -> bytes | None:
-        """The next whole message that is here already; EOFError where the stream has ended."""
-        size = self._lib.PQgetCopyData(self._conn, self._pointer, 1)
-        if size > 0:
-            message = ctypes.string_at(self._buffer, size)
+    def close(self) -> None:
+        """The connection has all."""
+
+    def _take(self) -> bool:
+        """What libpq has; False if that is nothing."""
+        if self._last < 0:
+            raise EOFError(self._ended()) if self._last == -1 else self._lost()
+        taken = 0
+        self._make_room()
+        while taken < _MOST:
+            size = self._last = self._lib.PQgetCopyData(self._conn, self._pointer, 1)
+            if size <= 0:
+                break
+            if len(self.data) - self.end < HEAD + size:
+                self._make_room(HEAD + size)
+            _HEAD.pack_into(self._view, self.end, COPY_DATA, 4 + size)
+            ctypes.memmove(self.data.ctypes.data + self.end + HEAD, self._buffer, size)
             self._lib.PQfreemem(self._buffer)
-            return message
-        if size == 0:
-            return None
-        if size == -1:
-            raise EOFError(self._ended())
-        raise self._lost()
+            self.end += HEAD + size
+            taken += HEAD + size
+        return taken > 0 or self._last < 0
 
-    def feedback(self, received: int, durable: int, *, reply: bool = False) -> None:
-        """A standby status update; `reply`: the server answers with a keepalive at once."""
-        now = int((time.time() - _EPOCH) * 1_000_000)
-        message = _FEEDBACK.pack(b"r", max(received, durable), durable, durable, now, reply)
+    def _send(self, message: bytes) -> None:
         if self._lib.PQputCopyData(self._conn, message, len(message)) != 1 or self._lib.PQflush(self._conn) < 0:
             raise self._lost()
 
@@ -71,11 +84,17 @@ class CopyStream:
         return SourceUnreachable(f"The connection for the source's log was lost: {text}")
 
 
+def send_query(connection: Any, text: str) -> bool:
+    """To the server of a psycopg2 connection that has nothing under way; the answer is not read.  False where it cannot be sent."""
+    return bool(_library().PQsendQuery(ctypes.c_void_p(connection.pgconn_ptr), text.encode()))
+
+
 def _library() -> Any:
     """The libpq that psycopg2 itself has loaded: the symbols of what its module depends on are found through it."""
     library = ctypes.CDLL(psycopg2._psycopg.__file__)  # noqa: SLF001 - where it is, is said nowhere else
     pointer, text = ctypes.c_void_p, ctypes.c_char_p
     signatures: dict[str, tuple[list[Any], Any]] = {
+        "PQsendQuery": ([pointer, text], ctypes.c_int),
         "PQconsumeInput": ([pointer], ctypes.c_int),
         "PQgetCopyData": ([pointer, ctypes.POINTER(pointer), ctypes.c_int], ctypes.c_int),
         "PQputCopyData": ([pointer, text, ctypes.c_int], ctypes.c_int),

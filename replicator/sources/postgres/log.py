@@ -1,6 +1,7 @@
 """The log, live: pgoutput over psycopg2's replication connection.
 
-psycopg2 connects and sends START_REPLICATION; from there on the messages are ours (libpq, decoding).
+psycopg2 connects; what the server answers to START_REPLICATION is read in bulk (socket_stream, libpq with TLS), and taken in runs of
+messages as far as these are plain (plain_changes), else one by one (decoding).
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.arrived import Arrived
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
 from replicator.sources.postgres.decoding import Decoder, NotInBinary
 from replicator.sources.postgres.libpq import CopyStream
 from replicator.sources.postgres.offset import LsnOffset, lsn_text
+from replicator.sources.postgres.plain_changes import plain_run
 from replicator.sources.postgres.relations import Relations
 from replicator.sources.postgres.sights import Now, Watch, now
 from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.socket_stream import SocketStream
 from replicator.sources.postgres.values import exact
 from replicator.sources.postgres.visibility import parsed
 from replicator.sources.postgres.watermark import write_mark
@@ -42,6 +46,7 @@ _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 HEARTBEAT = "heartbeat"
+IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
 
 
@@ -52,7 +57,7 @@ class PgOutputReader:
         self._config, self._options, self._replicator = config, options, replicator
         self._control: Connection | None = None
         self._connection: Any = None
-        self._stream: CopyStream | None = None
+        self._stream: Arrived | None = None
         self._durable = 0
         self._was_at, self._moved_at = 0, time.monotonic()
         self._slot = config.slot_for(replicator)
@@ -96,7 +101,9 @@ class PgOutputReader:
 
     def close(self) -> None:
         """The slot is free again when this returns, or soon after."""
-        self._stream = None
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
         for connection in (self._connection, self._control):
             if connection is not None:
                 with suppress(psycopg2.Error):
@@ -105,14 +112,18 @@ class PgOutputReader:
 
     # ---- the stream
 
-    def _open(self, slot: PostgresLog, start: LsnOffset) -> CopyStream:
+    def _open(self, slot: PostgresLog, start: LsnOffset) -> Arrived:
         """A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
             self._connection = connect(self._config, connection_factory=LogicalReplicationConnection)
+            command = self._command(slot, start)
+            plain = not self._connection.info.ssl_in_use
+            if plain and (stream := SocketStream.begin(self._connection, command)) is not None:
+                return stream
             try:
                 with self._connection.cursor() as cursor:
-                    cursor.start_replication_expert(self._command(slot, start))
+                    cursor.start_replication_expert(command)
             except psycopg2.Error as error:
                 self._connection.close()
                 if sql_state(error) != _BUSY or time.monotonic() > deadline:
@@ -141,14 +152,14 @@ class PgOutputReader:
 
     # ---- reading
 
-    def _messages(self, stream: CopyStream) -> Iterator[LogMessage]:
+    def _messages(self, stream: Arrived) -> Iterator[LogMessage]:
         decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
                 self._beat(stream)
                 beat = time.monotonic() + _BEAT
                 yield from self._drain()
-            quiet = self._receive(stream)
+            quiet = self._receive(stream, settling=settle is not None and time.monotonic() >= settle)
             if decoder.waiting and settle is None:
                 settle = time.monotonic() + _SETTLE
             if not decoder.in_transaction and settle is not None and (quiet or time.monotonic() >= settle):
@@ -164,22 +175,40 @@ class PgOutputReader:
         out, self._decoder.out = self._decoder.out, []
         yield from out
 
-    def _receive(self, stream: CopyStream) -> bool:
-        """Feed what is there for a while; True where nothing has come for some time."""
-        until = time.monotonic() + _BURST
+    def _receive(self, stream: Arrived, *, settling: bool) -> bool:
+        """Take what is there for a while; True where nothing has come for some time.
+
+        `settling`: up to where a transaction has ended, if one does.
+        """
+        decoder, until = self._decoder, time.monotonic() + _BURST
         try:
-            while not self._decoder.out and time.monotonic() < until:
-                message = stream.next()
-                if message is not None:
-                    self._take(message)
-                elif not stream.wait(_SETTLE):
-                    return True
+            while not decoder.out and time.monotonic() < until:
+                if not self._advance(stream, settling=settling):
+                    if not stream.fill(_SETTLE):
+                        return True
+                elif settling and not decoder.in_transaction:
+                    return False
         except EOFError as ended:
             raise self._failure(str(ended)) from None
         except NotInBinary as error:
             _AS_TEXT.add(self._slot)
             raise SourceUnreachable(f"The log is read again, as text: {error}") from None
         return False
+
+    def _advance(self, stream: Arrived, *, settling: bool) -> bool:
+        """Take the messages that come next, all at once as long as they are plain; False where none is there."""
+        decoder = self._decoder
+        if IN_RUNS and (known := decoder.known()) is not None:
+            run = plain_run(
+                stream, known, decoder.transaction, start=decoder.start, limit=decoder.looks_at, whole=settling
+            )
+            if run is not None:
+                decoder.feed_run(known, run)
+                return True
+        message = stream.next()
+        if message is not None:
+            self._take(message)
+        return message is not None
 
     def _take(self, message: bytes) -> None:
         if message[0] == ord("w"):
@@ -191,7 +220,7 @@ class PgOutputReader:
         if reply and self._stream is not None:
             self._stream.feedback(self._decoder.position, self._durable)
 
-    def _beat(self, stream: CopyStream) -> None:
+    def _beat(self, stream: Arrived) -> None:
         """Look at the source beside its log, and ask how far the server has read it."""
         assert self._control is not None
         decoder = self._decoder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +16,19 @@ from replicator.model.change import Operation
 from replicator.model.schema import COMMIT_TS, TableSchema
 from replicator.sources.postgres.attributes import Attribute
 from replicator.sources.postgres.change_kernel import locate
-from replicator.sources.postgres.tuples import Cells, split_tuples
+from replicator.sources.postgres.frame_kernel import RECORD, TIME, XID
+from replicator.sources.postgres.offset import lsn_text
+from replicator.sources.postgres.tuple_kernel import gather
+from replicator.sources.postgres.tuples import UNCHANGED, Bytes, Cells, Places, split_tuples
 from replicator.sources.postgres.values import ColumnConverter
 
-Places = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 _OPERATIONS = pa.array([Operation.INSERT.value, Operation.UPDATE.value, Operation.DELETE.value])
 _CODES = np.zeros(256, np.int64)
 _CODES[[ord("I"), ord("U"), ord("D")]] = range(3)
-_UNCHANGED = ord("u")
+_UPDATE = 1
+_NO_BYTES = np.empty(0, np.uint8)
+_KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows
 
 
 @dataclass(frozen=True)
@@ -38,13 +44,23 @@ class Layout:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """Whose rows these are: `_txn_id`, commit time in microseconds since 1970, `_offset`."""
+class Transaction(NamedTuple):
+    """Whose rows these are: its number, commit time in microseconds since 1970, and the place of its commit record."""
 
-    xid: str
+    xid: int
     commit_us: int
-    offset: str
+    record: int
+
+
+class _Group(NamedTuple):
+    """Messages in their order: how long they are, their ordinals; where those of each transaction start, and the transactions."""
+
+    lengths: Places
+    ordinals: Places
+    starts: Places
+    xids: Places
+    times: Places
+    records: Places
 
 
 class TableRows:
@@ -60,17 +76,15 @@ class TableRows:
         ]
         self._keys = [name in schema.key for name in schema.names]
         self.zero_dates = 0
+        self._room = _NO_BYTES
         self._clear()
 
     def _clear(self) -> None:
+        self._groups: list[_Group] = []
         self._parts: list[bytes] = []
         self._ordinals: list[int] = []
         self._owners: list[tuple[int, Transaction]] = []
-        self.bytes = 0
-
-    @property
-    def rows(self) -> int:
-        return len(self._parts)
+        self._used = self.rows = 0
 
     def add(self, message: bytes, ordinal: int, transaction: Transaction) -> None:
         """An `I`, `U` or `D` message."""
@@ -78,7 +92,51 @@ class TableRows:
             self._owners.append((len(self._parts), transaction))
         self._parts.append(message)
         self._ordinals.append(ordinal)
-        self.bytes += len(message)
+        self.rows += 1
+
+    def add_run(
+        self, data: Bytes, begins: Places, ends: Places, ordinals: Places, owners: Places, transactions: Places
+    ) -> None:
+        """Such messages in data[begins:ends], each with the number of its transaction, which has a row in `transactions`."""
+        self._gather_parts()
+        lengths = ends - begins
+        offsets = np.full(len(lengths) + 1, self._used)
+        np.cumsum(lengths, out=offsets[1:])
+        offsets[1:] += self._used
+        self._make_room(int(offsets[-1]))
+        gather(data, begins, lengths, offsets, self._room)
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        whose = transactions[owners[starts]]
+        self._groups.append(_Group(lengths, ordinals, starts, whose[:, XID], whose[:, TIME], whose[:, RECORD]))
+        self._used = int(offsets[-1])
+        self.rows += len(lengths)
+
+    def _gather_parts(self) -> None:
+        """What was added one by one."""
+        if not self._parts:
+            return
+        data = np.frombuffer(bytearray().join(self._parts), np.uint8)
+        whose = [one for _, one in self._owners]
+        columns = (
+            [len(part) for part in self._parts],
+            self._ordinals,
+            [start for start, _ in self._owners],
+            *zip(*whose, strict=True),
+        )
+        self._groups.append(_Group(*(np.array(column, np.int64) for column in columns)))
+        self._parts, self._ordinals, self._owners = [], [], []
+        if self._used:
+            self._make_room(self._used + len(data))
+            self._room[self._used : self._used + len(data)] = data
+        else:
+            self._room = data
+        self._used += len(data)
+
+    def _make_room(self, needed: int) -> None:
+        if needed > len(self._room):
+            room = np.empty(max(needed, 2 * len(self._room)), np.uint8)
+            room[: self._used] = self._room[: self._used]
+            self._room = room
 
     def forget(self) -> None:
         """Rows of a table that failed."""
@@ -86,83 +144,123 @@ class TableRows:
 
     def take(self) -> pa.RecordBatch:
         """All rows with the schema's `change_arrow`; the gathering starts anew.  LogCorrupt, TableError."""
-        parts, ordinals, owners = self._parts, self._ordinals, self._owners
+        self._gather_parts()
+        groups, room, used = self._groups, self._room, self._used
+        self._room = _NO_BYTES
         self.zero_dates = 0
         self._clear()
-        data = np.frombuffer(bytearray().join(parts), np.uint8)
-        bounds = np.zeros(len(parts) + 1, np.int64)
-        np.cumsum([len(part) for part in parts], out=bounds[1:])
-        image = _Image(data, bounds, self.layout)
+        image = _Image(room[:used], np.concatenate([group.lengths for group in groups]), self.layout)
+        batch = self._batch(groups, image)
+        if image.is_copied and len(room) <= _KEPT_BYTES:
+            self._room = room
+        return batch
+
+    def _batch(self, groups: Sequence[_Group], image: _Image) -> pa.RecordBatch:
         schema = self.layout.schema
-        arrays = [
-            pa.array(np.array(ordinals, np.int64)),
-            _OPERATIONS.take(pa.array(_CODES[data[bounds[:-1]]])),
-            *_stamps(owners, len(parts), schema),
-        ]
         row: list[pa.Array] = []
         before: list[pa.Array] = []
-        missing: list[npt.NDArray[np.bool_]] = []
+        missing: list[Mask | None] = []
         for key, place, converter in zip(self._keys, self.layout.places, self._converters, strict=True):
-            values = self._values(image, place, converter)
-            chosen = image.row_places(place, key=key, keyless=not schema.key)
-            row.append(values.take(_indices(chosen)))
-            before.append(values.take(_indices(image.before_places(key=key))))
-            missing.append(image.left_out(place) & (chosen < 0))
-        arrays += row + before
+            values = self._values(image, place, converter, key=key)
+            one, lacks = image.row(values, place, key=key)
+            row.append(one)
+            before.append(image.before(values, key=key))
+            missing.append(lacks)
+        arrays = [
+            pa.array(np.concatenate([group.ordinals for group in groups])),
+            _OPERATIONS.take(pa.array(image.operations)),
+            *_stamps(groups, schema),
+            *row,
+            *before,
+        ]
         if schema.partial:
-            arrays.append(_unchanged(missing))
-        elif np.any(missing):
+            arrays.append(_unchanged(missing, image.count, schema.change_arrow.field(len(arrays)).type))
+        elif any(one is not None and one.any() for one in missing):
             raise LogCorrupt(f"A change of {schema.table} in the source's log lacks values of its old row.")
         return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)
 
-    def _values(self, image: _Image, place: int, converter: ColumnConverter) -> pa.Array:
-        """Those of the new tuples, then those of the old ones."""
+    def _values(self, image: _Image, place: int, converter: ColumnConverter, *, key: bool) -> pa.Array:
+        """Those of the new tuples, then those of the old ones, as far as they are values."""
         new = converter.convert(image.new[place])
         if converter.bad is not None:
             self.zero_dates += int(pc.sum(converter.bad).as_py() or 0)
+        if not image.has_old(key=key):
+            return new
         return pa.concat_arrays([new, converter.convert(image.old[place])])
 
 
 class _Image:
     """Where each message's values are: 0… in the new tuples, then in the old ones, -1 nowhere."""
 
-    def __init__(self, data: npt.NDArray[np.uint8], bounds: Places, layout: Layout) -> None:
-        count = len(bounds) - 1
+    def __init__(self, data: Bytes, lengths: Places, layout: Layout) -> None:
+        count = self.count = len(lengths)
+        bounds = np.zeros(count + 1, np.int64)
+        np.cumsum(lengths, out=bounds[1:])
         old_at, new_at, kinds = np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint8)
         if locate(data, bounds, old_at, new_at, kinds) >= 0:
             raise LogCorrupt(f"A change of {layout.schema.table} in the source's log is malformed.")
         has_new, has_old = new_at >= 0, old_at >= 0
         self.new: list[Cells] = split_tuples(data, new_at[has_new], layout.width)
         self.old: list[Cells] = split_tuples(data, old_at[has_old], layout.width)
-        self._updated = data[bounds[:-1]] == ord("U")
+        self.operations = _CODES[data[bounds[:-1]]]
+        olds = int(has_old.sum())
+        news = int(has_new.sum())
+        self.is_copied = 1 not in (olds, news)  # a single value stays where it is
+        self._only_new = news == count
+        self._inserts = self._only_new and not self.operations.any()
         self._new = np.where(has_new, np.cumsum(has_new) - 1, -1)
-        self._old = np.where(has_old, np.cumsum(has_old) - 1 + int(has_new.sum()), -1)
-        self._old_whole = np.where(kinds == ord("O"), self._old, -1)
+        self._old = np.where(has_old, np.cumsum(has_old) - 1 + news, -1)
+        whole = kinds == ord("O")
+        self._old_whole = np.where(whole, self._old, -1)
+        self._has_old, self._has_whole = olds > 0, bool(whole.any())
+        self._keyless = not layout.schema.key
+        self._row_indices: dict[bool, pa.Array] = {}  # the same for all columns but those of which values were left out
+        self._before_indices: dict[bool, pa.Array] = {}
 
-    def old_places(self, *, key: bool) -> Places:
-        """Of a K tuple only the key's columns are values."""
+    def has_old(self, *, key: bool) -> bool:
+        """Are there old tuples with values of such columns?  Of a K tuple only the key's columns are."""
+        return self._has_old if key else self._has_whole
+
+    def row(self, values: pa.Array, place: int, *, key: bool) -> tuple[pa.Array, Mask | None]:
+        """The column's values after each change, and where they are missing; None: nowhere.
+
+        A value that was left out is the old tuple's; of a DELETE the key's columns are there, all where there is no key.
+        """
+        kinds = self.new[place].kind
+        if (kinds == UNCHANGED).any():
+            left_out = np.append(kinds, 0)[self._new] == UNCHANGED  # -1: no new tuple
+            old = self._old_places(key=key)
+            chosen = np.where(self._new < 0, self._gone(key=key), np.where(left_out, old, self._new))
+            return values.take(_indices(chosen)), left_out & (chosen < 0)
+        if self._only_new:
+            return (values if len(values) == self.count else values[: self.count]), None
+        if key not in self._row_indices:
+            self._row_indices[key] = _indices(np.where(self._new < 0, self._gone(key=key), self._new))
+        return values.take(self._row_indices[key]), None
+
+    def before(self, values: pa.Array, *, key: bool) -> pa.Array:
+        """The column's values before each change.  An UPDATE without an old tuple has kept its key."""
+        if self._inserts:
+            return pa.nulls(self.count, values.type)
+        if key not in self._before_indices:
+            old = self._old_places(key=key)
+            places = np.where((self.operations == _UPDATE) & (old < 0), self._new, old) if key else old
+            self._before_indices[key] = _indices(places)
+        return values.take(self._before_indices[key])
+
+    def _old_places(self, *, key: bool) -> Places:
         return self._old if key else self._old_whole
 
-    def left_out(self, place: int) -> npt.NDArray[np.bool_]:
-        """Messages whose new tuple says that the column kept its value."""
-        kinds = np.append(self.new[place].kind, 0)  # -1: no new tuple
-        return np.asarray(kinds[self._new] == _UNCHANGED)
-
-    def row_places(self, place: int, *, key: bool, keyless: bool) -> Places:
-        """A value that was left out is the old tuple's; of a DELETE the key's columns, all where there is no key."""
-        old = self.old_places(key=key)
-        gone = old if key or keyless else np.full_like(old, -1)
-        return np.where(self._new < 0, gone, np.where(self.left_out(place), old, self._new))
-
-    def before_places(self, *, key: bool) -> Places:
-        """An UPDATE without an old tuple has kept its key."""
-        old = self.old_places(key=key)
-        return np.where(self._updated & (old < 0), self._new, old) if key else old
+    def _gone(self, *, key: bool) -> Places:
+        """Of a DELETE."""
+        return self._old_places(key=key) if key or self._keyless else np.full_like(self._old, -1)
 
 
-def _unchanged(missing: list[npt.NDArray[np.bool_]]) -> pa.Array:
+def _unchanged(missing: Sequence[Mask | None], rows: int, kind: pa.DataType) -> pa.Array:
     """`_unchanged`: of each row the numbers of the columns that are missing; null where none is."""
-    table = np.array(missing).T
+    if not any(one is not None and one.any() for one in missing):
+        return pa.nulls(rows, kind)
+    table = np.array([np.zeros(rows, np.bool_) if one is None else one for one in missing]).T
     counts = table.sum(axis=1)
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(counts, out=offsets[1:])
@@ -174,11 +272,17 @@ def _indices(places: Places) -> pa.Array:
     return pa.array(places, mask=places < 0)
 
 
-def _stamps(owners: Sequence[tuple[int, Transaction]], rows: int, schema: TableSchema) -> list[pa.Array]:
+def _stamps(groups: Sequence[_Group], schema: TableSchema) -> list[pa.Array]:
     """`_commit_ts`, `_txn_id`, `_offset`."""
-    starts = np.array([start for start, _ in owners] + [rows])
-    expand = pa.array(np.repeat(np.arange(len(owners)), np.diff(starts)))
-    kind = schema.change_arrow.field(COMMIT_TS).type
-    times = pa.array([one.commit_us for _, one in owners], pa.int64()).view(kind)
-    columns = [times, pa.array([one.xid for _, one in owners]), pa.array([one.offset for _, one in owners])]
+    before = np.cumsum([0, *(len(group.lengths) for group in groups)])
+    starts = [group.starts + base for group, base in zip(groups, before, strict=False)]
+    sizes = np.diff(np.concatenate([*starts, before[-1:]]))
+    expand = pa.array(np.repeat(np.arange(len(sizes)), sizes))
+    times = pa.array(np.concatenate([group.times for group in groups]))
+    records = np.concatenate([group.records for group in groups]).tolist()
+    columns = [
+        times.view(schema.change_arrow.field(COMMIT_TS).type),
+        pa.array(np.concatenate([group.xids for group in groups])).cast(pa.string()),
+        pa.array([lsn_text(record) for record in records], pa.string()),
+    ]
     return [column.take(expand) for column in columns]

@@ -11,6 +11,9 @@ from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+import numpy.typing as npt
+
 from replicator.model.change import EVERY
 
 NAMED = 1_000
@@ -36,6 +39,12 @@ class Snapshot:
         full = self.full(xid)
         return full < self.xmin or (full < self.xmax and full not in self.running)
 
+    def show(self, xids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """`shows` of each."""
+        full = xids + (self.xmax - xids + _WRAP // 2) // _WRAP * _WRAP
+        running = np.isin(full, np.array(sorted(self.running), np.int64))
+        return np.asarray((full < self.xmin) | ((full < self.xmax) & ~running))
+
     def full(self, xid: int) -> int:
         """The 64-bit number of a transaction that the log or a catalog's xmin has in 32 bits."""
         return xid + (self.xmax - xid + _WRAP // 2) // _WRAP * _WRAP
@@ -59,12 +68,14 @@ class Settling:
         self._read = set(unsettled)
         self._sightings: deque[tuple[int, Snapshot]] = deque()
 
-    def committed(self, xid: str) -> None:
-        """Met its commit.  Of what the next sighting will settle only so many are named."""
-        self._read.add(xid)
-        if len(self._read) > NAMED:
-            shown = self._sightings[0][1].shows if self._sightings else lambda _: True
-            self._read = {one for one in self._read if one == EVERY or not shown(int(one))} | {EVERY}
+    def committed(self, xids: npt.NDArray[np.int64]) -> None:
+        """Met their commits.  Of what the next sighting will settle only so many are named."""
+        if len(self._read) + len(xids) > NAMED:
+            named = np.array([int(one) for one in self._read if one != EVERY], np.int64)
+            xids = np.concatenate([named, xids])
+            xids = xids[~self._sightings[0][1].show(xids)] if self._sightings else xids[:0]
+            self._read = {EVERY}
+        self._read.update(map(str, xids.tolist()))
 
     def sighted(self, lsn: int, snapshot: Snapshot) -> None:
         """`lsn`: the end of the log, asked for after the snapshot was taken."""

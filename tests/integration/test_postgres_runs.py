@@ -1,0 +1,104 @@
+"""Messages of the log that a kernel takes in runs say what they say one by one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, Settled, TableFailed
+from replicator.model.identifiers import TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.decoding import Decoder
+from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.relations import Relations
+from replicator.sources.postgres.sights import Now
+from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.visibility import Snapshot
+from replicator.sources.postgres.watermark import write_mark
+from replicator.testing.histories import Size, generate
+from replicator.testing.playing import Player
+from tests.integration.replayed import decoded, recorded
+from tests.integration.test_workload_postgres import SCHEMA, database
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
+
+pytestmark = pytest.mark.integration
+SIZE = Size(tables=(2, 4), rows=(0, 100), phases=(2, 3), steps=(60, 100))
+OPTIONS = ReadOptions(batch_rows=50)
+NAME = "runs"
+
+
+def said(messages: Iterable[LogMessage]) -> list[Any]:
+    """Each change and DDL by its ordinal, each failure, and between which changes what was settled; however they were cut into batches."""
+    rows: dict[int, Any] = {}
+    found: list[Any] = []
+    for message in messages:
+        if isinstance(message, ChangeBatch):
+            message.data.validate(full=True)
+            for row in message.data.to_pylist():
+                assert row["_sequence_num"] not in rows
+                rows[row["_sequence_num"]] = (message.table, message.schema, repr(row))
+        elif isinstance(message, SchemaChange):
+            rows[message.ordinal] = message
+        elif isinstance(message, TableFailed):
+            found.append((message.table, message.error.message))
+        elif isinstance(message, Settled):
+            found.append((len(rows), max(rows, default=-1), message.unsettled))
+    return [*found, sorted(rows.items(), key=lambda one: one[0])]
+
+
+def sighted(decoder: Decoder, messages: list[bytes], rng: random.Random) -> None:
+    """As if the source had been looked at now and then while the log was written, some transactions being open."""
+    ends = [m.commit(one[m.XLOG_HEADER :]).end for one in messages if one[m.XLOG_HEADER :][:1] == b"C"]
+    xids = [m.begin(one[m.XLOG_HEADER :])[0] for one in messages if one[m.XLOG_HEADER :][:1] == b"B"]
+    for number, end in enumerate(sorted(rng.sample(ends, min(20, len(ends))))):
+        running = frozenset(rng.sample(xids, 3))
+        snapshot = Snapshot(min(running), max(xids) - rng.randint(0, 10), running)
+        decoder.sighted(
+            Now(snapshot, end - rng.randint(0, 40), datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number))
+        )
+
+
+@pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_is_what_its_messages_are(
+    postgres_version: Callable[[str], EmbeddedPostgresSource], version: str, seed: int
+) -> None:
+    server = postgres_version(version)
+    rng = random.Random(seed)
+    with database(server, NAME) as other:
+        address = server.address
+        config = PostgresConfig(address["host"], address["port"], address["user"], address["password"], NAME)
+        player = Player(generate(seed, "postgres", SIZE), other, SCHEMA)
+        player.prepare()
+        tables = TableSet(databases=frozenset({SCHEMA}))
+        with closing(connect(config)) as control:
+            log = PostgresLog(control, config, NAME)
+            start = log.prepare(tables, first=True).offset
+            assert isinstance(start, LsnOffset)
+            catalog = PostgresCatalog(control, left_out=tables)
+            names = [one.table for one in catalog.tables(database=SCHEMA)[0]]
+            schemas = {t: one for t, one in catalog.describe(names).items() if isinstance(one, TableSchema)}
+            player.play()
+            write_mark(control, NAME, "END", "")
+            messages = recorded(config, NAME, start, tables, schemas, "END")
+            ways = []
+            for in_runs in (False, True, True):
+                relations = Relations(catalog, tables, schemas, "null")
+                decoder = Decoder(relations, OPTIONS, start, NAME, lambda _: None)
+                sighted(decoder, messages, random.Random(seed))
+                told = decoded(decoder, messages, rng, in_runs=in_runs, boundaries=lambda: rng.random() < 0.2)
+                ways.append((said(told), decoder.position, decoder.as_of, decoder.settling.unsettled()))
+            log.remove()
+    assert len(ways[0][0][-1]) > 100, ways[0][0][:-1]
+    assert ways[0] == ways[1]
+    assert ways[0] == ways[2]
