@@ -11,6 +11,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernels import kernel, part
+
 END, XID, TIME, RECORD, LAST, STAMP = range(6)
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -18,7 +20,7 @@ _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.boole
 _EPOCH_US = 946_684_800_000_000
 
 
-@numba.njit(numba.int64(_BYTES, numba.int64, numba.int64), inline="always")
+@part
 def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
     value = np.int64(0)
     for byte in range(size):
@@ -26,7 +28,7 @@ def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
     return value
 
 
-@numba.njit(numba.int64(_PLACES, numba.int64))
+@part
 def _place(sorted_, value):  # type: ignore[no-untyped-def]
     """-1 where it is not there."""
     low, high = 0, sorted_.shape[0]
@@ -39,13 +41,11 @@ def _place(sorted_, value):  # type: ignore[no-untyped-def]
     return low if low < sorted_.shape[0] and sorted_[low] == value else -1
 
 
-@numba.njit(
+@kernel(
     _STOPPED(
         _BYTES, numba.int64, numba.int64, numba.boolean, numba.boolean, numba.int64, numba.int64,
         _PLACES, numba.boolean[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[:, ::1],
-    ),
-    cache=True,
-    nogil=True,
+    )
 )  # fmt: skip
 def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one pass over the messages
     data, at, end, inside, whole, start, limit, oids, wanted, slots, begins, ends, transactions
