@@ -111,13 +111,20 @@ def usage(world: World[Any], up: int) -> Usage:
 def _processes(world: World[Any], up: int) -> Iterator[tuple[str, psutil.Process]]:
     postmaster = psutil.Process(world.metadata_process)
     for process in (postmaster, *postmaster.children(recursive=True)):
-        yield "metadata", process
+        with contextlib.suppress(psutil.Error, IndexError):
+            yield _role(process.cmdline()[0]), process
     root = psutil.Process(up)
     yield "up", root
     for child in root.children():
         for process in (child, *child.children(recursive=True)):
             with contextlib.suppress(psutil.Error):
                 yield _name(child, process), process
+
+
+def _role(title: str) -> str:
+    """`postgres: checkpointer`; backends are called after their user."""
+    role = title.removeprefix("postgres: ").strip()
+    return f"metadata ({'backends' if role.startswith('tidemark') else role.rpartition('/')[2]})"
 
 
 def _name(child: psutil.Process, process: psutil.Process) -> str:

@@ -6,6 +6,7 @@ journaled for its table when it began, and begins as soon as there is room for i
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,24 +52,40 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
     A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
     table has still.
-    bell: rung when something was journaled.  `turned` is called after each turn, `released` by each thread that is done with the
+    bell: rung when something was journaled.  `turned` is called after each turn, `released` by each thread when it is done with the
     store (connections are often a thread's own).
     """
 
     def attempt(table: ApplyTable, *, patient: bool) -> Turn:
-        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), released, patient)
+        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), patient)
 
     turns = _Turns(store, lease, keep, options.parallel, bell or Bell())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
-        while keep():
-            for table in turns.due():
-                turns.begin(table.table, pool.submit(attempt, table, patient=table.table not in turns.conflicts))
-            if not turns.under_way:
-                break
-            if turns.wait():
-                turned()
-        turns.finish()
+        try:
+            while keep():
+                for table in turns.due():
+                    turns.begin(table.table, pool.submit(attempt, table, patient=table.table not in turns.conflicts))
+                if not turns.under_way:
+                    break
+                if turns.wait():
+                    turned()
+            turns.finish()
+        finally:
+            if turns.begun:
+                _release(pool, options.parallel, released)
     return turns.commits
+
+
+def _release(pool: ThreadPoolExecutor, threads: int, released: Callable[[], None]) -> None:
+    """By each of the pool's threads, once: none has a second go before all have had theirs."""
+    together = threading.Barrier(threads)
+
+    def leave() -> None:
+        together.wait()
+        released()
+
+    for left in [pool.submit(leave) for _ in range(threads)]:
+        left.result()
 
 
 @dataclass(frozen=True)
@@ -89,7 +106,7 @@ class _Turns:
         self._resting: dict[TableId, float] = {}  # until when
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[Turn]] = {}
-        self.commits = 0
+        self.begun = self.commits = 0
 
     def due(self) -> list[ApplyTable]:
         """Tables to begin with now, the most pressing first."""
@@ -108,6 +125,7 @@ class _Turns:
 
     def begin(self, table: TableId, turn: Future[Turn]) -> None:
         """It has its turn."""
+        self.begun += 1
         self.under_way[table] = turn
         turn.add_done_callback(lambda _: self._bell.ring())
 
@@ -135,7 +153,7 @@ class _Turns:
         return bool(ended)
 
 
-def _attempt(one: TablePass, released: Callable[[], None], patient: bool) -> Turn:  # noqa: FBT001
+def _attempt(one: TablePass, patient: bool) -> Turn:  # noqa: FBT001
     """patient: a conflict is no failure yet."""
     try:
         one.run()
@@ -149,6 +167,4 @@ def _attempt(one: TablePass, released: Callable[[], None], patient: bool) -> Tur
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
         return Turn(one.commits, failed=True)
-    finally:
-        released()
     return Turn(one.commits)

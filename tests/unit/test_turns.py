@@ -200,3 +200,16 @@ def test_a_table_that_has_something_to_do_and_does_nothing_does_not_spin() -> No
     assert run(store, Lake()) == 0
     assert store.order == [A]
     assert store.looks <= 3
+
+
+def test_each_thread_lets_go_of_the_store_once_also_after_a_failure() -> None:
+    left: list[int] = []
+
+    def merging(name: str) -> None:
+        if name == "c":
+            message = "gone"
+            raise SparkUnavailable(message)
+
+    with pytest.raises(SparkUnavailable):
+        run(Store({A: 1, B: 1, C: 1}), Lake(merging), released=lambda: left.append(threading.get_ident()))
+    assert len(left) == len(set(left)) == 2

@@ -33,7 +33,7 @@ from webapp.worker.tenure import Tenure
 
 LOGGER = logging.getLogger("tidemark.worker")
 LEASES = {Stage.CAPTURE: "capture", Stage.SNAPSHOT: "snapshot", Stage.APPLY: "merge"}
-IDLE_POLL = 0.2
+IDLE_POLL, MOST_POLL = 0.2, 1.0
 BELL_SECONDS = 1.0  # what no bell is rung for (a retry whose time has come) waits no longer
 Journaled = Callable[[], None]
 Work = Callable[[Replicator, Tenure, float | None, Journaled], None]
@@ -165,7 +165,7 @@ def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journa
             waited.reset(worked=bool(done))
             told = False
         else:
-            time.sleep(IDLE_POLL)
+            time.sleep(waited.pause())
         if not told:  # a slice without an end would never say that it works again
             _works(Stage.SNAPSHOT, replicator.pk, tenure.lease)
             told = True
@@ -249,6 +249,10 @@ class Patience:
         """Work was done just now."""
         if worked:
             self._since = time.monotonic()
+
+    def pause(self) -> float:
+        """Seconds before the next look: the longer nothing came, the more."""
+        return min(MOST_POLL, max(IDLE_POLL, (time.monotonic() - self._since) / 10))
 
 
 WORK: dict[Stage, Work] = {Stage.CAPTURE: _capture, Stage.SNAPSHOT: _snapshot, Stage.APPLY: _apply}
