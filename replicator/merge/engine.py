@@ -6,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,6 +65,16 @@ class Engine:
     generation: int
     process: int
     remote: str
+    classes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def java(self, name: str) -> Any:
+        """A Java class by its full name: py4j asks the JVM for each part of it, so it is asked once."""
+        if name not in self.classes:
+            found = self.jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self.classes[name] = found
+        return self.classes[name]
 
     def new_session(self) -> SparkSession:
         """A session with settings and views of its own."""

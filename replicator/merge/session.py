@@ -149,7 +149,7 @@ def guarded(secret: str) -> Iterator[None]:
 
 def java_map(running: engine.Engine, values: Mapping[str, str]) -> Any:
     """A Java map of strings."""
-    result = running.jvm.java.util.HashMap()
+    result = running.java("java.util.HashMap")()
     for key, value in values.items():
         result.put(key, value)
     return result

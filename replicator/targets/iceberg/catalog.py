@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ from py4j.protocol import Py4JJavaError
 
 from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.merge.engine import Engine
+from replicator.merge.local_files import write_plainly
 from replicator.merge.session import CATALOG, SparkPool, java_map
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
@@ -22,11 +25,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class LakeTable:
-    """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification."""
+    """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification.
+
+    `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
+    """
 
     name: TargetTable
     engine: Engine
     handle: Any
+    base: Any
     metadata: Json
 
     @property
@@ -45,11 +52,21 @@ class LakeTable:
         return None if current in {None, -1} else int(current)
 
     @property
+    def fields(self) -> list[Json]:
+        """All columns in their order, as in the specification: `id`, `name`, `type`."""
+        wanted = self.metadata["current-schema-id"]
+        found: list[Json] = next(s["fields"] for s in self.metadata["schemas"] if s["schema-id"] == wanted)
+        return found
+
+    @property
     def columns(self) -> list[tuple[str, str]]:
         """(name, Iceberg type) of the source's columns, without `_sequence_num`."""
-        wanted = self.metadata["current-schema-id"]
-        schema = next(s for s in self.metadata["schemas"] if s["schema-id"] == wanted)
-        return [(f["name"], str(f["type"])) for f in schema["fields"] if f["name"] != SEQUENCE]
+        return [(f["name"], str(f["type"])) for f in self.fields if f["name"] != SEQUENCE]
+
+    @property
+    def data_location(self) -> str:
+        """The folder of data files; as Iceberg's own writers have it, which no table of ours is told to change."""
+        return f"{self.metadata['location'].rstrip('/')}/data"
 
     @property
     def last_sequence(self) -> int:
@@ -87,17 +104,46 @@ class LakeCatalog:
     def __init__(self, pool: SparkPool, replicator: str) -> None:
         """`replicator` marks the tables as ours."""
         self.pool, self.replicator = pool, replicator
+        self._plain: int | None = None  # the engine whose files are written so
+        self._known: dict[TargetTable, LakeTable] = {}
+        self._lock = threading.Lock()
 
     def load(self, name: TargetTable) -> LakeTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""
         engine, catalog = self.pool.catalog()
+        if (found := self._read_before(engine, name)) is not None:
+            return found
         try:
             handle = catalog.loadTable(_identifier(engine, name))
         except Py4JJavaError as error:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
             raise
-        return self._ours(self._described(engine, name, handle))
+        if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
+            write_plainly(engine, handle.io())
+            self._plain = engine.generation
+        return self._kept(self._described(engine, name, handle))
+
+    def _kept(self, table: LakeTable) -> LakeTable:
+        found = self._ours(table)
+        with self._lock:
+            self._known[table.name] = found
+        return found
+
+    def _read_before(self, engine: Engine, name: TargetTable) -> LakeTable | None:
+        """The table by the handle that read it last: where the catalog still names the same metadata file, one query is all."""
+        with self._lock:
+            known = self._known.pop(name, None)
+        if known is None or known.engine is not engine:
+            return None
+        try:
+            location = known.handle.operations().refresh().metadataFileLocation()
+        except Py4JJavaError as error:
+            if _is(error, "NoSuchTableException", "IllegalStateException"):  # gone, or another table's UUID
+                return None
+            raise
+        same = location == known.base.metadataFileLocation()
+        return self._kept(known if same else self._described(engine, name, known.handle))
 
     def require(self, name: TargetTable) -> LakeTable:
         """Like `load`; TargetError where it does not exist."""
@@ -126,9 +172,7 @@ class LakeCatalog:
         gone = self._change(table, "DELETE FROM iceberg_tables")
         if not gone:
             raise _overtaken(table)
-        table.engine.jvm.org.apache.iceberg.CatalogUtil.dropTableData(
-            table.handle.io(), table.handle.operations().current()
-        )
+        table.engine.java("org.apache.iceberg.CatalogUtil").dropTableData(table.handle.io(), table.base)
 
     def rename(self, table: LakeTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
@@ -162,7 +206,7 @@ class LakeCatalog:
             prepared = connection.prepareStatement(
                 f"{statement} WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
             )
-            seen = table.handle.operations().current().metadataFileLocation()
+            seen = table.base.metadataFileLocation()
             for place, value in enumerate((*values, CATALOG, table.name.name, seen), 1):
                 prepared.setString(place, value)
             return bool(prepared.executeUpdate() == 1)
@@ -184,8 +228,9 @@ class LakeCatalog:
 
     @staticmethod
     def _described(engine: Engine, name: TargetTable, handle: Any) -> LakeTable:
-        text = engine.jvm.org.apache.iceberg.TableMetadataParser.toJson(handle.operations().current())
-        return LakeTable(name, engine, handle, json.loads(text))
+        base = handle.operations().current()
+        text = engine.java("org.apache.iceberg.TableMetadataParser").toJson(base)
+        return LakeTable(name, engine, handle, base, json.loads(text))
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
@@ -203,19 +248,68 @@ def _overtaken(table: LakeTable) -> TargetConflict:
     return TargetConflict(message, table=str(table.name))
 
 
-def publish(table: LakeTable, fresh: LakeTable, snapshot: Json) -> None:
-    """Make a staged snapshot current, if and only if the table is still as `table` says.
+def publish(table: LakeTable, updated: Any) -> None:
+    """Make `updated` the table's metadata, if and only if it still is what `table` says.
 
     One compare-and-set on the metadata file: no other commit can come in between, not even an empty one.  So the position
     that was read before the work still holds when the work becomes visible (invariants 3, 4, 5).
     """
+    table.handle.operations().commit(table.base, updated)
+
+
+def with_staged(table: LakeTable, fresh: LakeTable, snapshot: Json) -> Any:
+    """The metadata of `fresh` with its staged snapshot made current.  TargetConflict where the table is not as `table` says."""
     if fresh.snapshot != table.snapshot or snapshot.get("parent-snapshot-id") != table.snapshot:
         message = f"Another worker committed to {table.name} in the meantime."
         raise TargetConflict(message, table=str(table.name))
-    operations = fresh.handle.operations()
-    base = operations.current()
-    build = fresh.engine.jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
-    operations.commit(base, build.setBranchSnapshot(snapshot["snapshot-id"], "main").build())
+    build = fresh.engine.java("org.apache.iceberg.TableMetadata").buildFrom(fresh.base)
+    return build.setBranchSnapshot(snapshot["snapshot-id"], "main").build()
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A snapshot that is written and not published: the metadata with it."""
+
+    table: LakeTable
+    updated: Any
+
+    @property
+    def snapshot(self) -> int:
+        """Its id."""
+        return int(self.updated.currentSnapshot().snapshotId())
+
+    def remove(self) -> None:
+        """Its own manifests; what cannot be removed is an orphan, which maintenance removes."""
+        io, snapshot = self.table.handle.io(), self.updated.currentSnapshot()
+        with suppress(Py4JJavaError):
+            gone = [str(m.path()) for m in snapshot.allManifests(io) if m.snapshotId() == snapshot.snapshotId()]
+            for path in (*gone, snapshot.manifestListLocation()):
+                io.deleteFile(path)
+
+
+def prepared(table: LakeTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> Prepared:
+    """Write the snapshot of the update that `build` makes, on a transaction on the table as it was read.
+
+    Raises TargetConflict where another table has its name by now.
+    """
+    try:
+        transaction = (
+            table.handle.newTransaction()
+        )  # it reads the catalog's row again: `publish` refuses what is newer than `table`
+    except Py4JJavaError as error:
+        if _is(error, "NoSuchTableException", "IllegalStateException"):  # the latter: another table's UUID
+            raise _overtaken(table) from None
+        raise
+    update = build(transaction)
+    for key, value in said.items():
+        update.set(key, value)
+    update.commit()
+    return Prepared(table, transaction.table().operations().current())
+
+
+def refused(error: Exception) -> bool:
+    """Did the compare-and-set certainly not happen?"""
+    return isinstance(error, Py4JJavaError) and _is(error, "CommitFailedException")
 
 
 def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:
@@ -227,17 +321,16 @@ def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:
 
 
 def _identifier(engine: Engine, name: TargetTable) -> Any:
-    identifier = engine.jvm.org.apache.iceberg.catalog.TableIdentifier
-    return identifier.of(_namespace(engine, name.namespace), name.name)
+    return engine.java("org.apache.iceberg.catalog.TableIdentifier").of(_namespace(engine, name.namespace), name.name)
 
 
 def _namespace(engine: Engine, name: str) -> Any:
-    return engine.jvm.org.apache.iceberg.catalog.Namespace.of(java_strings(engine, [name]))
+    return engine.java("org.apache.iceberg.catalog.Namespace").of(java_strings(engine, [name]))
 
 
 def java_strings(engine: Engine, values: Sequence[str]) -> Any:
     """A String[]."""
-    array = engine.gateway.new_array(engine.jvm.java.lang.String, len(values))
+    array = engine.gateway.new_array(engine.java("java.lang.String"), len(values))
     for place, value in enumerate(values):
         array[place] = value
     return array

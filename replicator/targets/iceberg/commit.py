@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from replicator.errors import TableError, TargetConflict, TargetError
 from replicator.faults import reach
 from replicator.targets.base import Position
-from replicator.targets.iceberg.catalog import STAGED, LakeCatalog, LakeTable, publish, stage_nothing
+from replicator.targets.iceberg.catalog import (
+    STAGED,
+    LakeCatalog,
+    LakeTable,
+    prepared,
+    publish,
+    refused,
+    stage_nothing,
+    with_staged,
+)
 from replicator.targets.iceberg.position import as_properties
 
 Write = Callable[[SparkSession], None]
+Build = Callable[[Any], Any]
 
 
 def unless_overtaken(catalog: LakeCatalog, table: LakeTable, error: TableError) -> TableError | TargetConflict:
@@ -52,7 +64,31 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
         message = f"The change of {table.name} was not written."
         raise TargetError(message, table=str(table.name))
     reach("apply.publish.before")
-    publish(table, fresh, staged)
+    publish(fresh, with_staged(table, fresh, staged))
     reach("apply.publish.after")
     summary: Mapping[str, str] = staged["summary"]
     return summary
+
+
+def commit_directly(table: LakeTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
+    """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).  Returns the snapshot's id.
+
+    `build` makes the update, given a transaction on the table as `table` has it.  The snapshot is written before it is
+    published: a stale worker changes nothing, as in `commit`.  Where it certainly was not published nothing of it stays;
+    `discard` removes the files that are `build`'s.
+    """
+    try:
+        made = prepared(table, build, {} if at is None else as_properties(at))
+    except Exception:
+        discard()
+        raise
+    try:
+        reach("apply.publish.before")
+        publish(table, made.updated)
+    except Exception as error:
+        if not isinstance(error, Py4JError) or refused(error):
+            made.remove()
+            discard()
+        raise
+    reach("apply.publish.after")
+    return made.snapshot

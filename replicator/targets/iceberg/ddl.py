@@ -13,7 +13,7 @@ from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.schema import RESERVED, SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
-from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable, publish
 from replicator.targets.iceberg.naming import location
 from replicator.targets.iceberg.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.types import from_iceberg, to_iceberg
@@ -62,8 +62,6 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     old = TableSchema(old.table, tuple(c for c in old.columns if c.name not in kept | overwritten))
     plan = plan_evolution(old, change.schema, change.renamed)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
-    operations = table.handle.operations()
-    base = operations.current()
     transaction = table.handle.newTransaction()
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
     _add_and_widen(catalog.jvm(), transaction, plan)
@@ -71,7 +69,7 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
     # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
-    operations.commit(base, transaction.table().operations().current())
+    publish(table, transaction.table().operations().current())
     return True
 
 

@@ -8,13 +8,19 @@ from replicator.faults import reach
 from replicator.merge.changes import quoted
 from replicator.merge.session import CATALOG
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.files import lake_files
 from replicator.targets.iceberg.naming import sql_string
+from replicator.targets.iceberg.plan import Unreadable, planned
 from replicator.targets.iceberg.position import depth
+from replicator.targets.iceberg.rewrite import chosen, rewrite
 
 TARGET_FILE = 128 * 1024 * 1024
-MAX_DELETE_FILES = 60
+MAX_DELETE_FILES = 60  # more than one to a data file: direct merges make one, Spark's several
 MAX_DELETED_SHARE = 0.2
-MIN_DELETES = 50_000
+MIN_DELETES = 5_000
+SPARKS_DELETED_SHARE = 0.5
+SPARKS_MIN_DELETES = 50_000
+SMALL_FILES = 16
 MAX_SMALL_FILES = 60
 KEEP_SNAPSHOTS = 20
 MAX_SNAPSHOTS = 60
@@ -26,8 +32,7 @@ CHECKED = "tidemark.orphans-checked"
 def maintain(catalog: LakeCatalog, table: LakeTable) -> str:
     """A sentence of what was done; empty where nothing was due."""
     done = []
-    if _compaction_due(table):
-        rewritten = _compact(catalog, table)
+    if rewritten := _compacted(catalog, table):
         reach("apply.compact.after")
         done.append(f"compacted {rewritten} files")
         table = catalog.require(table.name)
@@ -39,16 +44,38 @@ def maintain(catalog: LakeCatalog, table: LakeTable) -> str:
     return f"{table.name}: {', '.join(done)}." if done else ""
 
 
-def _compaction_due(table: LakeTable) -> bool:
-    """Deletes are read again by every reader, and small files are opened by every reader."""
+def _compacted(catalog: LakeCatalog, table: LakeTable) -> int:
+    """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot keep up."""
     if table.snapshot is None:
-        return False
-    files, rows = table.total("data-files"), table.total("records")
-    if table.total("delete-files") > MAX_DELETE_FILES or table.total("position-deletes") > max(
-        MIN_DELETES, rows * MAX_DELETED_SHARE
-    ):
-        return True
-    return files - table.total("files-size") // TARGET_FILE > MAX_SMALL_FILES
+        return 0
+    files = lake_files(catalog.pool.config.warehouse)
+    if _compaction_due(table, alone=files is None):
+        return _compact(catalog, table)
+    worn = table.total("position-deletes") > max(MIN_DELETES, table.total("records") * MAX_DELETED_SHARE)
+    if files is None or not (worn or _small_files(table) > SMALL_FILES):
+        return 0
+    try:
+        found = chosen(planned(table), SMALL_FILES, worn=worn)
+    except Unreadable:
+        return 0  # another's files: Spark's turn comes
+    if found:
+        rewrite(files, table, found)
+    return len(found)
+
+
+def _small_files(table: LakeTable) -> int:
+    return table.total("data-files") - table.total("files-size") // TARGET_FILE
+
+
+def _compaction_due(table: LakeTable, *, alone: bool) -> bool:
+    """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
+
+    alone: there is no other compaction than Spark's.
+    """
+    share = MAX_DELETED_SHARE if alone else SPARKS_DELETED_SHARE
+    many = table.total("delete-files") - table.total("data-files") > MAX_DELETE_FILES
+    worn = table.total("position-deletes") > max(SPARKS_MIN_DELETES, table.total("records") * share)
+    return many or worn or _small_files(table) > MAX_SMALL_FILES
 
 
 def _compact(catalog: LakeCatalog, table: LakeTable) -> int:

@@ -16,22 +16,25 @@ def nothing_in(table: LakeTable, ranges: Sequence[KeyRange]) -> bool:
 
     It holds at the snapshot that `commit` compares with, so that an append is as safe as a MERGE.
     """
-    if not ranges:
-        return False
-    expressions = table.engine.jvm.org.apache.iceberg.expressions.Expressions
+    return bool(ranges) and not _any(table.handle.newScan().filter(within(table, ranges)).planFiles())
+
+
+def within(table: LakeTable, ranges: Sequence[KeyRange]) -> Any:
+    """Iceberg's expression for rows in all of these ranges; true for all where there are none."""
+    expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     condition = expressions.alwaysTrue()
     for one in ranges:
         condition = getattr(expressions, "and")(condition, expressions.greaterThanOrEqual(one.column, _java(one.low)))
         if one.high is not None:
             condition = getattr(expressions, "and")(condition, expressions.lessThanOrEqual(one.column, _java(one.high)))
-    return not _any(table.handle.newScan().filter(condition).planFiles())
+    return condition
 
 
 def whole_files_below(table: LakeTable, below: int) -> bool:
     """True where every file has either only rows below the number, or none."""
-    expressions = table.engine.jvm.org.apache.iceberg.expressions.Expressions
+    expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     condition = expressions.lessThan(SEQUENCE, below)
-    evaluator = table.engine.jvm.org.apache.iceberg.expressions.StrictMetricsEvaluator
+    evaluator = table.engine.java("org.apache.iceberg.expressions.StrictMetricsEvaluator")
     strict = evaluator(table.handle.schema(), condition, True)  # noqa: FBT003 - py4j has no keywords
     tasks = table.handle.newScan().filter(condition).includeColumnStats().planFiles()
     try:

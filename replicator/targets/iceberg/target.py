@@ -27,6 +27,7 @@ from replicator.targets.base import (
 from replicator.targets.iceberg import apply, ddl, maintenance
 from replicator.targets.iceberg.apply import SKIPPED, Outcome
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.direct import Counts, Limits
 from replicator.targets.iceberg.position import position
 
 NOTHING: Mapping[str, str] = {}
@@ -35,12 +36,16 @@ NOTHING: Mapping[str, str] = {}
 class IcebergTarget:
     """Tables of one replicator in an Iceberg JDBC catalog, changed by Spark.  Thread-safe."""
 
-    def __init__(self, spark: SparkPool, storage: Storage, replicator: str) -> None:
-        """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use."""
+    def __init__(self, spark: SparkPool, storage: Storage, replicator: str, limits: Limits = apply.LIMITS) -> None:
+        """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use.
+
+        limits: what is applied without Spark.
+        """
         self._storage = storage
         self._spark = spark
         self._catalog = LakeCatalog(spark, replicator)
         self._secret = spark.config.catalog_password
+        self._limits = limits
 
     def prepare(self) -> None:
         """See `Target`."""
@@ -106,9 +111,9 @@ class IcebergTarget:
     def _rows(self, table: LakeTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
         match change:
             case Append():
-                return apply.append(self._catalog, self._storage, table, change)
+                return apply.append(self._catalog, self._storage, table, change, self._limits)
             case Merge():
-                return apply.merge(self._catalog, self._storage, table, change)
+                return apply.merge(self._catalog, self._storage, table, change, self._limits)
             case Replace():
                 return apply.replace_all(self._catalog, self._storage, table, change)
             case DeleteBelow():
@@ -116,14 +121,17 @@ class IcebergTarget:
 
 
 def _result(outcome: Outcome, seconds: float) -> ApplyResult:
-    """Counts are Spark's own for a MERGE, the commit's for everything else."""
+    """Counts are our own for a direct change, Spark's for a MERGE, the commit's for everything else."""
+    did = outcome.did
+    if isinstance(did, Counts):
+        return ApplyResult(did.inserted, did.updated, did.deleted, str(outcome), seconds)
 
     def count(name: str) -> int:
-        return int(outcome.summary.get(name, 0))
+        return int(did.get(name, 0))
 
     merged = "spark.merge-into.num-target-rows-"
-    if f"{merged}inserted" in outcome.summary:
+    if f"{merged}inserted" in did:
         found = count(f"{merged}inserted"), count(f"{merged}updated"), count(f"{merged}deleted")
     else:
         found = count("added-records"), 0, count("deleted-records") + count("added-position-deletes")
-    return ApplyResult(*found, outcome.how, seconds)
+    return ApplyResult(*found, str(outcome), seconds)

@@ -127,9 +127,9 @@ class Lake:
         )  # fmt: skip
 
     def merge(self, table: TargetTable, schema: TableSchema, *changes: Change) -> str:
-        """Stage and merge these changes; how it was done."""
+        """Stage and merge these changes; how it was done, whichever way."""
         segment = self.segment(schema, changes)
-        return self.target.apply(table, Merge([segment], schema, segment.last_sequence)).how
+        return self.target.apply(table, Merge([segment], schema, segment.last_sequence)).how.split(" (")[0]
 
     def rows(self, table: TargetTable, *, sequence: bool = False) -> list[Row]:
         """All rows, read by pyiceberg from the catalog file, in no order; `_sequence_num` last, if asked for."""

@@ -78,7 +78,7 @@ def test_counts_tell_what_the_commit_did(lake: Lake) -> None:
         [delete(10, 0, "x"), update(11, (1, "x"), (1, "y")), update(12, (2, "x"), (30, "x")), insert(13, 31, "n")],
     )
     result = lake.target.apply(table, Merge([segment], PEOPLE, 13))
-    assert (result.inserted, result.updated, result.deleted, result.how) == (2, 1, 2, "merge")
+    assert (result.inserted, result.updated, result.deleted, result.how) == (2, 1, 2, "merge (direct)")
 
 
 def test_composite_keys_fold_by_all_their_columns(lake: Lake) -> None:

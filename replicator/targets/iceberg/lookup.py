@@ -1,0 +1,192 @@
+"""The target's rows under a batch's keys, found without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replicator.merge.ranges import KeyRange
+from replicator.model.schema import TableSchema
+from replicator.targets.iceberg.catalog import LakeTable
+from replicator.targets.iceberg.files import LakeFiles, by_id, field_ids, sequence_id
+from replicator.targets.iceberg.key_index import KeyIndex, Places, Wanted, codes
+from replicator.targets.iceberg.memory import MEMORY
+from replicator.targets.iceberg.plan import PlannedFile, planned
+
+Flags = npt.NDArray[np.bool_]
+_SMALL = 512  # bytes: about what a layout's row group takes
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """Rows of a data file that are deleted after the change: those that were before among them; ascending."""
+
+    file: PlannedFile
+    rows: Places
+
+
+@dataclass(frozen=True)
+class Found:
+    """For each wanted key: is there a row; is there one that is older than its change.  And the rows that go."""
+
+    present: Flags
+    older: Flags
+    doomed: list[Doomed]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A row group: its first row, its number of rows, the codes of its keys where known, its newest sequence number where known."""
+
+    first: int
+    rows: int
+    low: int | None
+    high: int | None
+    newest: int | None
+
+
+class Lookup:
+    """Of keys in one table.  What it learns of a file is kept in `MEMORY`: files never change."""
+
+    def __init__(self, files: LakeFiles, table: LakeTable, schema: TableSchema) -> None:
+        """Reads nothing."""
+        self._files, self._table = files, table
+        ids = {field["name"]: int(field["id"]) for field in table.fields}
+        self._keys = tuple(ids[name] for name in schema.key)
+        self._types = tuple(schema.column(name).type.arrow for name in schema.key)
+        self._sequence = sequence_id(table)
+
+    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> Found:
+        """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants 4 and 5).
+
+        Raises Unreadable.
+        """
+        found = Found(np.zeros(len(seq), bool), np.zeros(len(seq), bool), [])
+        if len(seq) and keys.num_columns:
+            wanted = Wanted.of(keys)
+            for file in planned(self._table, ranges):
+                self._look_into(file, wanted, seq, found)
+        return found
+
+    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: Found) -> None:
+        gone: Places | None = None
+        doomed: list[Places] = []
+        for number, group in enumerate(self._layout(file)):
+            if (
+                wanted.exact
+                and group.low is not None
+                and group.high is not None
+                and not wanted.between(group.low, group.high)
+            ):
+                continue
+            places, rows = self._index(file, number).find(wanted)
+            if not len(rows):
+                continue
+            if gone is None:
+                gone = self.deleted(file)
+            live = ~_among(rows + group.first, gone)
+            places, rows = places[live], rows[live]
+            older = self._older(file, number, group, rows, seq[places])
+            found.present[places] = True
+            found.older[places[older]] = True
+            doomed.append(rows[older] + group.first)
+        if doomed and gone is not None and len(new := np.concatenate(doomed)):
+            found.doomed.append(Doomed(file, np.union1d(gone, new)))
+
+    def deleted(self, file: PlannedFile) -> Places:
+        """Rows that the table has deleted already, ascending."""
+        return deleted(self._files, file)
+
+    def _older(self, file: PlannedFile, number: int, group: _Group, rows: Places, seq: Places) -> Flags:
+        if group.newest is not None and len(seq) and group.newest < seq.min():
+            return np.ones(len(rows), bool)
+        with self._files.open(file.uri) as opened:
+            own = _read(opened, number, [self._sequence]).column(0).to_numpy()
+        return np.asarray(own[rows] < seq)
+
+    def _layout(self, file: PlannedFile) -> tuple[_Group, ...]:
+        def read() -> tuple[_Group, ...]:
+            with self._files.open(file.uri) as opened:
+                return _layout(opened, self._keys, self._types, self._sequence)
+
+        return MEMORY.get(("layout", file.uri, self._keys, self._types), read, lambda made: _SMALL * (len(made) + 1))
+
+    def _index(self, file: PlannedFile, number: int) -> KeyIndex:
+        def read() -> KeyIndex:
+            with self._files.open(file.uri) as opened:
+                data = _read(opened, number, self._keys)
+            columns = [c.combine_chunks().cast(kind) for c, kind in zip(data.columns, self._types, strict=True)]
+            return KeyIndex.of(columns)
+
+        return MEMORY.get(("keys", file.uri, number, self._keys, self._types), read, lambda made: made.nbytes + _SMALL)
+
+
+def deleted(files: LakeFiles, file: PlannedFile) -> Places:
+    """Rows of the file that the table has deleted, ascending."""
+    known = [_positions(files, one.uri, file.uri) for one in file.deletes]
+    if len(known) == 1:
+        return known[0]
+    return np.unique(np.concatenate(known)) if known else np.zeros(0, np.int64)
+
+
+def _positions(files: LakeFiles, uri: str, data_file: str) -> Places:
+    return MEMORY.get(("positions", uri), lambda: files.positions(uri, data_file), lambda made: made.nbytes + _SMALL)
+
+
+def forget_positions(uris: Iterable[str]) -> None:
+    """Files that the table no longer has."""
+    MEMORY.forget(("positions", uri) for uri in uris)
+
+
+def remember_positions(uri: str, rows: Places) -> None:
+    """Position deletes that were just written need not be read."""
+    MEMORY.put(("positions", uri), rows, rows.nbytes + _SMALL)
+
+
+def _layout(
+    file: pq.ParquetFile, keys: Sequence[int], types: Sequence[pa.DataType], sequence: int
+) -> tuple[_Group, ...]:
+    """None where a key column is younger than the file: none of its rows has such a key."""
+    places = {number: place for place, number in enumerate(field_ids(file.schema_arrow))}
+    if not set(keys) <= places.keys():
+        return ()
+    found, first = [], 0
+    for number in range(file.metadata.num_row_groups):
+        info = file.metadata.row_group(number)
+        low, high = _bounds(info.column(places[keys[0]]), types[0]) if len(keys) == 1 else (None, None)
+        _, newest = _bounds(info.column(places[sequence]), pa.int64())
+        found.append(_Group(first, info.num_rows, low, high, newest))
+        first += info.num_rows
+    return tuple(found)
+
+
+def _bounds(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> tuple[int | None, int | None]:
+    """Codes of the least and greatest value, for whole numbers and days."""
+    statistics = column.statistics
+    plain = pa.types.is_integer(kind) or pa.types.is_date32(kind)
+    if not plain or statistics is None or not statistics.has_min_max:
+        return None, None
+    ends, _ = codes([pa.array([statistics.min, statistics.max]).cast(kind)])
+    return int(ends[0]), int(ends[1])
+
+
+def _read(file: pq.ParquetFile, group: int, ids: Sequence[int]) -> pa.Table:
+    names = [
+        field.name
+        for field, number in zip(file.schema_arrow, field_ids(file.schema_arrow), strict=True)
+        if number in ids
+    ]
+    return by_id(file.read_row_group(group, columns=names), ids)
+
+
+def _among(rows: Places, others: Places) -> Flags:
+    """Which of `rows` are in the ascending `others`?"""
+    if not len(others):
+        return np.zeros(len(rows), bool)
+    at = np.minimum(np.searchsorted(others, rows), len(others) - 1)
+    return np.asarray(others[at] == rows)

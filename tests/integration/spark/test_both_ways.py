@@ -1,0 +1,48 @@
+"""Direct merges and Spark's, side by side: they end the same, on one table too, and Spark reads what was written without it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from replicator.targets.base import Merge
+from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.direct import SPARK_ONLY, Limits
+from tests.integration.direct.play import Play
+from tests.integration.spark.lake import Lake, insert, schema_of
+
+KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
+
+
+@pytest.fixture(scope="module")
+def in_spark(lake: Lake) -> IcebergTarget:
+    return IcebergTarget(lake.spark, lake.storage, "r1", SPARK_ONLY)
+
+
+@pytest.mark.parametrize("keys", [("int",), ("bigint", "string")], ids="+".join)
+def test_both_ways_on_one_table_end_as_spark_alone(lake: Lake, in_spark: IcebergTarget, keys: tuple[str, ...]) -> None:
+    play = Play(Random(f"both {keys}"), keys)
+    ours, theirs = lake.table(play.schema), lake.table(play.schema)
+    for number in range(6):
+        change = Merge([lake.segment(play.schema, play.batch(40))], play.schema, play.seq)
+        how = (in_spark if number == 3 else lake.target).apply(ours, change).how
+        assert how == "merge (Spark: switched off)" if number == 3 else how.endswith("(direct)")
+        in_spark.apply(theirs, change)
+    assert Counter(lake.rows(ours)) == Counter(play.rows.values())
+    assert Counter(lake.rows(ours, sequence=True)) == Counter(lake.rows(theirs, sequence=True))
+    with lake.spark.session({}) as spark:
+        one, two = (spark.table(f"lake.`{table.namespace}`.`{table.name}`") for table in (ours, theirs))
+        assert one.exceptAll(two).count() == two.exceptAll(one).count() == 0
+
+
+def test_what_is_too_large_or_needs_spark_says_so(lake: Lake) -> None:
+    few = IcebergTarget(lake.spark, lake.storage, "r1", Limits(rows=3))
+    table = lake.table(KEYED)
+    four = lake.segment(KEYED, [insert(n, n, "x") for n in range(4)])
+    assert few.apply(table, Merge([four], KEYED, 3)).how == "append (Spark: 4 changes)"
+    floats = schema_of({"d": "double", "v": "int"}, ["d"])
+    table = lake.table(floats)
+    one = lake.segment(floats, [insert(0, -0.0, 1), insert(1, 1.5, 2)])
+    assert lake.target.apply(table, Merge([one], floats, 1)).how == "append (Spark: key type)"
