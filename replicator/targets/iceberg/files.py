@@ -131,11 +131,19 @@ class LakeFiles:
 
 @functools.cache
 def lake_files(warehouse: str) -> LakeFiles | None:
-    """None where pyarrow cannot reach the warehouse: then Spark does everything."""
+    """None where pyarrow cannot write to the warehouse: then Spark does everything.
+
+    An object store may be open to Spark and closed to pyarrow, which has its own credentials: a file is written and deleted to know.
+    """
     try:
-        return LakeFiles(warehouse)
-    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        files = LakeFiles(warehouse)
+        if not warehouse.startswith("file:"):
+            probe = f"{warehouse.rstrip('/')}/.tidemark-{uuid.uuid4().hex}.parquet"
+            files.write_positions(probe, "", np.zeros(0, np.int64))
+            files.delete([probe])
+    except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, TargetError, StorageFull):
         return None
+    return files
 
 
 def target_schema(table: LakeTable) -> pa.Schema:

@@ -14,7 +14,7 @@ from replicator.merge.ranges import KeyRange
 from replicator.model.schema import TableSchema
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.files import LakeFiles, by_id, field_ids, sequence_id
-from replicator.targets.iceberg.key_index import KeyIndex, Places, Wanted, codes
+from replicator.targets.iceberg.key_index import KeyIndex, Places, Wanted
 from replicator.targets.iceberg.memory import MEMORY
 from replicator.targets.iceberg.plan import PlannedFile, planned
 
@@ -166,13 +166,12 @@ def _layout(
 
 
 def _bounds(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> tuple[int | None, int | None]:
-    """Codes of the least and greatest value, for whole numbers and days."""
+    """Codes of the least and greatest value, for whole numbers and days: as they are in the file, years beyond Python's too."""
     statistics = column.statistics
     plain = pa.types.is_integer(kind) or pa.types.is_date32(kind)
     if not plain or statistics is None or not statistics.has_min_max:
         return None, None
-    ends, _ = codes([pa.array([statistics.min, statistics.max]).cast(kind)])
-    return int(ends[0]), int(ends[1])
+    return int(statistics.min_raw), int(statistics.max_raw)
 
 
 def _read(file: pq.ParquetFile, group: int, ids: Sequence[int]) -> pa.Table:

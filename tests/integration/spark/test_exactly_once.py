@@ -31,7 +31,7 @@ def at_once(lake: Lake, table: TargetTable, change: TargetChange, monkeypatch: p
 
     def attempt(worker: IcebergTarget) -> str:
         try:
-            return worker.apply(table, change).how
+            return worker.apply(table, change).how.split(" (")[0]
         except TargetConflict:
             return "conflict"
 
