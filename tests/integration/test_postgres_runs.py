@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, Settled, TableFailed
-from replicator.model.identifiers import TableSet
+from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import backlog
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
@@ -35,6 +37,14 @@ pytestmark = pytest.mark.integration
 SIZE = Size(tables=(2, 4), rows=(0, 100), phases=(2, 3), steps=(60, 100))
 OPTIONS = ReadOptions(batch_rows=50)
 NAME = "runs"
+
+
+class Played(NamedTuple):
+    config: PostgresConfig
+    catalog: PostgresCatalog
+    tables: TableSet
+    schemas: dict[TableId, TableSchema]
+    start: LsnOffset
 
 
 def said(messages: Iterable[LogMessage]) -> list[Any]:
@@ -68,37 +78,81 @@ def sighted(decoder: Decoder, messages: list[bytes], rng: random.Random) -> None
         )
 
 
-@pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_run_is_what_its_messages_are(
-    postgres_version: Callable[[str], EmbeddedPostgresSource], version: str, seed: int
-) -> None:
-    server = postgres_version(version)
-    rng = random.Random(seed)
+@contextmanager
+def played(server: EmbeddedPostgresSource, seed: int) -> Iterator[Played]:
+    """A random history, behind the place where its log is read from; one transaction is open, and then another, nearly all the time."""
     with database(server, NAME) as other:
         address = server.address
         config = PostgresConfig(address["host"], address["port"], address["user"], address["password"], NAME)
         player = Player(generate(seed, "postgres", SIZE), other, SCHEMA)
         player.prepare()
         tables = TableSet(databases=frozenset({SCHEMA}))
-        with closing(connect(config)) as control:
+        with closing(connect(config)) as control, closing(other()) as slow:
             log = PostgresLog(control, config, NAME)
             start = log.prepare(tables, first=True).offset
             assert isinstance(start, LsnOffset)
             catalog = PostgresCatalog(control, left_out=tables)
             names = [one.table for one in catalog.tables(database=SCHEMA)[0]]
             schemas = {t: one for t, one in catalog.describe(names).items() if isinstance(one, TableSchema)}
-            player.play()
+            thread = threading.Thread(target=player.play)
+            thread.start()
+            with slow.cursor() as cursor:
+                while thread.is_alive():
+                    cursor.execute("SELECT pg_logical_emit_message(true, 'slow', 'begun')")
+                    thread.join(0.2)
+                    cursor.execute("SELECT pg_logical_emit_message(true, 'slow', 'done'); COMMIT")
             write_mark(control, NAME, "END", "")
-            messages = recorded(config, NAME, start, tables, schemas, "END")
-            ways = []
-            for in_runs in (False, True, True):
-                relations = Relations(catalog, tables, schemas, "null")
-                decoder = Decoder(relations, OPTIONS, start, NAME, lambda _: None)
-                sighted(decoder, messages, random.Random(seed))
-                told = decoded(decoder, messages, rng, in_runs=in_runs, boundaries=lambda: rng.random() < 0.2)
-                ways.append((said(told), decoder.position, decoder.as_of, decoder.settling.unsettled()))
+            yield Played(config, catalog, tables, schemas, start)
             log.remove()
-    assert len(ways[0][0][-1]) > 100, ways[0][0][:-1]
+
+
+@pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_run_is_what_its_messages_are(
+    postgres_version: Callable[[str], EmbeddedPostgresSource], version: str, seed: int
+) -> None:
+    rng = random.Random(seed)
+    with played(postgres_version(version), seed) as of:
+        messages = recorded(of.config, NAME, of.start, of.tables, of.schemas, "END")
+        ways = []
+        for in_runs in (False, True, True):
+            relations = Relations(of.catalog, of.tables, of.schemas, "null")
+            decoder = Decoder(relations, OPTIONS, of.start, NAME, lambda _: None)
+            sighted(decoder, messages, random.Random(seed))
+            told = decoded(decoder, messages, rng, in_runs=in_runs, boundaries=lambda: rng.random() < 0.2)
+            ways.append((said(told), decoder.position, decoder.as_of, decoder.settling.unsettled()))
+    assert len(ways[0][0][-1]) > 100
     assert ways[0] == ways[1]
     assert ways[0] == ways[2]
+
+
+@pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_backlog_in_slices_is_what_the_stream_gives(
+    postgres_version: Callable[[str], EmbeddedPostgresSource], monkeypatch: pytest.MonkeyPatch, version: str, seed: int
+) -> None:
+    """But for the descriptions of tables and types, which each slice gives again."""
+    with played(postgres_version(version), seed) as of:
+        streamed = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))
+        monkeypatch.setattr(backlog, "FAR", -1)
+        monkeypatch.setattr(backlog, "_NEAR", -1)  # the stream is never near enough
+        for first in (1, 7, 100_000):
+            slices: list[int] = []
+            monkeypatch.setattr(backlog, "_FIRST", first)
+            monkeypatch.setattr(backlog, "_MOST", max(50, first))
+            monkeypatch.setattr(backlog.Backlog, "_ask", noting(slices))
+            found = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))
+            assert len(slices) > (5 if first < 100 else 0)
+            assert found == streamed
+
+
+def noting(slices: list[int], ask: Any = backlog.Backlog._ask) -> Callable[[backlog.Backlog, int], None]:
+    def noted(self: backlog.Backlog, number: int) -> None:
+        slices.append(number)
+        ask(self, number)
+
+    return noted
+
+
+def plain(messages: list[bytes]) -> list[bytes]:
+    return [one[m.XLOG_HEADER :] for one in messages if one[m.XLOG_HEADER :][:1] not in (b"R", b"Y")]

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from replicator.errors import LogCorrupt
+from replicator.sources.postgres.messages import XLOG_HEADER
 
 _ROOM = 1 << 20
 _SIZE = struct.Struct(">i")
@@ -25,7 +26,12 @@ COPY_DATA = ord("d")
 
 
 class Arrived(ABC):
-    """What has arrived is data[at:end], whole messages and the beginning of one; who has read it moves `at` on.  One thread."""
+    """What has arrived is data[at:end], whole messages and the beginning of one; who has read it moves `at` on.  One thread.
+
+    Of a message of the log, pgoutput's part begins at LEAD, and there is MARK behind the head.
+    """
+
+    LEAD, MARK = HEAD + XLOG_HEADER, ord("w")
 
     def __init__(self) -> None:
         self.at = self.end = 0

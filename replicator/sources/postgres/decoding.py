@@ -83,6 +83,7 @@ class Decoder:
         self._skipping = False
         self._committed_us: int | None = None
         self._uncommitted = False
+        self._failed: dict[TableId, str] = {}
         self._nows: deque[Now] = deque()
         self._sights: deque[Sight] = deque()
         self.as_of: datetime | None = None
@@ -163,10 +164,11 @@ class Decoder:
     def _add_rows(self, known: KnownRelations, run: Run) -> None:
         ordinals = np.arange(self._ordinal, self._ordinal + len(run.slots))
         owners = np.repeat(np.arange(len(run.transactions)), np.diff(run.transactions[:, END], prepend=0))
-        for slot in np.unique(run.slots).tolist():
+        alone = bool((run.slots == run.slots[0]).all())
+        for slot in [run.slots[0]] if alone else np.unique(run.slots).tolist():
             rows = known.rows[slot]
             assert rows is not None
-            chosen = np.flatnonzero(run.slots == slot)
+            chosen = slice(None) if alone else np.flatnonzero(run.slots == slot)
             rows.add_run(
                 run.data, run.begins[chosen], run.ends[chosen], ordinals[chosen], owners[chosen], run.transactions
             )
@@ -296,6 +298,7 @@ class Decoder:
 
     def _change_schema(self, step: Step, at: float | None) -> None:
         self.flush()
+        self._failed.pop(step.new_table or step.table, None)
         if step.operation is Ddl.CREATE_TABLE:
             try:
                 self._created(step.table)
@@ -327,11 +330,14 @@ class Decoder:
                 self._change_schema(Step(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
 
     def fail(self, table: TableId, error: TableError) -> None:
-        """The table is passed over from here on (invariant 7)."""
+        """The table is passed over from here on (invariant 7).  What a description says once more is told once."""
         self.relations.fail(table)
         for name, rows in self._rows.items():
             if rows is not None and rows.layout.schema.table == table:
                 self._gather_in(name, None)
+        if self._failed.get(table) == error.message:
+            return
+        self._failed[table] = error.message
         self.out.append(TableFailed(table, error, self.offset()))
         self._uncommitted = True
 

@@ -43,14 +43,14 @@ def _place(sorted_, value):  # type: ignore[no-untyped-def]
 
 @kernel(
     _STOPPED(
-        _BYTES, numba.int64, numba.int64, numba.boolean, numba.boolean, numba.int64, numba.int64,
+        _BYTES, numba.int64, numba.int64, numba.int64, numba.int64, numba.boolean, numba.boolean, numba.int64, numba.int64,
         _PLACES, numba.boolean[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[:, ::1],
     )
 )  # fmt: skip
 def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one pass over the messages
-    data, at, end, inside, whole, start, limit, oids, wanted, slots, begins, ends, transactions
+    data, at, end, lead, mark, inside, whole, start, limit, oids, wanted, slots, begins, ends, transactions
 ):  # fmt: skip
-    """Plain messages of those in data[at:end], which are framed as on the wire.
+    """Plain messages of those in data[at:end], which are framed as on the wire: pgoutput's part begins at `lead`, and there is `mark` behind the head.
 
     `inside` a transaction: transactions[0] is that one.  `whole`: where a transaction has ended, those behind it that have not are
     left.  It stops behind the first transaction that ends at the place `limit` of the log or later, and before one from before `start`.
@@ -62,14 +62,15 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
     count, room, known = 0, slots.shape[0], 1 if inside else 0
     oid, slot = np.int64(-1), np.int64(-1)
     done_at, done_count, done_known, ended = at, 0, known, False
-    while end - at >= 31:
-        size = _big_endian(data, at + 1, 4)
-        body, following = at + 30, at + 1 + size
-        if data[at] != 100 or following > end or size < 30 or data[at + 5] != 119:  # d, w
+    while end - at > lead:
+        following = at + 1 + _big_endian(data, at + 1, 4)
+        body = at + lead
+        left = following - body
+        if data[at] != 100 or following > end or left < 5 or data[at + 5] != mark:  # d
             break
         kind = data[body]
         if kind == 73 or kind == 85 or kind == 68:  # noqa: PLR1714 - I, U, D
-            if not inside or size < 34:
+            if not inside:
                 break
             number = _big_endian(data, body + 1, 4)
             if number != oid:
@@ -82,7 +83,7 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
                 slots[count], begins[count], ends[count] = slot, body, following
                 count += 1
         elif kind == 66:  # B
-            if inside or size < 50 or known == transactions.shape[0]:
+            if inside or left < 21 or known == transactions.shape[0]:
                 break
             record = _big_endian(data, body + 1, 8)
             if record < start:
@@ -93,7 +94,7 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
             known += 1
             inside = True
         elif kind == 67:  # C
-            if not inside or size < 55:
+            if not inside or left < 26:
                 break
             transactions[known - 1, END] = count
             transactions[known - 1, LAST] = _big_endian(data, body + 10, 8)

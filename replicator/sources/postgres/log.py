@@ -22,6 +22,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.arrived import Arrived
+from replicator.sources.postgres.backlog import CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
@@ -48,6 +49,7 @@ _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 HEARTBEAT = "heartbeat"
 IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
+_STREAMED_ONLY: set[str] = set()  # slots whose server gives the log in no other way
 
 
 class PgOutputReader:
@@ -76,10 +78,10 @@ class PgOutputReader:
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas)
         self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add, binary=binary)
         self._watch = Watch(self._control, self._config.where, catalog, tables)
-        self._stream = self._open(slot, start)
+        self._stream = self._begin(slot, start)
         slot.withdraw(tables)
         yield Settled(self._decoder.settling.unsettled())
-        yield from self._messages(self._stream)
+        yield from self._messages(slot)
 
     def confirm(self, durable: Offset) -> None:
         """The slot may forget what is before it (invariant 1)."""
@@ -112,6 +114,25 @@ class PgOutputReader:
 
     # ---- the stream
 
+    def _begin(self, slot: PostgresLog, start: LsnOffset) -> Arrived:
+        """What is read from there: a long way at once, where there is one."""
+        assert self._control is not None
+        far = None
+        if self._slot not in _STREAMED_ONLY:
+            options = self._plugin_options(slot, server_version(self._control))
+            far = catch_up(self._config, self._control, slot.slot, start.lsn, self._durable, options)
+        return far or self._open(slot, start)
+
+    def _follow(self, slot: PostgresLog, position: int = 0) -> None:
+        """The stream, from where the log was read up to: a transaction's end, or `position` behind it."""
+        decoder = self._decoder
+        if decoder.in_transaction:
+            raise SourceUnreachable("The source's log broke off in the midst of a transaction.")
+        decoder.reached(position)
+        if self._stream is not None:
+            self._stream.close()
+        self._stream = self._open(slot, LsnOffset(decoder.position))
+
     def _open(self, slot: PostgresLog, start: LsnOffset) -> Arrived:
         """A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
@@ -133,14 +154,19 @@ class PgOutputReader:
                 return CopyStream(self._connection)
 
     def _command(self, slot: PostgresLog, start: LsnOffset) -> str:
-        version = server_version(self._connection)
+        options = self._plugin_options(slot, server_version(self._connection))
+        if int(options["proto_version"]) > 1:
+            options |= {"streaming": "on"}
+        listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
+        return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {start} ({listed})'
+
+    def _plugin_options(self, slot: PostgresLog, version: int) -> dict[str, str]:
         protocol = next((number for since, number in _PROTOCOLS if version >= since), 1)
         options = {"proto_version": str(protocol), "publication_names": '"' + slot.publication.replace('"', '""') + '"'}
         if protocol > 1:
-            options |= {"messages": "true", "streaming": "on"}
+            options |= {"messages": "true"}
             options |= {"binary": "true"} if self._decoder.binary else {}
-        listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
-        return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {start} ({listed})'
+        return options
 
     def _failure(self, text: str, error: psycopg2.Error | None = None) -> TidemarkError:
         if any(sign in text for sign in _GONE):
@@ -152,14 +178,14 @@ class PgOutputReader:
 
     # ---- reading
 
-    def _messages(self, stream: Arrived) -> Iterator[LogMessage]:
+    def _messages(self, slot: PostgresLog) -> Iterator[LogMessage]:
         decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
-                self._beat(stream)
+                self._beat()
                 beat = time.monotonic() + _BEAT
                 yield from self._drain()
-            quiet = self._receive(stream, settling=settle is not None and time.monotonic() >= settle)
+            quiet = self._receive(slot, settling=settle is not None and time.monotonic() >= settle)
             if decoder.waiting and settle is None:
                 settle = time.monotonic() + _SETTLE
             if not decoder.in_transaction and settle is not None and (quiet or time.monotonic() >= settle):
@@ -175,21 +201,27 @@ class PgOutputReader:
         out, self._decoder.out = self._decoder.out, []
         yield from out
 
-    def _receive(self, stream: Arrived, *, settling: bool) -> bool:
+    def _receive(self, slot: PostgresLog, *, settling: bool) -> bool:
         """Take what is there for a while; True where nothing has come for some time.
 
         `settling`: up to where a transaction has ended, if one does.
         """
+        assert self._stream is not None
         decoder, until = self._decoder, time.monotonic() + _BURST
         try:
             while not decoder.out and time.monotonic() < until:
-                if not self._advance(stream, settling=settling):
-                    if not stream.fill(_SETTLE):
+                if not self._advance(self._stream, settling=settling):
+                    if not self._stream.fill(_SETTLE):
                         return True
                 elif settling and not decoder.in_transaction:
                     return False
         except EOFError as ended:
             raise self._failure(str(ended)) from None
+        except CaughtUp as caught_up:
+            self._follow(slot, caught_up.position)
+        except SliceFailed:
+            _STREAMED_ONLY.add(self._slot)
+            self._follow(slot)
         except NotInBinary as error:
             _AS_TEXT.add(self._slot)
             raise SourceUnreachable(f"The log is read again, as text: {error}") from None
@@ -220,15 +252,16 @@ class PgOutputReader:
         if reply and self._stream is not None:
             self._stream.feedback(self._decoder.position, self._durable)
 
-    def _beat(self, stream: Arrived) -> None:
+    def _beat(self) -> None:
         """Look at the source beside its log, and ask how far the server has read it."""
         assert self._control is not None
+        assert self._stream is not None
         decoder = self._decoder
         seen = now(self._control, self._config.where)
         decoder.sighted(seen)
         if self._watch.due() and (sight := self._watch.look(decoder.relations)) is not None:
             decoder.sight(sight)
-        stream.feedback(decoder.position, self._durable, reply=True)
+        self._stream.feedback(decoder.position, self._durable, reply=True)
         self._nudge(seen)
 
     def _nudge(self, seen: Now) -> None:

@@ -54,7 +54,7 @@ def plain_run(
     if inside is not None:
         transactions[0] = (0, inside.xid, inside.commit_us, inside.record, 0, 0)
     at, rows, count, is_open = frame(
-        arrived.data, arrived.at, arrived.end, inside is not None, whole, start, limit,
+        arrived.data, arrived.at, arrived.end, arrived.LEAD, arrived.MARK, inside is not None, whole, start, limit,
         known.oids, known.wanted, slots, begins, ends, transactions,
     )  # fmt: skip
     if at == arrived.at:

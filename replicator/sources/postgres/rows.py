@@ -17,7 +17,7 @@ from replicator.model.schema import COMMIT_TS, TableSchema
 from replicator.sources.postgres.attributes import Attribute
 from replicator.sources.postgres.change_kernel import locate
 from replicator.sources.postgres.frame_kernel import RECORD, TIME, XID
-from replicator.sources.postgres.offset import lsn_text
+from replicator.sources.postgres.lsn_kernel import LONGEST, write_lsns
 from replicator.sources.postgres.tuple_kernel import gather
 from replicator.sources.postgres.tuples import UNCHANGED, Bytes, Cells, Places, split_tuples
 from replicator.sources.postgres.values import ColumnConverter
@@ -279,10 +279,15 @@ def _stamps(groups: Sequence[_Group], schema: TableSchema) -> list[pa.Array]:
     sizes = np.diff(np.concatenate([*starts, before[-1:]]))
     expand = pa.array(np.repeat(np.arange(len(sizes)), sizes))
     times = pa.array(np.concatenate([group.times for group in groups]))
-    records = np.concatenate([group.records for group in groups]).tolist()
     columns = [
         times.view(schema.change_arrow.field(COMMIT_TS).type),
         pa.array(np.concatenate([group.xids for group in groups])).cast(pa.string()),
-        pa.array([lsn_text(record) for record in records], pa.string()),
+        _lsn_texts(np.concatenate([group.records for group in groups])),
     ]
     return [column.take(expand) for column in columns]
+
+
+def _lsn_texts(lsns: Places) -> pa.Array:
+    offsets, out = np.empty(len(lsns) + 1, np.int32), np.empty(LONGEST * len(lsns), np.uint8)
+    write_lsns(lsns, offsets, out)
+    return pa.Array.from_buffers(pa.string(), len(lsns), [None, pa.py_buffer(offsets), pa.py_buffer(out)])
