@@ -14,7 +14,7 @@ from replicator.faults import reach
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, UNCHANGED
 from replicator.staging.storage import Storage, translated
 
-_LARGE = 16 * 1024 * 1024
+_SMALL, _LARGE = 128 * 1024, 16 * 1024 * 1024  # bytes of a row group
 
 
 class SegmentFile:
@@ -29,16 +29,17 @@ class SegmentFile:
 
     def write(self, batches: list[pa.RecordBatch]) -> None:
         """As one row group; `batches` is empty afterwards."""
+        table = pa.Table.from_batches(batches, self._schema)
+        batches.clear()
+        size = table.nbytes
         if self._writer is None:
-            self._writer = self._storage.begin(self.path, self._schema, **_format(self._schema, self._key))
+            options = _format(self._schema, self._key)
+            self._writer = self._storage.begin(self.path, self._schema, small=size < _SMALL, **options)
         with translated(self.path):
             reach("segment.spill.before")
-            table = pa.Table.from_batches(batches, self._schema)
-            large = table.nbytes >= _LARGE
-            batches.clear()
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
             del table
-            if large:
+            if size >= _LARGE:
                 pa.default_memory_pool().release_unused()
             reach("segment.spill.after")
 

@@ -24,7 +24,7 @@ from replicator.state.journal import Segment, SegmentKind
 
 SPILL_BYTES = 32 * 1024 * 1024  # of all segments under way, before the largest is handed to the thread
 GROUP_BYTES = 16 * 1024 * 1024  # of one segment: a row group
-QUEUE_BYTES = 48 * 1024 * 1024  # with the thread
+QUEUE_BYTES = 32 * 1024 * 1024  # with the thread
 ABANDON_SECONDS = 3.0
 
 
