@@ -46,12 +46,11 @@ def read_file(
     name = path.name.removesuffix(".gz")
     interpreter = Interpreter(chosen, known, options, BinlogOffset(name, len(e.MAGIC)))
     parser = EventParser(name, whole=True)
-    out = interpreter.out
     with parser.guard():
         for event in read_events(path, parser):
             for inner in (event,) if event.type != e.TRANSACTION_PAYLOAD else open_payload(event):
                 interpreter.feed(inner)
-                if out:
+                if interpreter.ready:
                     yield from interpreter.take_out()
         interpreter.settle()
     yield from interpreter.take_out()

@@ -89,7 +89,7 @@ class EventParser:
         """May the next event be read without `parse`, by its length alone?"""
         return self._described and not self._whole
 
-    def parse(self, raw: bytes) -> Event:
+    def parse(self, raw: bytes | memoryview) -> Event:
         """One event; LogCorrupt where length or checksum do not hold."""
         if len(raw) < HEADER_SIZE:
             raise self.corrupt("An event is shorter than its header")
@@ -97,15 +97,15 @@ class EventParser:
         if size != len(raw):
             raise self.corrupt(f"An event of type {kind} says {size} bytes and has {len(raw)}")
         if kind in _SPECIAL:
-            return self._parse_special(raw, timestamp, kind, server_id, end, flags)
+            return self._parse_special(bytes(raw), timestamp, kind, server_id, end, flags)
         if not self._described:
             raise self.corrupt(f"An event of type {kind} comes before the format description")
         if self.checksum:
             if crc32(memoryview(raw)[:-4]) != int.from_bytes(raw[-4:], "little"):
                 raise self.corrupt(f"The checksum of an event of type {kind} does not hold")
-            body = raw[HEADER_SIZE:-4]
+            body = bytes(raw[HEADER_SIZE:-4])
         else:
-            body = raw[HEADER_SIZE:]
+            body = bytes(raw[HEADER_SIZE:])
         start, end = self._place(len(raw), end, flags)
         return Event(kind, timestamp, server_id, flags, self.file, start, end, body)
 

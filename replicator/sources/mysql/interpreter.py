@@ -106,8 +106,15 @@ class Interpreter:
             else:
                 self.tables.skip(*found)
 
+    @property
+    def ready(self) -> bool:
+        """Is there something to take out?  To be asked after each event, when that is gone: it may be large."""
+        return bool(self.out) or self.pending.crowded
+
     def take_out(self) -> list[LogMessage]:
         """What there is in `out`, which is empty then."""
+        if self.pending.crowded:
+            self.flush()
         messages, self.out[:] = list(self.out), []
         return messages
 

@@ -7,7 +7,7 @@ there on the packets are ours (packets, events).  This file is the only one that
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -156,13 +156,15 @@ class _Loop:
                 while True:
                     if stream.kind() in PLAIN:
                         yield from self._take_plain()
-                    packet = stream.next()
-                    if packet is None:
+                    event = self._next_event()
+                    if event is None:
                         break
-                    yield from self._take(packet)
+                    messages = iter(self._take(event))
+                    del event  # it may be large
+                    yield from messages
                 yield from self._tick(time.monotonic())
 
-    def _take_plain(self) -> Sequence[LogMessage]:
+    def _take_plain(self) -> Iterable[LogMessage]:
         """Plain events from here on, as long as nothing else comes."""
         stream, parser = self._stream, self._parser
         known = self._interpreter.known() if parser.plain else None
@@ -173,7 +175,7 @@ class _Loop:
             return ()
         self._quiet_since = None
         self._interpreter.feed_run(known, *found)
-        return self._drain() if self._interpreter.out else ()
+        return self._drain() if self._interpreter.ready else ()
 
     def _tick(self, now: float) -> Iterator[LogMessage]:
         if now - self._settled_at >= _SETTLE:
@@ -190,20 +192,28 @@ class _Loop:
         due = min(self._settled_at + _SETTLE, self._beat_at + _BEAT)
         return max(due - time.monotonic(), 0.005)
 
-    def _drain(self) -> Sequence[LogMessage]:
+    def _drain(self) -> Iterator[LogMessage]:
+        """What there is to hand on; what was handed on is not kept."""
         self._beat_at = time.monotonic()
-        return self._interpreter.take_out()
+        messages = self._interpreter.take_out()[::-1]
+        while messages:
+            yield messages.pop()
 
     def _heartbeat(self) -> Heartbeat:
         interpreter = self._interpreter
         still = interpreter.resumable and not interpreter.unsettled
         return Heartbeat(interpreter.boundary if still else None, self._quiet_since if still else None)
 
-    def _take(self, packet: bytes) -> Sequence[LogMessage] | Iterator[LogMessage]:
-        """Feeds a packet's event."""
+    def _next_event(self) -> e.Event | None:
+        """None where it has not wholly arrived."""
+        packet = self._stream.next()
+        if packet is None:
+            return None
         if packet[:1] != _OK:
-            raise _stream_error(packet)
-        event = self._parser.parse(packet[1:])
+            raise _stream_error(bytes(packet))
+        return self._parser.parse(memoryview(packet)[1:])
+
+    def _take(self, event: e.Event) -> Iterable[LogMessage]:
         kind = event.type
         if kind == e.TRANSACTION_PAYLOAD:
             return self._take_payload(event)
@@ -214,13 +224,13 @@ class _Loop:
         if not event.artificial and kind != e.FORMAT_DESCRIPTION:
             self._quiet_since = None
         self._interpreter.feed(event)
-        return self._drain() if self._interpreter.out else ()
+        return self._drain() if self._interpreter.ready else ()
 
     def _take_payload(self, payload: e.Event) -> Iterator[LogMessage]:
         """One event after the other, so that what they amount to does not pile up (invariant 9)."""
         for event in open_payload(payload):
             self._interpreter.feed(event)
-            if self._interpreter.out:
+            if self._interpreter.ready:
                 yield from self._drain()
 
     def _server_says_quiet(self, end: int) -> None:

@@ -164,7 +164,7 @@ class LogTables:
             return
         pending.added(count, rows.bytes - mark.bytes)
         interpreter.schemas.empty.discard(rows.schema.table)
-        self._spill(rows)
+        self._look_at_size(rows)
 
     def known(self) -> KnownTables:
         """The tables whose rows `add_run` takes."""
@@ -195,12 +195,12 @@ class LogTables:
         ordered.events[f.FIRST] = (pending.ordinal + np.cumsum(counts) - counts)[order]
         pending.added(int(counts.sum()), size)
         for rows in gathered:
-            self._spill(rows)
+            self._look_at_size(rows)
 
-    def _spill(self, rows: TableRows) -> None:
+    def _look_at_size(self, rows: TableRows) -> None:
         """What one transaction has of a table is not kept whole, however long it is (invariant 9)."""
         if rows.bytes >= self._options.batch_bytes or rows.rows >= _SPILL * self._options.batch_rows:
-            self._interpreter.flush()
+            self._interpreter.pending.crowded = True
 
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""

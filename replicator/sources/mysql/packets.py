@@ -27,7 +27,7 @@ class PacketStream:
         self._socket: socket.socket = connection._sock  # noqa: SLF001 - pymysql has no other way in
         self.at = self.end = 0
         self._room(bytearray(_ROOM))
-        self._parts: list[bytes] = []
+        self._large: bytearray | None = None
 
     def fill(self, timeout: float) -> None:
         """Wait until a whole packet is there, but not for more than `timeout` seconds.  SourceUnreachable."""
@@ -46,24 +46,24 @@ class PacketStream:
                 raise SourceUnreachable(message)
             self.end += received
 
-    def next(self) -> bytes | None:
+    def next(self) -> bytes | bytearray | None:
         """The next packet; None where it has not wholly arrived."""
         while self._whole():
             size = self._size()
             start = self.at + 4
-            part = bytes(self._view[start : start + size])
             self.at = start + size
-            if size == _FULL or self._parts:
-                self._parts.append(part)
-                if size == _FULL:
-                    continue
-                part, self._parts = b"".join(self._parts), []
-            return part
+            if size < _FULL and self._large is None:
+                return bytes(self._view[start : self.at])
+            large = self._large = self._large or bytearray()  # grows in its place: a second copy of it would be dear
+            large += self._view[start : self.at]
+            if size < _FULL:
+                self._large = None
+                return large
         return None
 
     def kind(self) -> int:
         """The type of the next packet's event, if it is one; -1 where nothing is there."""
-        return int(self._view[self.at + 9]) if self.end - self.at > 9 and not self._parts else -1
+        return int(self._view[self.at + 9]) if self.end - self.at > 9 and self._large is None else -1
 
     def _room(self, buffer: bytearray) -> None:
         self._view = memoryview(buffer)

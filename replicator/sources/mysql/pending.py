@@ -23,11 +23,15 @@ class _Savepoint:
 
 @dataclass
 class Pending:
-    """Rows by table.  `ordinal` is the next change's; `spilled`: tables of which rows of the open transaction are gone already."""
+    """Rows by table.  `ordinal` is the next change's; `spilled`: tables of which rows of the open transaction are gone already.
+
+    `crowded`: they have become too many to wait for the transaction's end.
+    """
 
     ordinal: int = 0
     rows: int = 0
     bytes: int = 0
+    crowded: bool = False
     spilled: set[TableId] = field(default_factory=set)
     _tables: dict[TableId, TableRows] = field(default_factory=dict)
     _touched: dict[TableRows, Mark] = field(default_factory=dict)
@@ -80,6 +84,7 @@ class Pending:
         self._savepoints.clear()
         self._began_at = self.ordinal
         self.rows = self.bytes = 0
+        self.crowded = False
         for table, rows in self._tables.items():
             if not rows.rows:
                 continue
