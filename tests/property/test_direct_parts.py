@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replicator.merge.arrow_fold import fold
@@ -61,6 +61,7 @@ def changes(schema: TableSchema, events: list[Event], first: int) -> pa.Table:
     return pa.table({name: pa.array(data[name], kinds[name]) for name in order})
 
 
+@settings(deadline=None)
 @given(batches(), st.integers(0, 2**40))
 def test_the_fold_keeps_the_newest_of_each_key(batch: tuple[TableSchema, list[Event]], first: int) -> None:
     schema, events = batch
@@ -81,6 +82,7 @@ def test_the_fold_keeps_the_newest_of_each_key(batch: tuple[TableSchema, list[Ev
     assert list(zip(*(folded.stays.column(name).to_pylist() for name in schema.key), strict=True)) == keys[:stays]
 
 
+@settings(deadline=None)
 @given(batches(), st.integers(0, 3))
 def test_the_index_finds_every_row_of_a_key_and_no_other(batch: tuple[TableSchema, list[Event]], skipped: int) -> None:
     schema, events = batch
@@ -103,8 +105,7 @@ def test_long_strings_that_differ_anywhere_are_told_apart() -> None:
     index = KeyIndex.of([pa.array(texts)])
     assert len(np.unique(index.codes)) == len(texts)
     places, rows = index.find(Wanted.of(pa.table({"k": pa.array(texts)})))
-    assert places.tolist() == list(range(len(texts)))
-    assert rows.tolist() == list(range(len(texts)))
+    assert sorted(zip(places.tolist(), rows.tolist(), strict=True)) == [(n, n) for n in range(len(texts))]
 
 
 def test_memory_is_bounded_and_forgets_what_was_not_used() -> None:

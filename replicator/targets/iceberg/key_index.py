@@ -23,7 +23,10 @@ _FIRST = np.array([(1 << (8 * count)) - 1 for count in range(9)], np.uint64)  # 
 
 @dataclass(frozen=True)
 class Wanted:
-    """Keys to look for: their columns, in the order of the key.  `places`: those without a null, which are all that can be found."""
+    """Keys to look for: their columns, in the order of the key.
+
+    codes, ascending, of the keys without a null, which are all that can be found; `places` of them in the columns.
+    """
 
     columns: tuple[pa.Array, ...]
     codes: Codes
@@ -36,16 +39,13 @@ class Wanted:
         columns = tuple(_flat(column) for column in keys.columns)
         found, exact = codes(columns)
         places = np.flatnonzero(_whole_keys(columns))
+        places = places[np.argsort(found[places], kind="stable")]
         return cls(columns, found[places], places, exact)
 
     def between(self, low: int, high: int) -> bool:
         """May one of them have a code in this range?  Only for exact ones."""
-        at = int(np.searchsorted(self._ordered, low))
-        return at < len(self._ordered) and bool(self._ordered[at] <= high)
-
-    @functools.cached_property
-    def _ordered(self) -> Codes:
-        return np.sort(self.codes)
+        at = int(np.searchsorted(self.codes, low))
+        return at < len(self.codes) and bool(self.codes[at] <= high)
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,15 @@ class KeyIndex:
 
     def find(self, wanted: Wanted) -> tuple[Places, Places]:
         """Pairs: place in `wanted`, row in the row group."""
-        first = np.searchsorted(self.codes, wanted.codes, "left")
-        counts = np.searchsorted(self.codes, wanted.codes, "right") - first
-        places = np.repeat(wanted.places, counts)
+        if not len(self.codes):
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        near = slice(
+            int(np.searchsorted(wanted.codes, self.codes[0], "left")),
+            int(np.searchsorted(wanted.codes, self.codes[-1], "right")),
+        )
+        first = np.searchsorted(self.codes, wanted.codes[near], "left")
+        counts = np.searchsorted(self.codes, wanted.codes[near], "right") - first
+        places = np.repeat(wanted.places[near], counts)
         at = np.arange(len(places)) + np.repeat(first - (np.cumsum(counts) - counts), counts)
         rows = at if self.rows is None else self.rows[at].astype(np.int64)
         if not len(rows) or wanted.exact:

@@ -18,7 +18,7 @@ from tests.integration.spark.lake import Lake
 from webapp.embedded.java_artifacts import spark_jars
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # and no longer: tests that need Spark itself start it after this
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("direct")
     config = SparkConfig(
