@@ -33,7 +33,7 @@ _FIRST, _MOST = (
 _HELD = (
     1 << 30
 )  # bytes by which an open transaction may hold the decoding's start back: from there on the stream is faster
-_KEPT = 1 << 30  # bytes that are durable here before the slot itself is told, while it has no stream
+_KEPT = 256 << 20  # bytes that are durable here before the slot itself is told, while it has no stream
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _HEADER, _TRAILER = len(_SIGNATURE) + 8, b"\xff\xff"
 _ROW = 6  # a count of columns, and the value's size
@@ -57,9 +57,8 @@ def catch_up(
     config: PostgresConfig, control: Connection, slot: str, start: int, confirmed: int, options: Mapping[str, str]
 ) -> Backlog | None:
     """None where the stream will do, or the server has no other way.  `confirmed`: where the slot stands."""
-    wait = read_rows(control, "SELECT pg_catalog.current_setting('synchronized_standby_slots', true)", config.where)[0][
-        0
-    ]
+    standbys = "SELECT pg_catalog.current_setting('synchronized_standby_slots', true)"
+    [[wait]] = read_rows(control, standbys, config.where)
     if wait or now(control, config.where).lsn - start < FAR:  # a copy of the slot waits for no standby
         return None
     try:
