@@ -240,7 +240,7 @@ class _Image:
 
     def before(self, values: pa.Array, *, key: bool) -> pa.Array:
         """The column's values before each change.  An UPDATE without an old tuple has kept its key."""
-        if self._inserts:
+        if self._inserts or not (key or self._has_whole):
             return pa.nulls(self.count, values.type)
         if key not in self._before_indices:
             old = self._old_places(key=key)
