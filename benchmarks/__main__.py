@@ -20,6 +20,7 @@ from benchmarks import (
     postgres_datasets,
     postgres_log,
     snapshots,
+    worker_ready,
 )
 from benchmarks.report import Row, write_section
 from benchmarks.sources import MariaDBSource, PostgresSource, Source
@@ -90,6 +91,7 @@ BENCHMARKS = {
     "latency": Benchmark("latency", lambda world, asked: latency.under_load(world, latency.LATENCY, asked.seconds)),
     "fleet": Benchmark("fleet", lambda world, asked: latency.under_load(world, latency.FLEET, asked.seconds)),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
+    "worker-ready": Benchmark("worker", lambda world, asked: worker_ready.run(world, asked.repeats), ("mariadb",)),
 }
 
 

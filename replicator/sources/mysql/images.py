@@ -10,8 +10,9 @@ from replicator.sources.mysql.column_arrays import Bytes, Cells, Places
 from replicator.sources.mysql.column_values import Shape
 from replicator.sources.mysql.image_kernel import BAD, FULL, split_images
 
-_LEAST_IMAGES, _LEAST_BYTES = 64, 4096
-_KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows
+_LEAST_IMAGES, _LEAST_BYTES = 72, 4096
+_PAD = 8  # a row of places as long as a power of two would have all columns' in the same lines of the processor's cache
+_KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows of a table
 
 
 class Images:
@@ -56,7 +57,7 @@ class Images:
             out[: self._used] = self._out[: self._used]
             self._out = out
             return
-        shape = (len(self._sizes), 2 * self._starts.shape[1])
+        shape = (len(self._sizes), 2 * self._starts.shape[1] + _PAD)
         for name in ("_starts", "_lengths"):
             wider = np.empty(shape, np.int64)
             wider[:, : self._images] = getattr(self, name)[:, : self._images]
@@ -82,9 +83,14 @@ class Images:
             for image in [image for image in texts if image >= self._images]:
                 del texts[image]
 
-    def clear(self) -> None:
-        """Nothing is there any more; room that is not too large is kept."""
+    @property
+    def room(self) -> int:
+        """Bytes of memory that are taken."""
+        return len(self._out) + self._starts.nbytes + self._lengths.nbytes
+
+    def clear(self, *, release: bool = False) -> None:
+        """Nothing is there any more; room that is not too large is kept, unless it is asked back."""
         self._texts.clear()
-        if len(self._out) > _KEPT_BYTES:
+        if release or self.room > _KEPT_BYTES:
             self._room()
         self._images = self._used = 0

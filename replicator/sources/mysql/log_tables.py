@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table
 _MOST_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
-_SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
 
 
 @dataclass(frozen=True)
@@ -164,7 +163,7 @@ class LogTables:
             return
         pending.added(count, rows.bytes - mark.bytes)
         interpreter.schemas.empty.discard(rows.schema.table)
-        self._look_at_size(rows)
+        pending.look(self._options)
 
     def known(self) -> KnownTables:
         """The tables whose rows `add_run` takes."""
@@ -181,26 +180,19 @@ class LogTables:
         order = np.argsort(slots, kind="stable")
         ordered = run._replace(events=run.events.take(order, axis=1))
         bounds = [0, *(np.flatnonzero(np.diff(slots[order])) + 1).tolist(), len(slots)]
-        pending, gathered, size = self._interpreter.pending, [], 0
+        pending, size = self._interpreter.pending, 0
         for first, last in itertools.pairwise(bounds):
             rows = known.rows[ordered.events[f.SLOT, first]]
             assert rows is not None
             mark = pending.touch(rows)
             rows.add_run(ordered, first, last)
             size += rows.bytes - mark.bytes
-            gathered.append(rows)
             self._interpreter.schemas.empty.discard(rows.schema.table)
         counts = np.empty_like(slots)
         counts[order] = ordered.events[f.ROWS]
         ordered.events[f.FIRST] = (pending.ordinal + np.cumsum(counts) - counts)[order]
         pending.added(int(counts.sum()), size)
-        for rows in gathered:
-            self._look_at_size(rows)
-
-    def _look_at_size(self, rows: TableRows) -> None:
-        """What one transaction has of a table is not kept whole, however long it is (invariant 9)."""
-        if rows.bytes >= self._options.batch_bytes or rows.rows >= _SPILL * self._options.batch_rows:
-            self._interpreter.pending.crowded = True
+        pending.look(self._options)
 
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""

@@ -12,7 +12,8 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.row_image import Mark, TableRows
 
 _FEW = 1_000  # rows of a table
-_LATER = 8
+_MOST = 4  # batches' rows
+_KEPT_BYTES = 1 << 26  # of memory that stays for the next rows, of all tables
 
 
 @dataclass
@@ -58,14 +59,16 @@ class Pending:
         self.rows += count
         self.bytes += size
 
+    def look(self, options: ReadOptions) -> None:
+        """Is it too much?  What one transaction has is not kept whole, however long it is (invariant 9)."""
+        self.crowded = self.bytes >= options.batch_bytes or self.rows >= _MOST * options.batch_rows
+
     def due(self, options: ReadOptions) -> bool:
-        """Is it time to hand on?  At `batch_rows`, or later where these are few of each of many tables: small batches are dear."""
-        if self.bytes >= options.batch_bytes:
-            return True
-        if self.rows < options.batch_rows:
-            return False
+        """At a transaction's end: is it time to hand on?  Later where there are few rows of each of many tables: small batches are dear."""
+        if self.rows < options.batch_rows or self.crowded:
+            return self.crowded
         tables = sum(1 for rows in self._tables.values() if rows.rows)
-        return self.rows >= min(_FEW * tables, _LATER * options.batch_rows)
+        return self.rows >= _FEW * tables
 
     def take_ordinal(self) -> int:
         """For a message that is no row; all rows before it must have been flushed."""
@@ -94,6 +97,9 @@ class Pending:
                 yield table, error
             else:
                 yield ChangeBatch(table, rows.schema, data, rows.zero_dates)
+        if sum(rows.room for rows in self._tables.values()) > _KEPT_BYTES:
+            for rows in self._tables.values():
+                rows.clear(release=True)
 
     def begin(self) -> None:
         """A transaction begins, or the one before has ended well."""

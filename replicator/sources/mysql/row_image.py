@@ -162,11 +162,16 @@ class TableRows:
         for group in self._groups[mark.groups :]:
             group.events[f.TIME] = commit_us
 
-    def clear(self) -> None:
-        """The gathering starts anew."""
+    @property
+    def room(self) -> int:
+        """Bytes of memory that are taken."""
+        return self._images.room
+
+    def clear(self, *, release: bool = False) -> None:
+        """The gathering starts anew; `release`: in no more room than it needs."""
         self.rows = self.bytes = 0
         self._groups = []
-        self._images.clear()
+        self._images.clear(release=release)
 
     def take(self) -> pa.RecordBatch:
         """All rows as a batch with the schema's `change_arrow`; the gathering starts anew.  ValueDoesNotFit."""
@@ -184,7 +189,7 @@ class TableRows:
         for (index, column), name in zip(self._columns, self.schema.names, strict=True):
             cells = self._images.cells(index)
             key = not self.schema.key or name in self.schema.key
-            row.append(column.convert(cells.of(rows.kept if key else rows.new)))
+            row.append(column.convert(cells if rows.inserts else cells.of(rows.kept if key else rows.new)))
             if column.bad is not None:
                 self.zero_dates += int((column.bad & (rows.new >= 0)).sum())
             before.append(pa.nulls(len(rows), row[-1].type) if rows.inserts else column.convert(cells.of(rows.old)))
