@@ -391,6 +391,7 @@ def same_value(value: Any, found: Any) -> bool:
 @pytest.mark.timeout(3600)
 def test_values_are_the_librarys_or_where_it_is_wrong_the_servers(log: Log) -> None:
     base = seed()
+    print(f"TIDEMARK_FUZZ_SEED={base}")
     for number in range(max(1, examples(200) // ROWS)):
         rng = random.Random(f"{base}/{number}")
         cases = {f"c{place}": rng.choice(FAMILIES)(rng) for place in range(COLUMNS - len(FAMILIES))}
@@ -411,6 +412,7 @@ def test_values_are_the_librarys_or_where_it_is_wrong_the_servers(log: Log) -> N
 @pytest.mark.timeout(3600)
 def test_what_the_library_cannot_read_is_what_the_server_says(log: Log) -> None:
     base = seed()
+    print(f"TIDEMARK_FUZZ_SEED={base}")
     log.run("SET GLOBAL log_bin_compress = ON", "SET GLOBAL log_bin_compress_min_len = 10")
     log.control.close()
     log.__init__(log.server, "library")  # type: ignore[misc]
