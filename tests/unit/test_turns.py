@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from replicator.engine import apply
 from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.bell import Bell
 from replicator.errors import SparkUnavailable, TargetConflict, TargetError
@@ -127,23 +128,20 @@ def test_a_slow_table_does_not_hold_up_the_next_turns_of_the_others() -> None:
     assert store.order == [A, B, B, B, B, B]
 
 
-def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell() -> None:
+def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "POLL_SECONDS", 60.0)
     store, bell, begun = Store({A: 1}), Bell(), threading.Event()
-    taken = []
 
     def merging(name: str) -> None:
         if name == "b":
             begun.set()
             return
         time.sleep(0.1)  # the loop has looked, and waits
-        started = time.monotonic()
         store.pending[B] = 1
         bell.ring()
-        assert begun.wait(10)
-        taken.append(time.monotonic() - started)
+        assert begun.wait(30)
 
     assert run(store, Lake(merging), bell=bell) == 2
-    assert taken[0] < 0.3
 
 
 def test_a_name_that_another_table_has_still_is_waited_for() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from django.db.models import F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Case, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, When
 from django.db.models.functions import Coalesce, Greatest
 
 from replicator.errors import StateError, TidemarkError
@@ -71,10 +71,12 @@ class OrmApplyStore:
         return [_apply_table(row, runs.get(row.pk), structure) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
-        """Events and loads first: what is read and made of a table then waits for nothing."""
-        waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("applied"))
+        """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is soon done."""
+        loading = When(state=TableState.LOADING.value, then=F("loaded"))
+        waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("done"))
         since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
-        found = with_work(self._id).exclude(pk__in=busy).annotate(since=since)
+        found = with_work(self._id).exclude(pk__in=busy)
+        found = found.annotate(done=Case(loading, default=Greatest("applied", "live_from"))).annotate(since=since)
         for table in left_out:
             found = found.exclude(database=table.database, name=table.name)
         rows = found.order_by(F("since").asc(nulls_first=True), "id")

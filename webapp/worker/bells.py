@@ -64,9 +64,11 @@ class _Listener:
     def _run(self) -> None:
         while not self._over.is_set():
             own = connection.copy()
-            with contextlib.suppress(Error, OSError):
+            broken = (Error, own.Database.Error, OSError)  # Django's, the driver's (`poll` is its own), the socket's
+            with contextlib.suppress(*broken):
                 self._listen(own)
-            own.close()
+            with contextlib.suppress(*broken):
+                own.close()
             self._over.wait(AGAIN_SECONDS)
 
     def _listen(self, own: Any) -> None:

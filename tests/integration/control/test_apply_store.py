@@ -252,6 +252,18 @@ def test_the_table_whose_changes_wait_longest_comes_first(two: Captured) -> None
     assert [one.table for one in store.tables()] == [ITEMS, ORDERS]
 
 
+def test_what_a_load_has_appended_already_does_not_wait(two: Captured) -> None:
+    """A table that is loaded for hours would come before the others' changes every time."""
+    old = ReplicatorTable.objects.filter(name="orders")
+    old.update(state="loading", loaded=9, last_chunk_sequence=29)
+    two.commit(next_sequence=30, segments=(segment(ORDERS, 20, 29, kind=SegmentKind.CHUNK),))
+    SegmentRow.objects.filter(first_sequence=20).update(created_at=datetime.now(UTC) + timedelta(seconds=2))
+    store = OrmApplyStore(two.replicator.pk)
+    assert [one.table for one in store.tables()] == [ITEMS, ORDERS]
+    old.update(loaded=-1)
+    assert [one.table for one in store.tables()] == [ORDERS, ITEMS]
+
+
 def test_a_turn_covers_what_was_journaled_when_it_began_whatever_turns_begin_meanwhile(
     streaming: Captured, lease: Lease
 ) -> None:
