@@ -21,7 +21,7 @@ from benchmarks.world import World
 
 RATE = 2000  # changes a second
 WARM = 0.25  # share of the time before the measurement: the first merges compile Spark's code
-IDLE_AFTER = 20.0  # seconds after which nothing of the load is under way any more
+IDLE_AFTER = 90.0  # seconds after which nothing of the load is under way any more, Postgres' autovacuum included
 IDLE_TABLES = 10
 
 
