@@ -15,7 +15,7 @@ from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_o
 from webapp.monitoring import selectors as monitoring
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow, TableEventRow
-from webapp.worker.apply_store import OrmApplyStore
+from webapp.worker.apply_store import OrmApplyStore, loads
 from webapp.worker.leases import OrmLeaseStore
 
 pytestmark = pytest.mark.django_db
@@ -149,6 +149,12 @@ def test_a_table_renamed_during_a_pass_is_still_found(streaming: Captured, lease
     (item,) = store.items(ITEMS, 9)
     assert isinstance(item, TableEvent)
     assert item.table == ORDERS
+
+
+def test_a_load_announces_itself_before_there_is_anything_to_apply(captured: Captured) -> None:
+    assert loads(captured.replicator.pk)
+    ReplicatorTable.objects.update(state=TableState.STREAMING.value)
+    assert not loads(captured.replicator.pk)
 
 
 def test_the_end_of_a_load_moves_the_table_on(captured: Captured) -> None:
