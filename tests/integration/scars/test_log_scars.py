@@ -27,11 +27,12 @@ ROOT = Path(__file__).resolve().parents[3]
 CAPTURE = """
 import sys, time, django
 django.setup()
+from replicator.engine import capture
 from replicator.sources.base import ReadOptions
 from replicator.staging import writer
 from webapp.monitoring.models import Stage
 from webapp.worker import slices, wiring
-writer.SPILL_BYTES = 10_000
+writer.SPILL_BYTES, capture.SMALL_SECONDS = 10_000, 0  # commits are under way while the log is read on
 wiring.read_options = lambda replicator: ReadOptions(batch_rows=50)
 while True:
     slices.run_slice(Stage.CAPTURE, int(sys.argv[1]), seconds=60)
@@ -62,7 +63,9 @@ def test_events_that_share_one_log_position_across_a_restart(lab: Lab, process_e
         cursor.execute("UPDATE keyed SET v = -v WHERE id MOD 2 = 0")
         cursor.execute("DELETE FROM keyless WHERE v = 3 LIMIT 200")
     before = lab.replicator.checkpoint_offset
-    for fault in ("capture.message.read=kill@7", "segment.spill.after=kill@3", "capture.journal.before=kill"):
+    points = ("capture.message.read=kill@7", "segment.spill.after=kill@3", "segment.close.before=kill@2",
+              "storage.sync.before=kill@2", "capture.journal.before=kill")  # fmt: skip
+    for fault in points:
         capture_until_killed(lab, fault, process_environment)
         assert lab.replicator.checkpoint_offset == before, fault
     capture_until_killed(lab, "capture.journal.after=kill", process_environment)
