@@ -6,10 +6,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernels import kernel
+
 LONGEST = 17
 
 
-@numba.njit(numba.void(numba.int64[::1], numba.int32[::1], numba.uint8[::1]), cache=True, nogil=True)
+@kernel(numba.void(numba.int64[::1], numba.int32[::1], numba.uint8[::1]))
 def write_lsns(lsns, offsets, out):  # type: ignore[no-untyped-def]
     """Each as `offset.lsn_text` has it, to out[offsets[i]:offsets[i+1]], where there is room for the LONGEST of each."""
     at = np.int32(0)
