@@ -321,6 +321,7 @@ def theirs(log: Log) -> Iterator[tuple[str, Image | None, Image | None]]:
     reader = BinLogStreamReader(
         settings, server_id=4711, log_file=log.start.file, log_pos=log.start.position, resume_stream=True, blocking=False,
         only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent], only_schemas=[log.database], enable_logging=False, pymysql_wrapper=connected,
+        ignore_decode_errors=True,  # it reads UTF-32 in the wrong order of bytes, and would stop there
     )  # fmt: skip
     try:
         for event in reader:
