@@ -64,7 +64,7 @@ POINTS: Mapping[str, str] = {
     "snapshot.high.after": "the high mark is in the log",
     # apply
     "apply.position.after": "the target said how far it is",
-    "apply.read.after": "Spark has opened the segments; nothing is written",
+    "apply.read.after": "the segments are open; nothing is written",
     "apply.stage.before": "the change of rows is about to be staged in the target",
     "apply.publish.before": "the change is staged in the target and not visible",
     "apply.publish.after": "the change is visible; the journal does not know",

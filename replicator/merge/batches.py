@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replicator.faults import reach
+from replicator.merge.changes import opened
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
 from replicator.staging.reader import read
@@ -34,7 +34,7 @@ def changes(
             return None
         found.append(kept)
     arrow = schema.change_arrow
-    reach("apply.read.after")
+    opened()
     return pa.Table.from_batches(found, pa.schema([arrow.field(name) for name in names])).combine_chunks()
 
 

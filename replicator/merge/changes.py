@@ -95,7 +95,7 @@ def read(spark: SparkSession, files: Sequence[Staged], schema: TableSchema, abov
     bare = [file for file in files if file.bare]
     parts = [_read_whole(spark, whole, schema, above)] if whole else []
     parts += [_read_bare(spark, bare, schema, above)] if bare else []
-    reach("apply.read.after")
+    opened()
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -134,3 +134,8 @@ def _read_bare(spark: SparkSession, files: Sequence[Staged], schema: TableSchema
 
 def _array(places: Sequence[int]) -> str:
     return f"CAST(array({', '.join(map(str, places))}) AS ARRAY<BIGINT>)"
+
+
+def opened() -> None:
+    """The segments are open, in Spark or without it."""
+    reach("apply.read.after")

@@ -255,8 +255,8 @@ class _Rows:
     def _each(self, texts: Sequence[Sequence[str]]) -> pa.Array | pa.Scalar:
         """Of each row its text, by group and range; one text for all where there is no other."""
         different = {text: number for number, text in enumerate(dict.fromkeys(one for some in texts for one in some))}
-        if len(different) == 1:
-            return pa.scalar(*different)
+        if len(different) <= 1:
+            return pa.scalar(next(iter(different), ""))
         sizes = [group.events.shape[1] for group in self._groups]
         firsts = np.repeat(np.cumsum([0, *(len(some) for some in texts[:-1])]), sizes)
         numbers = np.array([different[one] for some in texts for one in some])

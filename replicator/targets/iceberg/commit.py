@@ -45,7 +45,7 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     """
     token = uuid.uuid4().hex
     said = as_properties(at)
-    reach("apply.stage.before")
+    staging()
     if write is not None:
         settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in said.items()}
         with catalog.pool.session({**settings, "spark.wap.id": token}) as spark:
@@ -63,9 +63,8 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     if staged is None:
         message = f"The change of {table.name} was not written."
         raise TargetError(message, table=str(table.name))
-    reach("apply.publish.before")
-    publish(fresh, with_staged(table, fresh, staged))
-    reach("apply.publish.after")
+    published = with_staged(table, fresh, staged)
+    _swap(lambda: publish(fresh, published), lambda _: None)
     summary: Mapping[str, str] = staged["summary"]
     return summary
 
@@ -82,13 +81,27 @@ def commit_directly(table: LakeTable, at: Position | None, build: Build, discard
     except Exception:
         discard()
         raise
-    try:
-        reach("apply.publish.before")
-        publish(table, made.updated)
-    except Exception as error:
+
+    def undo(error: Exception) -> None:
         if not isinstance(error, Py4JError) or refused(error):
             made.remove()
             discard()
+
+    _swap(lambda: publish(table, made.updated), undo)
+    return made.snapshot
+
+
+def staging() -> None:
+    """What changes rows is about to be written, by Spark or without it."""
+    reach("apply.stage.before")
+
+
+def _swap(publishing: Callable[[], None], undo: Callable[[Exception], None]) -> None:
+    """`undo` what was staged where it fails, and never once it is visible."""
+    try:
+        reach("apply.publish.before")
+        publishing()
+    except Exception as error:
+        undo(error)
         raise
     reach("apply.publish.after")
-    return made.snapshot

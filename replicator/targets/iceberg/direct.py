@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from replicator.faults import reach
 from replicator.merge import arrow_fold, batches
 from replicator.merge.ranges import KeyRange
 from replicator.model.schema import TableSchema
@@ -22,7 +21,7 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import LakeTable
-from replicator.targets.iceberg.commit import commit_directly
+from replicator.targets.iceberg.commit import commit_directly, staging
 from replicator.targets.iceberg.content import data_files, delete_files
 from replicator.targets.iceberg.files import (
     LakeFiles,
@@ -85,7 +84,7 @@ class Direct:
 
     def nothing(self, after: Position) -> None:
         """A commit that moves the position only."""
-        reach("apply.stage.before")
+        staging()
         snapshot = commit_directly(self._table, after, lambda transaction: transaction.newFastAppend(), self._discard)
         carry_on(self._table, snapshot, (), ())
 
@@ -108,13 +107,15 @@ class Direct:
         except Unreadable as error:
             raise NotDirectly(str(error)) from None
         staying = folded.stays.num_rows
+        if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
+            raise NotDirectly("kept columns")  # their values are in the rows that would be written anew
         put = folded.stays.filter(pa.array(~found.present[:staying] | found.older[:staying]))
         counts = Counts(
             int(np.count_nonzero(~found.present[:staying])),
             int(np.count_nonzero(found.older[:staying])),
             int(np.count_nonzero(found.older[staying:])),
         )
-        reach("apply.stage.before")
+        staging()
         with self._writing():
             written = self._rows(put)
             deletes = {one.file.uri: self._delete(one) for one in found.doomed if len(one.rows) < one.file.rows}
@@ -132,7 +133,7 @@ class Direct:
 
     def append(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
         """The READ rows of these segments, of any number: streamed."""
-        reach("apply.stage.before")
+        staging()
         share = -(-len(segments) // WRITERS) or 1  # neighbours together: their keys often are
         parts = [segments[place : place + share] for place in range(0, len(segments), share)]
         with self._writing(), ThreadPoolExecutor(WRITERS) as pool:

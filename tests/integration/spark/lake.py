@@ -22,6 +22,8 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.apply import LIMITS
+from replicator.targets.iceberg.direct import Limits
 
 Row = tuple[Any, ...]
 TS = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
@@ -71,8 +73,8 @@ class Lake:
     def config(self) -> SparkConfig:
         return self.spark.config
 
-    def another_worker(self, replicator: str = "r1") -> IcebergTarget:
-        return IcebergTarget(SparkPool(self.config), self.storage, replicator)
+    def another_worker(self, replicator: str = "r1", limits: Limits = LIMITS) -> IcebergTarget:
+        return IcebergTarget(SparkPool(self.config), self.storage, replicator, limits)
 
     def table(self, schema: TableSchema, name: str = "", *, applied: int = -1, load: str = "L1") -> TargetTable:
         """A new empty target table."""

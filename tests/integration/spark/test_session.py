@@ -18,6 +18,7 @@ from replicator.merge.failures import translated
 from replicator.merge.session import SparkPool
 from replicator.targets.base import Append, Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.direct import SPARK_ONLY
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -63,7 +64,7 @@ def test_a_failure_is_one_line_without_stack_and_secret(lake: Lake) -> None:
     table = lake.table(KEYED)
     segment = dataclasses.replace(lake.segment(KEYED, [read(0, 1, "a")]), path="r1/gone.parquet")
     with pytest.raises(TargetError) as raised:
-        lake.target.apply(table, Append([segment], KEYED, 0))
+        lake.another_worker(limits=SPARK_ONLY).apply(table, Append([segment], KEYED, 0))
     text = raised.value.message
     assert "gone.parquet" in text
     assert "\n" not in text

@@ -21,6 +21,7 @@ from replicator.targets.base import (
 )
 from replicator.targets.iceberg import catalog as catalog_module
 from replicator.targets.iceberg import commit, ddl
+from replicator.targets.iceberg.direct import SPARK_ONLY
 from tests.integration.spark.lake import Lake, insert, read, schema_of
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -128,7 +129,7 @@ def test_rows_whose_staged_snapshot_was_expired_by_another_are_not_taken_for_app
     segment = lake.segment(KEYED, [insert(1, 2, "y")])
     after_the_write(lake, monkeypatch, lambda: expire(lake, table))
     with pytest.raises(TargetConflict):
-        lake.another_worker().apply(table, Merge([segment], KEYED, 1))
+        lake.another_worker(limits=SPARK_ONLY).apply(table, Merge([segment], KEYED, 1))
     assert lake.target.position(table) == Position(0, -1, 1, "L1")
     lake.target.apply(table, Merge([segment], KEYED, 1))
     assert sorted(lake.rows(table)) == [(1, "x"), (2, "y")]
