@@ -128,6 +128,14 @@ class Windows:
             _touch(window, batch, keys)
         self._bound()
 
+    def lost_sight(self, table: TableId, transactions: frozenset[str]) -> None:
+        """Rows of the table were changed by these transactions, and their keys are not known."""
+        for window in self._open.values():
+            if window.table == table and not window.opened:
+                window.spoil("a change that cannot be decoded came while the chunk was read")
+        if self.by_transaction:
+            self._doubt(transactions)
+
     def spoil(self, table: TableId, reason: str) -> None:
         """A DDL, a failure: what was read within the open windows of this table is worth nothing.
 
@@ -156,9 +164,12 @@ class Windows:
         while self._recalled_bytes > self._recall_bytes:
             oldest, transactions = self._recalled.pop(0)
             self._recalled_bytes -= oldest.data.nbytes
-            self._doubtful |= transactions
-            if len(self._doubtful) > DOUBTFUL:
-                self._doubtful = {EVERY}
+            self._doubt(transactions)
+
+    def _doubt(self, transactions: frozenset[str]) -> None:
+        self._doubtful |= transactions
+        if len(self._doubtful) > DOUBTFUL:
+            self._doubtful = {EVERY}
 
     def _bound(self) -> None:
         for window in self._open.values():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from replicator.model.change import Operation
 from replicator.model.schema import OPERATION, SEQUENCE, TableSchema
@@ -15,16 +16,58 @@ from replicator.state.journal import Segment
 Batches = Iterator[pa.RecordBatch]
 
 
-def read(storage: Storage, segment: Segment, schema: TableSchema, names: Sequence[str], batch_rows: int) -> Batches:
-    """These columns of `schema.change_arrow`, in this order; batches of at most `batch_rows` rows.  Raises StagingError."""
+BATCH_BYTES = 8 * 1024 * 1024
+FEW_ROWS, MOST_ROWS = 2048, 65_536
+
+
+def read(storage: Storage, segment: Segment, schema: TableSchema, names: Sequence[str], *, since: int = -1) -> Batches:
+    """These columns of `schema.change_arrow`, in this order, in batches of some MiB.  Raises StagingError.
+
+    since: rows with a smaller sequence number are not wanted; row groups that have no others are passed over.
+    """
     arrow = pa.schema([schema.change_arrow.field(name) for name in names])
     there = [name for name in names if not segment.bare or name in schema.names]
-    place = 0
     with storage.open(segment.path) as file:
+        groups, place = _from(file, segment, since)
+        columns = there or list(schema.names[:1])
         # By name from the batch: `columns=` also takes what begins with the name and a dot.  A bare file always has a column.
-        for batch in file.iter_batches(batch_rows, columns=there or list(schema.names[:1])):
+        for batch in file.iter_batches(_batch_rows(file), columns=columns, row_groups=groups):
             yield _whole(batch, segment, arrow, place) if segment.bare else batch.select(there)
             place += batch.num_rows
+
+
+def _from(file: pq.ParquetFile, segment: Segment, since: int) -> tuple[list[int], int]:
+    """Row groups from the first one that has a wanted row, and its place in the file."""
+    place = 0
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        last = segment.first_sequence + place + group.num_rows - 1 if segment.bare else _greatest(group)
+        if last is None or last >= since:
+            return list(range(number, file.metadata.num_row_groups)), place
+        place += group.num_rows
+    return [], place
+
+
+def _greatest(group: pq.RowGroupMetaData) -> int | None:
+    """Sequence number; None where the footer does not tell."""
+    column = group.column(0)
+    statistics = column.statistics
+    if column.path_in_schema != SEQUENCE or statistics is None or not statistics.has_min_max:
+        return None
+    return int(statistics.max)
+
+
+def _batch_rows(file: pq.ParquetFile) -> int:
+    """So many make a batch.  Few where values may come from a dictionary: what it repeats is small in the file and large in memory."""
+    metadata = file.metadata
+    if metadata.num_rows <= FEW_ROWS:
+        return FEW_ROWS
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    columns = range(metadata.num_columns)
+    if any(group.column(number).has_dictionary_page for group in groups for number in columns):
+        return FEW_ROWS
+    each: int = sum(group.total_byte_size for group in groups) // metadata.num_rows + 1
+    return max(FEW_ROWS, min(MOST_ROWS, BATCH_BYTES // each))
 
 
 def _whole(rows: pa.RecordBatch, segment: Segment, arrow: pa.Schema, place: int) -> pa.RecordBatch:
@@ -34,9 +77,10 @@ def _whole(rows: pa.RecordBatch, segment: Segment, arrow: pa.Schema, place: int)
         SEQUENCE: lambda: pa.array(np.arange(count) + (segment.first_sequence + place), pa.int64()),
         OPERATION: lambda: pa.repeat(Operation.READ.value, count),
     }
+    there = dict(zip(rows.schema.names, rows.columns, strict=True))
     arrays = [
-        rows.column(field.name)
-        if field.name in rows.schema.names
+        there[field.name]
+        if field.name in there
         else made.get(field.name, lambda field=field: pa.nulls(count, field.type))()
         for field in arrow
     ]

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from replicator.errors import StagingError, StorageFull
+from replicator.errors import StagingError
 from replicator.faults import reach
+from replicator.staging.failures import translated
 
+_DENSE: dict[str, Any] = {"compression": "zstd", "compression_level": 1}
 _SYNCS = 8  # at a time: a journaling file system forces them together, so that 200 files take a tenth of the time
+_REQUESTS = 16  # of an object store at a time
+_PART_BYTES = 4 * 1024 * 1024
+_OBJECTS = (pafs.S3FileSystem, pafs.GcsFileSystem)
 
 
 class Storage:
-    """Files by relative path below one URL (`file:///…`, `s3://bucket/prefix`, `gs://…`, `hdfs://…`)."""
+    """Files by relative path below one URL (`file:///…`, `s3://bucket/prefix`, `gs://…`, `hdfs://…`).
+
+    A store's address may stand in the URL's query as pyarrow has it (`?endpoint_override=…&scheme=…&region=…`); who may use it
+    is told by the environment (AWS_ACCESS_KEY_ID and so on), never by the URL.
+    """
 
     def __init__(self, url: str) -> None:
-        """The location is made on the first write."""
-        self.url = url.rstrip("/")
+        """The location is made on the first write; a bucket must be there."""
+        place, _, query = url.partition("?")
+        self.url = place.rstrip("/")
         try:
-            self._fs, self._root = pafs.FileSystem.from_uri(self.url)
+            self._fs, self._root = pafs.FileSystem.from_uri(self.url + (query and f"?{query}"))
         except (OSError, pa.ArrowInvalid) as error:
             message = f"The staging location cannot be opened: {error}"
             raise StagingError(message) from error
+
+    @property
+    def on_disk(self) -> bool:
+        """Every program of this machine can open the files."""
+        return isinstance(self._fs, pafs.LocalFileSystem)
 
     def uri(self, path: str) -> str:
         """What Spark opens."""
@@ -43,13 +57,13 @@ class Storage:
 
     @contextmanager
     def writer(self, path: str, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
-        """A Parquet writer, with these options of pyarrow's; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
+        """A Parquet writer, with these options of pyarrow's and packed by zstd; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
 
         Where it fails there is no file: half-written ones must not keep a full disk full.
         """
         with translated(path):
             try:
-                with self.begin(path, schema, **options) as file:
+                with self.begin(path, schema, **_DENSE, **options) as file:
                     yield file
                 self.make_durable([path])
             except BaseException:
@@ -57,19 +71,14 @@ class Storage:
                     self._fs.delete_file(self.local(path))
                 raise
 
-    def begin(self, path: str, schema: pa.Schema, *, small: bool = False, **options: Any) -> pq.ParquetWriter:
-        """A Parquet file, with these options of pyarrow's.  Once it is closed it wants `make_durable`.  As `writer`.
-
-        `small`: zstd's preparations would cost more than it saves.
-        """
+    def begin(self, path: str, schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
+        """A Parquet file, with these options of pyarrow's.  Once it is closed it wants `make_durable`.  As `writer`."""
         full = self.local(path)
         with translated(path):
             reach("storage.open.before")
-            self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
-            packing: dict[str, Any] = (
-                {"compression": "snappy"} if small else {"compression": "zstd", "compression_level": 1}
-            )
-            return pq.ParquetWriter(full, schema, filesystem=self._fs, **packing, **options)
+            if not isinstance(self._fs, _OBJECTS):  # they have no folders: it would be an empty object for each
+                self._fs.create_dir(str(PurePosixPath(full).parent), recursive=True)
+            return pq.ParquetWriter(full, schema, filesystem=self._fs, **options)
 
     def make_durable(self, paths: Sequence[str]) -> None:
         """Local files survive a power cut only after fsync; object stores are durable when closed (invariant 1).  As `writer`."""
@@ -87,7 +96,7 @@ class Storage:
             self._force(path)
 
     def _force(self, path: str) -> None:
-        if isinstance(self._fs, pafs.LocalFileSystem):
+        if self.on_disk:
             with translated(path):
                 handle = os.open(self.local(path), os.O_RDONLY)
                 try:
@@ -95,10 +104,28 @@ class Storage:
                 finally:
                     os.close(handle)
 
-    def open(self, path: str) -> pq.ParquetFile:
-        """A Parquet file for reading in batches; the caller closes it."""
+    @contextmanager
+    def open(self, path: str) -> Iterator[pq.ParquetFile]:
+        """A Parquet file, for reading in batches within the block; what fails there is translated too.  Raises StagingError."""
+        # From a store in few large requests: a segment's size bounds what they hold.
+        with (
+            translated(path),
+            pq.ParquetFile(self.local(path), filesystem=self._fs, pre_buffer=not self.on_disk) as file,
+        ):
+            yield file
+
+    def fetch(self, path: str, to: Path) -> None:
+        """A copy at this path of the local disk.  Raises StagingError; OSError where the disk fails."""
         with translated(path):
-            return pq.ParquetFile(self.local(path), filesystem=self._fs)
+            source = self._fs.open_input_stream(self.local(path))
+        with source, to.open("wb") as copy:
+            while part := self._read(source, path):
+                copy.write(part)
+
+    @staticmethod
+    def _read(source: pa.NativeFile, path: str) -> bytes:
+        with translated(path):
+            return bytes(source.read(_PART_BYTES))
 
     def size(self, path: str) -> int:
         """Bytes."""
@@ -107,12 +134,29 @@ class Storage:
 
     def delete(self, path: str) -> None:
         """No error where there is no such file."""
-        if self.exists(path):
-            with translated(path):
-                self._fs.delete_file(self.local(path))
+        with translated(path), suppress(FileNotFoundError):
+            self._fs.delete_file(self.local(path))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """As `delete`; many at a time in a store, where each takes some requests."""
+        if not isinstance(self._fs, _OBJECTS):
+            for path in paths:
+                self.delete(path)
+            return
+        with ThreadPoolExecutor(_REQUESTS, "delete") as pool:
+            for _ in pool.map(self.delete, paths):
+                pass
 
     def delete_tree(self, path: str) -> None:
-        """Remove a folder with all its files; no error where there is none."""
+        """Remove a folder with all its files; no error where there is none.
+
+        In a store file by file: not every one takes the request that deletes many as pyarrow signs it.
+        """
+        if isinstance(self._fs, _OBJECTS):
+            self.delete_all([self.path(info) for info in self.files(path)])
+            with suppress(OSError):  # what stands for folders, where the store lets it
+                self._fs.delete_dir(self.local(path))
+            return
         with translated(path):
             if self._fs.get_file_info(self.local(path)).type is pafs.FileType.Directory:
                 self._fs.delete_dir(self.local(path))
@@ -122,21 +166,12 @@ class Storage:
         with translated(path):
             return bool(self._fs.get_file_info(self.local(path)).type is pafs.FileType.File)
 
+    def path(self, info: Any) -> str:
+        """Of one of `files`, as all other methods want it."""
+        return str(info.path).removeprefix(self.local("")).lstrip("/")
+
     def files(self, path: str) -> list[Any]:
         """All files below `path` as pyarrow FileInfo (path inside the file system, size, mtime)."""
         selector = pafs.FileSelector(self.local(path), recursive=True, allow_not_found=True)
         with translated(path):
             return [info for info in self._fs.get_file_info(selector) if info.is_file]
-
-
-@contextmanager
-def translated(path: str) -> Iterator[None]:
-    """What went wrong with the file at `path`, as StorageFull or StagingError."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error):
-            message = f"The staging location is full: {path} could not be written."
-            raise StorageFull(message) from error
-        message = f"The staging location failed at {path}: {error}"
-        raise StagingError(message) from error

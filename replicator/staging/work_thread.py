@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 Work = Callable[[], None]
 LOOK_SECONDS = 0.1
@@ -49,6 +50,13 @@ class WorkThread:
             self.check()
             if time.monotonic() >= deadline:
                 return
+
+    def finish(self) -> None:
+        """All that was put is done; raises as `check`."""
+        done = threading.Event()
+        self.put(done.set)
+        while not done.is_set():
+            self.wait(done, LOOK_SECONDS)
 
     def end(self, last: Work, seconds: float) -> bool:
         """What has not begun is never done; `last` is, which raises nothing.  False where it goes on longer than `seconds`."""
@@ -110,3 +118,14 @@ class WorkThread:
     def _forget(self) -> None:
         self._work.clear()
         self._bytes = 0
+
+
+@contextmanager
+def behind(name: str, limit: int) -> Iterator[WorkThread]:
+    """A thread for the block: behind it all that was put is done, and where the block fails nothing is under way any more."""
+    thread = WorkThread(name, limit, lambda: None)
+    try:
+        yield thread
+        thread.finish()
+    finally:
+        thread.end(lambda: None, threading.TIMEOUT_MAX)

@@ -169,5 +169,5 @@ def test_a_log_that_is_removed_leaves_no_row_and_no_other_replicators(
     with root.cursor() as cursor:
         cursor.execute("SELECT replicator FROM tidemark.watermark WHERE replicator IN ('r1', 'r2')")
         assert cursor.fetchall() == (("r2",),)
-    assert source.log("r2").held() is None
+    assert source.log("r2").held(None) is None
     source.close()

@@ -479,15 +479,17 @@ def test_a_partitioned_table_is_one_table_and_is_read_again_when_rows_come_or_go
     assert not any(told()), "a partition that was made empty brings no rows"
     assert [row[0] for row in rows][:1] == ["INSERT"]
     assert rows[-1][:3] == ("INSERT", 1, 11) or rows[-1] == ("UPDATE", 1, 11, 1)
-    for statement in (
-        "ALTER TABLE p ATTACH PARTITION loose FOR VALUES FROM (20) TO (30)",
-        "TRUNCATE p2",
-        "DROP TABLE p1",
+    made = "CREATE TABLE p5 PARTITION OF p FOR VALUES FROM (50) TO (60)"
+    for statements in (
+        ["ALTER TABLE p ATTACH PARTITION loose FOR VALUES FROM (20) TO (30)"],
+        ["TRUNCATE p2"],
+        ["DROP TABLE p1"],
+        [made, "INSERT INTO p VALUES (5, 55)", "TRUNCATE p5"],  # all before the catalog is looked at again
     ):
         log.start = log.log.state().offset
         log.schemas = dict(PostgresCatalog(log.control, left_out=log.tables).describe([log.table("p")]))  # type: ignore[arg-type]
-        log.run(statement)
-        assert any(told()), statement
+        log.run(*statements)
+        assert any(told()), statements
 
 
 def test_the_slot_moves_when_it_is_told_and_not_before(log: Log) -> None:

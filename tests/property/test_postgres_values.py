@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -16,6 +17,7 @@ from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -23,12 +25,13 @@ from hypothesis import strategies as st
 
 from replicator.errors import LogCorrupt, ValueDoesNotFit
 from replicator.model.identifiers import TableId
+from replicator.model.types import STRING
 from replicator.sources.postgres.attributes import Attribute, PgType
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect
 from replicator.sources.postgres.copy_rows import CopyRows
 from replicator.sources.postgres.key_bounds import text_of
-from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, Cells
+from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, Cells, Found
 from replicator.sources.postgres.types import column_of, numeric_typmod
 from replicator.sources.postgres.values import ColumnConverter, binary_exact
 from tests.environment import HOME
@@ -184,6 +187,29 @@ def asked(server: Connection, kind: Kind, texts: Sequence[str | None]) -> tuple[
     return binary, text
 
 
+def where(cells: Cells, data: Any) -> tuple[Found, npt.NDArray[np.int64]]:
+    """The same values as they lie in messages, and rows made of some of them, and of none."""
+    parts = [one or b"" for one in cells.values.to_pylist()]
+    gaps = [data.randint(0, 3) for _ in parts]
+    starts = np.cumsum([0, *(len(part) + gap for part, gap in zip(parts, gaps, strict=True))])[:-1]
+    octets = b"".join(part + bytes(gap) for part, gap in zip(parts, gaps, strict=True)) + bytes(data.choice((0, 9)))
+    lengths = np.array([len(part) for part in parts], np.int64)
+    tuples = np.array([data.randint(-1, len(parts) - 1) for _ in range(data.randint(0, 50))], np.int64)
+    return Found(np.frombuffer(octets, np.uint8), cells.kind, starts.astype(np.int64), lengths), tuples
+
+
+def rows_are_as_converted(converter: ColumnConverter, cells: Cells, array: pa.Array, data: Any) -> bool:
+    """False where they are not made directly."""
+    found, tuples = where(cells, data)
+    made = converter.rows(found, [tuples])
+    if made is None:
+        return False
+    made[0].validate(full=True)
+    assert made[0].type == array.type
+    assert bits(made[0]) == bits(array.take(pa.array(tuples, mask=tuples < 0)))
+    return True
+
+
 def bits(array: pa.Array) -> list[Any]:
     """Floats by their bits: negative zero is not zero, and NaN is NaN."""
     if pa.types.is_floating(array.type):
@@ -210,6 +236,11 @@ def test_text_and_binary_of_a_value_are_one(server: Connection, kind: Kind) -> N
         assert bits(ours) == bits(theirs)
         assert (bad is None) == (also_bad is None)
         assert bad is None or bad.equals(also_bad)
+        if rows_are_as_converted(converter, binary, theirs, data):
+            assert converter.bad is None
+        elif bad is None:
+            assert kind.name in {"oid", "jsonb", "uuid"} or (kind.name == "numeric" and column.type == STRING)
+        rows_are_as_converted(converter, text, ours, data)
         if kind.value is not None:
             expected = [None if one is None else kind.value(one) for one in texts]
             assert bits(ours) == bits(pa.array(expected, ours.type))
@@ -242,10 +273,15 @@ def test_bytes_that_are_no_value_are_refused_and_never_read_beyond(values: list[
         converter = ColumnConverter(column_of(attribute, TABLE), attribute, TABLE, "null")
         for form in (TEXT, BINARY):
             kinds = np.array([NULL if value is None else form for value in values], np.uint8)
+            cells = Cells(kinds, pa.array(values, pa.binary()))
+            found_at, _ = where(cells, random.Random(0))
+            direct = converter.rows(found_at, [np.arange(len(values))])
             try:
-                found = converter.convert(Cells(kinds, pa.array(values, pa.binary())))
+                found = converter.convert(cells)
             except (LogCorrupt, ValueDoesNotFit):
+                assert direct is None
                 continue
             else:
                 found.validate(full=True)
                 assert len(found) == len(values)
+                assert direct is None or bits(direct[0]) == bits(found)

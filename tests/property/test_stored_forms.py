@@ -200,10 +200,17 @@ OPTIONS = st.builds(
     zero_dates=st.sampled_from(["null", "text", "fail"]),
     on_table_failure=st.sampled_from(["continue", "stop"]),
     on_log_lost=st.sampled_from(["stop", "start_anew"]),
+    on_poison=st.sampled_from(["stop", "park"]),
     retention_warn_percent=st.floats(1, 100),
     snapshot_parallel=st.integers(1, 16),
     merge_parallel=st.integers(1, 16),
     snapshot_paused=st.booleans(),
+    snapshot_chunk_seconds=st.floats(0.05, 60),
+    snapshot_chunk_rows=st.integers(1, 262_144),
+    snapshot_delay_seconds=st.floats(0, 3600),
+    snapshot_most_running=st.integers(0, 1_000_000),
+    snapshot_most_lag_seconds=st.floats(0, 86_400),
+    signal_table=st.sampled_from(["", "shop.signals", "a b.c.d"]),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -88,7 +89,10 @@ def test_a_journal_entry_is_read_back_as_it_was_written(name: str) -> None:
     Replicator.objects.get(pk=replicator.pk).tables.update(state="streaming")
     store = OrmApplyStore(replicator.pk)
     (applied,) = store.tables()
-    assert store.items(applied.table, -1) == [segment, *events]
+    kept, *told = store.items(applied.table, -1)
+    assert isinstance(kept, Segment)
+    assert kept.journaled_at is not None  # which the journal itself says
+    assert [replace(kept, journaled_at=None), *told] == [segment, *events]
     assert store.schema(table, 1) == schema
     journal.commit(
         lease, JournalEntry(checkpoint, reloads=(ReloadRequest(table, 11, fresh=True, reason=f"because of {name}"),))
@@ -139,10 +143,14 @@ WHOLE: dict[str, Any] = {
         {
             "name": "r",
             "connection": "c",
-            "tables": ["a.*", {"table": "a.b", "exclude_columns": ["x"]}],
+            "tables": [
+                "a.*",
+                {"table": "a.b", "exclude_columns": ["x"], "slo": {"percent": 99.9, "minutes": 1}, "target": "l.b"},
+            ],
             "exclude": ["a.c"],
             "target": {"namespace_prefix": "p"},
             "options": {"slo_minutes": 1, "ddl_policy": {"truncate": "stop"}},
+            "streams": [{"name": "s", "shards": 2, "tables": ["a.b"], "exclude": [], "retention_hours": 2.5}],
             "state": "stopped",
         }
     ],

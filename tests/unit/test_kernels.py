@@ -21,8 +21,8 @@ parts = [v for name in list(sys.modules) if name.endswith("_kernel") for v in va
          if isinstance(v, Dispatcher) and v not in found]
 from replicator.sources.mysql import value_kernel
 import numpy as np
-data, out = np.arange(8, dtype=np.uint8), np.empty(1, np.int64)
-value_kernel.integers(data, np.array([0]), np.array([4]), 4, True, out)
+data, out, valid = np.arange(8, dtype=np.uint8), np.empty(1, np.int64), np.zeros(1, np.uint8)
+value_kernel.integers(data, np.array([0]), np.array([4]), np.array([0]), 4, True, out, valid)
 print(json.dumps({
     "kernels": len(found),
     "hits": sum(sum(k.stats.cache_hits.values()) for k in found),
@@ -44,17 +44,21 @@ def look(environment: dict[str, str]) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_a_process_with_a_warm_cache_compiles_nothing(tmp_path: Path) -> None:
+def test_a_process_with_a_warm_cache_compiles_nothing() -> None:
+    """Not even when a kernel is called.  The first one finds what `make kernels` has compiled, or compiles it."""
+    look({})
+    seen = look({})
+    assert seen["kernels"] >= 17
+    assert (seen["hits"], seen["misses"], seen["parts"], seen["open"]) == (seen["kernels"], 0, [], [])
+
+
+@pytest.mark.long
+def test_the_cache_is_where_it_is_wanted(tmp_path: Path) -> None:
     place = {"NUMBA_CACHE_DIR": str(tmp_path)}
     subprocess.run([sys.executable, "-m", "replicator.kernels"], cwd=ROOT, env={**os.environ, **place}, check=True)
     seen = look(place)
-    assert seen["kernels"] >= 17
-    assert (seen["hits"], seen["misses"], seen["parts"]) == (seen["kernels"], 0, [])
+    assert (seen["hits"], seen["misses"]) == (seen["kernels"], 0)
     assert all(path.startswith(str(tmp_path)) for path in seen["places"])
-
-
-def test_no_kernel_can_be_compiled_when_it_is_called() -> None:
-    assert look({})["open"] == []
 
 
 def test_where_nothing_can_be_kept_kernels_work_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

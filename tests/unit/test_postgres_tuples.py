@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replicator.errors import LogCorrupt, SourceUnreachable
+from replicator.errors import LogCorrupt, SourceUnreachable, TableError
+from replicator.sources.postgres import copy_socket
 from replicator.sources.postgres.copy_rows import CopyRows
-from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, UNCHANGED, split_tuples, tuple_ends
+from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, UNCHANGED, find_values, tuple_ends
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
 Cell = tuple[str, bytes | None]
@@ -50,7 +54,7 @@ def test_tuples_are_taken_apart_into_columns(rows: list[list[Cell]], lead: bytes
     width = len(rows[0]) if rows else 3
     offsets = places(parts, len(lead))
     data = lead + b"".join(parts) + b"after"
-    columns = split_tuples(data, offsets, width)
+    columns = [found.cells() for found in find_values(data, offsets, width)]
     assert len(columns) == width
     for number, column in enumerate(columns):
         column.values.validate(full=True)
@@ -79,7 +83,7 @@ def test_tuples_are_taken_apart_into_columns(rows: list[list[Cell]], lead: bytes
 )
 def test_what_is_no_tuple_is_refused(data: bytes) -> None:
     with pytest.raises(LogCorrupt):
-        split_tuples(data, np.array([0], np.int64), 1)
+        find_values(data, np.array([0], np.int64), 1)
     with pytest.raises(LogCorrupt):
         tuple_ends(data, np.array([0], np.int64))
 
@@ -87,7 +91,7 @@ def test_what_is_no_tuple_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize("offset", [-1, -(2**62), 3, 2**62])
 def test_a_place_outside_is_refused(offset: int) -> None:
     with pytest.raises(LogCorrupt):
-        split_tuples(b"\0\1n", np.array([offset], np.int64), 1)
+        find_values(b"\0\1n", np.array([offset], np.int64), 1)
     with pytest.raises(LogCorrupt):
         tuple_ends(b"\0\1n", np.array([offset], np.int64))
 
@@ -95,7 +99,7 @@ def test_a_place_outside_is_refused(offset: int) -> None:
 def test_a_tuple_with_another_number_of_columns_is_refused() -> None:
     for width in (0, 1, 3):
         with pytest.raises(LogCorrupt):
-            split_tuples(tuple_data([("n", None), ("n", None)]), np.array([0], np.int64), width)
+            find_values(tuple_data([("n", None), ("n", None)]), np.array([0], np.int64), width)
 
 
 @FEW
@@ -108,7 +112,7 @@ def test_a_mutated_tuple_gives_values_of_its_own_or_is_refused(
         data[place % len(data)] = value
     data = data[: len(data) - cut % len(data)]
     try:
-        columns = split_tuples(bytes(data), np.array([0], np.int64), len(cells))
+        columns = [found.cells() for found in find_values(bytes(data), np.array([0], np.int64), len(cells))]
         end = int(tuple_ends(bytes(data), np.array([0], np.int64))[0])
     except LogCorrupt:
         return
@@ -135,12 +139,13 @@ class Cursor:
             raise self._error
 
 
-class Connection:
-    """What CopyRows needs of psycopg2's, with bytes that no server would send."""
+class Libpq:
+    """What CopyRows needs of psycopg2's connection with TLS, with bytes that no server would send."""
 
+    info = SimpleNamespace(ssl_in_use=True)
     closed = False
 
-    def __init__(self, writes: Sequence[bytes], error: Exception | None = None) -> None:
+    def __init__(self, writes: Sequence[bytes], error: Exception | None) -> None:
         self._cursor = Cursor(writes, error)
 
     def cursor(self) -> Cursor:
@@ -153,11 +158,40 @@ class Connection:
         self.closed = True
 
 
-def copied(writes: Sequence[bytes], width: int, error: Exception | None = None, **sizes: int) -> list[list[Any]]:
+class Socket:
+    """The same without: a server that has sent `wire`, and nothing else comes."""
+
+    info = SimpleNamespace(ssl_in_use=False)
+    closed = False
+
+    def __init__(self, wire: bytes) -> None:
+        self._ours, self.server = socket.socketpair()
+        self.server.sendall(wire)
+        self.server.shutdown(socket.SHUT_WR)
+
+    def fileno(self) -> int:
+        return self._ours.fileno()
+
+    def close(self) -> None:
+        self._ours.close()
+        self.closed = True
+
+
+def message(kind: bytes, body: bytes = b"") -> bytes:
+    return kind + struct.pack(">i", 4 + len(body)) + body
+
+
+def framed(writes: Sequence[bytes], error: bytes = b"") -> bytes:
+    """As on the wire, with messages in between that come at any time."""
+    rows = [message(b"d", one) + message(b"N", b"SNOTICE\0Mhm\0\0") * (len(one) % 3 == 0) for one in writes]
+    end = message(b"E", error) if error else message(b"c") + message(b"C", b"COPY 1\0")
+    return message(b"H", b"\1\0\0") + b"".join(rows) + end + message(b"S", b"a\0b\0") + message(b"Z", b"T")
+
+
+def copied(connection: Any, width: int, **sizes: int) -> list[list[Any]]:
     """Rows as lists."""
-    connection: Any = Connection(writes, error)
     stream = CopyRows(
-        connection, "", [TEXT, BINARY, TEXT][:width], "s.t", **({"batch_rows": 3, "batch_bytes": 64} | sizes)
+        connection, "COPY", [TEXT, BINARY, TEXT][:width], "s.t", **({"batch_rows": 3, "batch_bytes": 64} | sizes)
     )
     try:
         rows = []
@@ -173,6 +207,15 @@ def copied(writes: Sequence[bytes], width: int, error: Exception | None = None, 
     finally:
         assert connection.closed != stream.done
         assert not [one for one in threading.enumerate() if one.name == "copy"]
+        connection.close()
+
+
+def ways(writes: Sequence[bytes]) -> Iterator[Any]:
+    """Connections that bring the same bytes of a COPY."""
+    yield Libpq(writes, None)
+    with closing(Socket(framed(writes))) as connection, connection.server:
+        yield connection
+        assert connection.server.recv(100) == message(b"Q", b"COPY\0")
 
 
 ROWS = st.integers(1, 3).flatmap(
@@ -192,11 +235,23 @@ def test_rows_of_a_copy_arrive_however_they_are_cut(
         data = b"".join(parts)
         edges = sorted({0, len(data), *(cut % len(data) for cut in cuts)})
         parts = [data[a:b] for a, b in pairwise(edges)]
-    assert copied(parts, len(rows[0])) == rows
+    for connection in ways(parts):
+        assert copied(connection, len(rows[0])) == rows
 
 
 def test_a_copy_without_rows_gives_no_batch() -> None:
-    assert copied([HEADER + TRAILER], 2) == []
+    for connection in ways([HEADER + TRAILER]):
+        assert copied(connection, 2) == []
+
+
+def test_more_than_is_received_at_once_arrives_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [[bytes([number]) * size] for number, size in enumerate((0, 1, 90, 5000, 63, 64, 65, 7, 4096, 0))]
+    wire = framed([HEADER, *map(copy_row, rows), TRAILER])
+    for received in (*range(5, 40), 64, 97, 1024):
+        monkeypatch.setattr(copy_socket, "_RECEIVED", received)
+        for size in (1, 64, 10_000):
+            with closing(Socket(wire)) as connection, connection.server:
+                assert copied(connection, 1, batch_bytes=size) == rows
 
 
 @pytest.mark.parametrize(
@@ -215,12 +270,41 @@ def test_a_copy_without_rows_gives_no_batch() -> None:
     ],
 )
 def test_what_is_no_copy_is_refused(writes: list[bytes]) -> None:
-    with pytest.raises(LogCorrupt):
-        copied(writes, 1)
+    for connection in ways(writes):
+        with pytest.raises(LogCorrupt):
+            copied(connection, 1)
 
 
 def test_an_error_after_some_rows_is_the_servers_own_even_after_the_trailer() -> None:
     error = psycopg2.OperationalError("server closed the connection unexpectedly")
     for writes in ([HEADER, copy_row([b"a"])], [HEADER, copy_row([b"a"]), TRAILER]):
         with pytest.raises(SourceUnreachable, match=r"s\.t could not be read: server closed"):
-            copied(writes, 1, error)
+            copied(Libpq(writes, error), 1)
+        told = "SERROR\0VERROR\0C22P05\0Mäh\0Dsecret\0\0".encode()
+        with (
+            closing(Socket(framed(writes, told))) as connection,
+            pytest.raises(TableError, match=r"cannot read s\.t: äh \(SQLSTATE 22P05\)$"),
+        ):
+            copied(connection, 1)
+
+
+WIRE = framed([HEADER, copy_row([b"ab"]), copy_row([b"c"]), TRAILER])
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        *(WIRE[:size] for size in range(0, len(WIRE), 3)),
+        message(b"H") + message(b"x"),
+        message(b"H") + b"d\0\0\0\3",
+        message(b"H") + b"d\xff\xff\xff\xff",
+        message(b"H") + message(b"d", HEADER) + b"N\0\0\0\0",
+    ],
+)
+def test_a_connection_that_ends_or_says_what_is_nothing_is_lost(wire: bytes) -> None:
+    with (
+        closing(Socket(wire)) as connection,
+        connection.server,
+        pytest.raises(SourceUnreachable, match=r"^s\.t could not be read: the server "),
+    ):
+        copied(connection, 1)

@@ -10,6 +10,7 @@ import pytest
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
 from replicator.model.types import INT, STRING
+from replicator.staging import reader
 from replicator.staging.reader import read
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
@@ -57,10 +58,28 @@ def whole(storage: Storage, *without: int) -> Segment:
     [SCHEMA.change_arrow.names, ["k.v", "k", "_sequence_num"], ["_sequence_num"], ["k"], ["_operation", BEFORE + "k"]],
 )
 def test_bare_rows_read_as_the_changes_that_they_are(
-    storage: Storage, without: tuple[int, ...], batch_rows: int, names: list[str]
+    storage: Storage, without: tuple[int, ...], batch_rows: int, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(reader, "FEW_ROWS", batch_rows)
     arrow = pa.schema([SCHEMA.change_arrow.field(name) for name in names])
-    found = pa.Table.from_batches(read(storage, bare(storage, *without), SCHEMA, names, batch_rows), arrow)
-    told = pa.Table.from_batches(read(storage, whole(storage, *without), SCHEMA, names, batch_rows), arrow)
+    found = pa.Table.from_batches(read(storage, bare(storage, *without), SCHEMA, names), arrow)
+    told = pa.Table.from_batches(read(storage, whole(storage, *without), SCHEMA, names), arrow)
     assert found.equals(told)
     assert found.num_rows == len(ROWS) - len(without)
+
+
+@pytest.mark.parametrize(
+    ("dictionaries", "each", "expected"),
+    [(True, 1, 2048), (False, 1, 65_536), (False, 4096, 2048), (False, 400, 20_000)],
+)
+def test_batches_are_large_where_their_size_is_known(
+    storage: Storage, dictionaries: bool, each: int, expected: int
+) -> None:
+    rows = 70_000
+    data = pa.table({"k": pa.array(range(rows), pa.int32()), "k.v": pa.array(["x" * each] * rows)})
+    with storage.writer("file", data.schema, use_dictionary=dictionaries) as writer:
+        writer.write_table(data)
+    segment = Segment(TABLE, SegmentKind.CHUNK, 1, 0, rows - 1, "file", rows, 1, reads=rows, bare=True)
+    sizes = [batch.num_rows for batch in read(storage, segment, SCHEMA, ["k", "k.v"])]
+    assert sum(sizes) == rows
+    assert expected * 0.9 < max(sizes) <= expected * 1.1

@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replicator.errors import TableError, UnsupportedDdl, UnsupportedType
+from replicator.errors import TableDisappeared, TableError, UnsupportedDdl, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
-from replicator.sources.base import Cascade, DatabaseInfo, TableInfo
-from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb, translated
+from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
+from replicator.sources.conditions import trials, users_fault
+from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
@@ -200,6 +201,22 @@ class MySqlCatalog:
             except TableError as error:
                 result[table] = error
         return result
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        """Reads none of them."""
+        from replicator.sources.mysql.key_bounds import selected  # noqa: PLC0415 - it is made of descriptions
+
+        found = self.details([table]).get(table)
+        if found is None:
+            message = f"{table} is not there any more."
+            raise TableDisappeared(message, table=str(table))
+        if isinstance(found, TableError):
+            raise found
+        name = f"{quoted(table.database)}.{quoted(table.name)}"
+        with users_fault(table, asked=True):
+            for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
+                with translated(str(table)), self._connection.cursor() as cursor:
+                    cursor.execute(f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0")
 
     def _describe(
         self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str

@@ -6,10 +6,11 @@ import re
 
 from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.mysql.catalog import MySqlCatalog
 from replicator.sources.mysql.connection import quoted
 from replicator.sources.mysql.log_status import log_end
-from replicator.sources.mysql.server import Finding, Server, failed, ok, warning
+from replicator.sources.mysql.server import Server
 from replicator.sources.mysql.watermark import WatermarkTable, create_statements
 
 _PROBE_REPLICATOR = "connection-test"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from replicator.errors import TidemarkError
+from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.mysql.config import MAX_SERVER_ID
-from replicator.sources.mysql.server import Finding, Server, failed, ok, warning
+from replicator.sources.mysql.server import Server
 
 _DAY = 24 * 3600
 _GIB = 1 << 30

@@ -49,6 +49,12 @@ READ_TIMEOUT = 600.0
 # CRASHED_ON_REPAIR, two of FEDERATED, TABLE_NEEDS_UPGRADE, INDEX_CORRUPT, TABLESPACE_MISSING, TABLESPACE_DISCARDED).
 _BROKEN = frozenset({1016, 1017, 1030, 1033, 1034, 1035, 1168, 1194, 1195, 1429, 1430, 1459, 1712, 1812, 1814})
 _DISK_FULL = "Got error 28 "  # passes
+_SERVERS, _CLIENTS = 1000, range(2000, 3000)  # numbers of the server's errors, and of the client's own
+# The server's, but not of the statement: too many connections, out of memory, shutdown, network, lock waits, deadlocks, kills, time limits.
+_PASSING = frozenset(
+    {1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1135, 1152, 1153, 1154, 1155, 1156,
+     1157, 1158, 1159, 1160, 1161, 1180, 1181, 1184, 1203, 1205, 1206, 1213, 1226, 1317, 1412, 1637, 1927, 1969, 3024, 3169}
+)  # fmt: skip
 _BROKEN_REMEDY = (
     "Look at it with CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
 )
@@ -138,7 +144,9 @@ def tidemark_error(error: Exception, where: str) -> TidemarkError:
     if number in _BROKEN and not reason.startswith(_DISK_FULL):
         message = f"The server itself cannot read {where}: {reason}."
         return TableError(message, table=where, remedy=_BROKEN_REMEDY)
-    return SourceUnreachable(f"{where} could not be read: {reason}")
+    unreachable = SourceUnreachable(f"{where} could not be read: {reason}")
+    unreachable.answered = number >= _SERVERS and number not in _CLIENTS and number not in _PASSING
+    return unreachable
 
 
 def _number(error: Exception) -> int:

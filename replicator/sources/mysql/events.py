@@ -179,7 +179,8 @@ class EventParser:
         try:
             yield
         except (LookupError, ValueError, ArithmeticError, RecursionError, struct.error, zlib.error) as error:
-            raise self.corrupt(f"An event cannot be decoded ({error!r})") from error
+            # The error's own text may have a value in it, which may be one that is to be masked.
+            raise self.corrupt(f"An event cannot be decoded ({type(error).__name__})") from error
 
 
 def _knows_checksums(version: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from replicator.kernel_bytes import same_bytes, word
+from replicator.kernel_bytes import CARRYLESS, folded_crc, same_bytes, word
 from replicator.kernels import kernel, part
 
 SLOW, WANTED, PASSED = 0, 1, 2  # what is to be done with a table's rows
@@ -27,7 +27,7 @@ DOMAIN, SERVER, LOW, HIGH = range(4)
 RANGE_FIELDS = 4
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
-_STOPPED = numba.types.UniTuple(numba.int64, 5)
+_STOPPED = numba.types.UniTuple(numba.int64, 6)
 
 
 def _crc_tables() -> np.ndarray:
@@ -55,8 +55,14 @@ def _little_endian(data, at, size):  # type: ignore[no-untyped-def]
 
 
 @part
-def _crc_holds(data, at, end):  # type: ignore[no-untyped-def]
-    """Is the CRC-32 of data[at:end] in the four bytes behind it?  Unsigned indices: numba would ask whether others are negative."""
+def _folded(data, at, end):  # type: ignore[no-untyped-def]
+    """CRC-32 of data[at:end], 16 bytes and more."""
+    return np.int64(folded_crc(data, at, end - at))
+
+
+@part
+def _tabled(data, at, end):  # type: ignore[no-untyped-def]
+    """The same for any processor.  Unsigned indices: numba would ask whether others are negative."""
     crc = np.uint64(0xFFFFFFFF)
     start = at
     while end - start >= 16:
@@ -75,7 +81,10 @@ def _crc_holds(data, at, end):  # type: ignore[no-untyped-def]
     while start < end:
         crc = crc >> _8 ^ np.uint64(_CRC[(crc ^ np.uint64(data[start])) & _OCTET])
         start += 1
-    return np.int64(crc ^ np.uint64(0xFFFFFFFF)) == _little_endian(data, end, 4)
+    return np.int64(crc ^ np.uint64(0xFFFFFFFF))
+
+
+_crc = _folded if CARRYLESS else _tabled
 
 
 @part
@@ -156,7 +165,8 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
     `inside` a transaction: its rows events, without RANGE, NUMBER and TIME.  Else whole transactions, and the ranges of their GTIDs.
     The TABLE_MAP of table number ids[i], of so many `columns`, was maps[bounds[i]:bounds[i+1]]; states[i]: SLOW, WANTED, PASSED.
     `places_of`: where in `ids` a number is, at the number's lowest bits or behind; -1: nowhere.
-    `events` are those that are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time).
+    `events` are those that are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time, 1 where
+    it stopped because the packets end before the transaction does).
     """
     room = events.shape[1]
     count, slot = 0, np.int64(0)
@@ -164,14 +174,19 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
     domain, server, number, time = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     begun = 0  # 1 GTID, 2 BEGIN, 3 rows
     done = at, position, 0, 0, np.int64(0)  # after the last whole transaction
+    cut = 0
     while count < room:
         if end - at < 4:
+            cut = 1
             break
         size = _little_endian(data, at, 3)
         event = at + 5
         following = at + 4 + size
         least = 23 if checksum else 19
-        if size == 0xFFFFFF or following > end or size < 1 + least or data[at + 4] != 0:
+        if following > end:
+            cut = 1
+            break
+        if size == 0xFFFFFF or size < 1 + least or data[at + 4] != 0:
             break
         size -= 1
         kind = np.int64(data[event + 4])
@@ -237,7 +252,7 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
             begun = step
         elif not (inside or begun):
             break
-        if checksum and not _crc_holds(data, event, last):
+        if checksum and _crc(data, event, last) != _little_endian(data, last, 4):
             break
         count += wanted
         at = following
@@ -250,4 +265,4 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
             begun = 0
         if inside or kind == 16:
             done = at, position, count, known, time
-    return done
+    return done[0], done[1], done[2], done[3], done[4], cut if done[0] < end and not inside else 0

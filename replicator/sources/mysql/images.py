@@ -12,7 +12,7 @@ from replicator.sources.mysql.image_kernel import BAD, FULL, split_images
 
 _LEAST_IMAGES, _LEAST_BYTES = 72, 4096
 _PAD = 8  # a row of places as long as a power of two would have all columns' in the same lines of the processor's cache
-_KEPT_BYTES = 1 << 24  # of the memory that stays for the next rows of a table
+_KEPT_BYTES = 1 << 25  # of the memory that stays for the next rows of a table: those of a usual batch fit in
 
 
 class Images:
@@ -67,11 +67,19 @@ class Images:
         """The value of a column in an image is not in its bytes, but this."""
         self._texts.setdefault(column, {})[image] = text
 
-    def cells(self, column: int) -> Cells:
-        """A column of the log."""
+    def cells(self, column: int, images: Places) -> Cells:
+        """A column of the log, in rows made of these images; -1: of none."""
         count = self._images
-        texts = self._texts.get(column, {})
-        return Cells(self._out, self._starts[column, :count], self._lengths[column, :count], texts)
+        starts, lengths = self._starts[column, :count], self._lengths[column, :count]
+        return Cells(self._out, starts, lengths, images, self._texts.get(column, {}))
+
+    def bytes_of(self, first: int, last: int) -> Bytes:
+        """The images from `first` to `last`, which followed each other in the log: of each the bits that say what is NULL, then the values."""
+        columns, rows = self._starts.shape[0], self._starts[:, : self._images]
+        prefix = int(self._prefixes[0]) if self._lengths[0, first] >= 0 else 0
+        begin = int(rows[0, first]) - prefix - (columns + 7) // 8
+        end = int(rows[-1, last]) + max(0, int(self._lengths[-1, last]))
+        return self._out[begin:end]
 
     def mark(self) -> tuple[int, int]:
         return self._images, self._used

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from replicator.errors import LogCorrupt, SourceError
-from replicator.model.change import ChangeBatch, Commit, LogMessage
+from replicator.errors import LogCorrupt, SourceError, TableError
+from replicator.model.change import ChangeBatch, Commit, LogMessage, RowsParked
 from replicator.model.identifiers import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
@@ -103,8 +103,12 @@ class Interpreter:
         for found in self.pending.flush(inside=self.in_transaction):
             if isinstance(found, ChangeBatch):
                 self.out.append(found)
+                continue
+            table, bad = found
+            if isinstance(bad, TableError):
+                self.tables.skip(table, bad)
             else:
-                self.tables.skip(*found)
+                self.out.append(RowsParked(table, tuple(bad), self.boundary))
 
     @property
     def ready(self) -> bool:

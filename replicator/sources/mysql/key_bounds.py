@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replicator.errors import ConditionRefused
 from replicator.sources.base import KeyRange
 from replicator.sources.mysql.catalog import TableDescription
-from replicator.sources.mysql.connection import quoted
-from replicator.sources.mysql.types import BYTES, TEXTS, ColumnDefinition
+from replicator.sources.mysql.connection import literal, quoted
+from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition
 
 _CASTS = {"date": "DATE", "datetime": "DATETIME(6)", "timestamp": "DATETIME(6)", "time": "TIME(6)"}
 _CASTS |= {name: name.upper() for name in ("uuid", "inet4", "inet6")}
+_WHOLE = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year"})
+# Two byte sequences of these may be the same text: the server would look for one of them.
+_AMBIGUOUS = frozenset({"big5", "cp932", "eucjpms", "euckr", "gb2312", "gbk", "sjis", "ujis"})
 
 
 def key_expression(definition: ColumnDefinition) -> str:
@@ -45,6 +49,48 @@ def key_literal(definition: ColumnDefinition, text: str) -> str:
     if kind in ("float", "double"):
         return text if "e" in text else f"{text}e0"
     return text
+
+
+def given_literal(definition: ColumnDefinition, text: str) -> str:
+    """The SQL literal for a key value as people write it (`replicator.snapshot.keys`).  Raises ConditionRefused."""
+    kind = definition.data_type
+    if kind in TEXTS | LABELS and definition.charset in _AMBIGUOUS:
+        message = (
+            f"Keys in the character set {definition.charset} cannot be given one by one: give a condition instead."
+        )
+        raise ConditionRefused(message)
+    if kind in TEXTS:
+        return f"CONVERT({literal(text)} USING {definition.charset}) COLLATE {definition.collation}"
+    if kind in BYTES:
+        return f"X'{text}'"
+    if kind in _CASTS:
+        return f"CAST({literal(text)} AS {_CASTS[kind]})"
+    if kind == "decimal":
+        return f"CAST({literal(text)} AS DECIMAL({definition.precision or 10},{definition.scale or 0}))"
+    if kind in _WHOLE:
+        return {"true": "1", "false": "0"}.get(text) or str(int(text))
+    return literal(text)
+
+
+def selected(description: TableDescription, rows: KeyRange) -> str:
+    """The rows of a range, of a list of keys, that a condition is true for."""
+    conditions = [within(description, rows)] if rows.lower is not None or rows.upper is not None else []
+    if rows.keys:
+        rows.require_fit(description.schema)
+        conditions.append(f"({_among(description, rows.keys)})")
+    if rows.condition:
+        conditions.append(f"({rows.condition})")
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _among(description: TableDescription, keys: Sequence[Sequence[str]]) -> str:
+    names = description.schema.key
+    definitions = [description.definition(name) for name in names]
+    given = [[given_literal(one, text) for one, text in zip(definitions, key, strict=True)] for key in keys]
+    if len(names) == 1:
+        return f"{quoted(names[0])} IN ({', '.join(values[0] for values in given)})"
+    equal = [[f"{quoted(name)} = {value}" for name, value in zip(names, values, strict=True)] for values in given]
+    return " OR ".join(f"({' AND '.join(parts)})" for parts in equal)
 
 
 def select_key(description: TableDescription) -> str:

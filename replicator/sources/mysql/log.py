@@ -147,15 +147,18 @@ class _Loop:
         self._settled_at = self._beat_at = time.monotonic()
         self._quiet_since: datetime | None = None
         self._server_stands: tuple[str, int] | None = None
+        self._cut = False
 
     def messages(self) -> Iterator[LogMessage]:
         stream = self._stream
         while True:
-            stream.fill(self._patience())
+            new = stream.fill(self._patience(), more=self._cut)
             with self._parser.guard():
                 while True:
                     if stream.kind() in PLAIN:
                         yield from self._take_plain()
+                        if new and self._cut:
+                            break  # the rest of the transaction is on its way: whole, it is less work
                     event = self._next_event()
                     if event is None:
                         break
@@ -167,14 +170,16 @@ class _Loop:
     def _take_plain(self) -> Iterable[LogMessage]:
         """Plain events from here on, as long as nothing else comes."""
         stream, parser = self._stream, self._parser
+        self._cut = False
         known = self._interpreter.known() if parser.plain else None
         if known is None:
             return ()
         found = plain_run(stream, parser, known, self._batch_bytes, inside=self._interpreter.in_transaction)
-        if found is None:
+        self._cut = found.cut and stream.roomy
+        if found.run is None:
             return ()
         self._quiet_since = None
-        self._interpreter.feed_run(known, *found)
+        self._interpreter.feed_run(known, found.run, found.whole)
         return self._drain() if self._interpreter.ready else ()
 
     def _tick(self, now: float) -> Iterator[LogMessage]:

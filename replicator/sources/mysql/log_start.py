@@ -34,6 +34,16 @@ def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
     return LogStart(start.file, start.position, "", mariadb)
 
 
+def unread(connection: Connection, start: BinlogOffset) -> int:
+    """Bytes of the log from `start` on.  Raises as `find_start` does; LogPurged too where only the server would say so."""
+    find_start(connection, start)
+    sizes = _log_files(connection)
+    if start.file not in sizes:
+        raise LogPurged(f"The source no longer has its log file {start.file}.")
+    later = (size for file, size in sizes.items() if BinlogOffset(file, 0).sequence > start.sequence)
+    return max(0, sizes[start.file] - start.position) + sum(later)
+
+
 def _value(connection: Connection, expression: str) -> str:
     with translated("The source"), connection.cursor() as cursor:
         cursor.execute(f"SELECT {expression}")

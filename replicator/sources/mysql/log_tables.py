@@ -177,10 +177,12 @@ class LogTables:
         slots = run.events[f.SLOT]
         if not len(slots):
             return
-        order = np.argsort(slots, kind="stable")
-        ordered = run._replace(events=run.events.take(order, axis=1))
-        bounds = [0, *(np.flatnonzero(np.diff(slots[order])) + 1).tolist(), len(slots)]
-        pending, size = self._interpreter.pending, 0
+        pending, size, order = self._interpreter.pending, 0, None
+        ordered, bounds = run, [0, len(slots)]
+        if (slots != slots[0]).any():
+            order = np.argsort(slots, kind="stable")
+            ordered = run._replace(events=run.events.take(order, axis=1))
+            bounds[1:1] = (np.flatnonzero(np.diff(slots[order])) + 1).tolist()
         for first, last in itertools.pairwise(bounds):
             rows = known.rows[ordered.events[f.SLOT, first]]
             assert rows is not None
@@ -188,9 +190,11 @@ class LogTables:
             rows.add_run(ordered, first, last)
             size += rows.bytes - mark.bytes
             self._interpreter.schemas.empty.discard(rows.schema.table)
-        counts = np.empty_like(slots)
-        counts[order] = ordered.events[f.ROWS]
-        ordered.events[f.FIRST] = (pending.ordinal + np.cumsum(counts) - counts)[order]
+        counts = ordered.events[f.ROWS].copy()
+        if order is not None:
+            counts[order] = ordered.events[f.ROWS]
+        firsts = pending.ordinal + np.cumsum(counts) - counts
+        ordered.events[f.FIRST] = firsts if order is None else firsts[order]
         pending.added(int(counts.sum()), size)
         pending.look(self._options)
 

@@ -29,15 +29,19 @@ class PacketStream:
         self._room(bytearray(_ROOM))
         self._large: bytearray | None = None
 
-    def fill(self, timeout: float) -> None:
-        """Wait until a whole packet is there, but not for more than `timeout` seconds.  SourceUnreachable."""
-        while not self._whole():
+    def fill(self, timeout: float, *, more: bool = False) -> bool:
+        """Wait until a whole packet is there, but not for more than `timeout` seconds; `more`: until anything new is.
+
+        False where nothing came.  SourceUnreachable.
+        """
+        came = False
+        while not came if more else not self._whole():
             self._make_room()
             try:
                 self._socket.settimeout(timeout)
                 received = self._socket.recv_into(self._view[self.end :])
             except TimeoutError:
-                return
+                return came
             except OSError as error:
                 message = f"The connection to the source broke while its log was read: {error}"
                 raise SourceUnreachable(message) from error
@@ -45,6 +49,13 @@ class PacketStream:
                 message = "The source closed the connection over which its log was read."
                 raise SourceUnreachable(message)
             self.end += received
+            came = True
+        return came
+
+    @property
+    def roomy(self) -> bool:
+        """What is there is little beside what there is room for."""
+        return 2 * (self.end - self.at) < len(self.data)
 
     def next(self) -> bytes | bytearray | None:
         """The next packet; None where it has not wholly arrived."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from replicator.errors import TableError
-from replicator.model.change import ChangeBatch
+from replicator.model.change import ChangeBatch, ParkedRow
 from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.row_image import Mark, TableRows
@@ -76,10 +76,11 @@ class Pending:
         self.ordinal = self._began_at = ordinal + 1
         return ordinal
 
-    def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError]]:
+    def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError | list[ParkedRow]]]:
         """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more.
 
-        A table and an error in the place of rows that are lost: one of their values turned out to be none.
+        A table and an error in the place of rows that are lost: one of their values turned out to be none; or, by option, a table and
+        those of its rows that are not in its batch for this reason.
         """
         if inside:
             self.spilled.update(rows.schema.table for rows in self._touched)
@@ -95,7 +96,10 @@ class Pending:
                 data = rows.take()
             except TableError as error:
                 yield table, error
-            else:
+                continue
+            if rows.parked:
+                yield table, rows.parked
+            if data.num_rows:
                 yield ChangeBatch(table, rows.schema, data, rows.zero_dates)
         if sum(rows.room for rows in self._tables.values()) > _KEPT_BYTES:
             for rows in self._tables.values():

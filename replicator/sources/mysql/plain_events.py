@@ -44,6 +44,7 @@ class KnownTables:
         self.columns = np.array([0 if rows is None else len(rows.log_columns) for rows in self.rows], np.int64)
         states = [f.SLOW if special else f.PASSED if rows is None else f.WANTED for _, rows, special in known]
         self.states = np.array(states or [f.SLOW], np.int64)
+        self.events = np.empty((f.EVENT_FIELDS, _EVENTS), np.int64)  # what a run's kernel fills
 
 
 def _places(numbers: Places) -> Places:
@@ -73,24 +74,32 @@ class WholeTransactions(NamedTuple):
     commit_us: int
 
 
-def plain_run(
-    stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool
-) -> tuple[Run, WholeTransactions | None] | None:
-    """The plain events that come next, of `most` bytes, are taken from the stream; None where there was none.
+class Taken(NamedTuple):
+    """A run, None where there was none; `cut`: the next transaction has begun to arrive, and not yet ended."""
+
+    run: Run | None
+    whole: WholeTransactions | None
+    cut: bool
+
+
+def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool) -> Taken:
+    """The plain events that come next, of `most` bytes, are taken from the stream.
 
     Those of the transaction that one is `inside` of, else whole transactions.
     """
-    events, ranges = np.empty((f.EVENT_FIELDS, _EVENTS), np.int64), np.empty((_RANGES, f.RANGE_FIELDS), np.int64)
-    at, position, count, reached, commit_us = f.frame(
-        stream.data, stream.at, min(stream.end, stream.at + most), parser.position, parser.checksum, inside,
+    events, ranges = known.events, np.empty((_RANGES, f.RANGE_FIELDS), np.int64)
+    end = min(stream.end, stream.at + most)
+    at, position, count, reached, commit_us, cut = f.frame(
+        stream.data, stream.at, end, parser.position, parser.checksum, inside,
         known.maps, known.bounds, known.ids, known.places, known.columns, known.states, events, ranges,
     )  # fmt: skip
+    short = bool(cut) and end == stream.end
     if at == stream.at:
-        return None
+        return Taken(None, None, short)
     stream.at, parser.position = at, position
     gtids = [_gtid_range(stream.data, *numbers) for numbers in ranges[:reached].tolist()]
-    run = Run(stream.data, events[:, :count], [one.source for one in gtids], parser.file)
-    return run, None if inside else WholeTransactions(gtids, position, commit_us)
+    run = Run(stream.data, events[:, :count].copy(), [one.source for one in gtids], parser.file)
+    return Taken(run, None if inside else WholeTransactions(gtids, position, commit_us), short)
 
 
 def _gtid_range(data: Bytes, domain: int, server: int, low: int, high: int) -> GtidRange:

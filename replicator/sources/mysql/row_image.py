@@ -6,26 +6,27 @@ Layout of a body: MySQL's libs/mysql/binlog/event/rows_event.h; compressed rows:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from replicator.errors import RowImageIncomplete
-from replicator.model.change import Operation
+from replicator.errors import RowImageIncomplete, TableError
+from replicator.model.change import Operation, ParkedRow
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import frame_kernel as f
-from replicator.sources.mysql.column_arrays import Bytes, ColumnArrays, Places
+from replicator.sources.mysql.column_arrays import Bytes, ColumnArrays, Places, numbered_texts
 from replicator.sources.mysql.column_values import shape_of
 from replicator.sources.mysql.events import Event, length_encoded
 from replicator.sources.mysql.images import Images
 from replicator.sources.mysql.partial_json import split_partial
 from replicator.sources.mysql.pieces import inflate, part
 from replicator.sources.mysql.table_map import LogColumn
+from replicator.sources.parting import parked, parted
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)  # as frame_kernel counts them
@@ -98,7 +99,9 @@ class TableRows:
         self.schema = schema
         self.rows = 0
         self.bytes = 0
-        self.zero_dates = 0  # of the last `take`
+        self.zero_dates = 0  # of the last `take`, as is `parked`
+        self.parked: list[ParkedRow] = []
+        self._park = options.park
         self.log_columns = columns
         # The log's order may differ from the schema's where the table was reordered since.
         place = {column.name: index for index, column in enumerate(columns)}
@@ -174,26 +177,78 @@ class TableRows:
         self._images.clear(release=release)
 
     def take(self) -> pa.RecordBatch:
-        """All rows as a batch with the schema's `change_arrow`; the gathering starts anew.  ValueDoesNotFit."""
+        """All rows as a batch with the schema's `change_arrow`; the gathering starts anew.
+
+        A row that cannot be decoded is in `parked` instead, or raises ValueDoesNotFit.
+        """
+        self.parked = []
         try:
-            return self._taken()
+            return self._batch(_Rows(self._groups).which(self.schema.change_arrow))
+        except TableError:
+            if not self._park:
+                raise
+            return self._without_bad(_Rows(self._groups).which(self.schema.change_arrow))
         finally:
             self.clear()
 
-    def _taken(self) -> pa.RecordBatch:
+    def _without_bad(self, rows: _Which) -> pa.RecordBatch:
+        zero_dates = 0
+
+        def convert(places: Places) -> pa.RecordBatch:
+            nonlocal zero_dates
+            batch = self._batch(rows.at(places))
+            zero_dates += self.zero_dates
+            return batch
+
+        found = parted(len(rows.new), convert, self.schema.change_arrow)
+        for place, error in found.bad:
+            one = rows.at(np.array([place]))
+            images = [image for image in (int(one.old[0]), int(one.new[0])) if image >= 0]
+            data = self._images.bytes_of(images[0], images[-1])
+            self.parked.append(parked(one.stamps, error, data, partial(self._keys_of, one)))
+        self.zero_dates = zero_dates
+        return found.batch
+
+    def _keys_of(self, one: _Which) -> list[dict[str, Any]]:
+        """Of a single row, before and after its change.  TableError."""
+        columns = zip(self._columns, self.schema.names, strict=True)
+        key = [(index, column, name) for (index, column), name in columns if name in self.schema.key]
+        return [
+            {name: column.convert(self._images.cells(index, images))[0].as_py() for index, column, name in key}
+            for images in (one.old, one.kept)
+            if key and images[0] >= 0
+        ]
+
+    def _batch(self, rows: _Which) -> pa.RecordBatch:
+        """ValueDoesNotFit."""
         schema = self.schema.change_arrow
-        rows = _Rows(self._groups)
         row: list[pa.Array] = []
         before: list[pa.Array] = []
         self.zero_dates = 0
         for (index, column), name in zip(self._columns, self.schema.names, strict=True):
-            cells = self._images.cells(index)
             key = not self.schema.key or name in self.schema.key
-            row.append(column.convert(cells if rows.inserts else cells.of(rows.kept if key else rows.new)))
+            cells = self._images.cells(index, rows.kept if key else rows.new)
+            row.append(column.convert(cells))
             if column.bad is not None:
                 self.zero_dates += int((column.bad & (rows.new >= 0)).sum())
-            before.append(pa.nulls(len(rows), row[-1].type) if rows.inserts else column.convert(cells.of(rows.old)))
-        return pa.RecordBatch.from_arrays([*rows.stamps(schema), *row, *before], schema=schema)
+            count = len(rows.new)
+            before.append(pa.nulls(count, row[-1].type) if rows.inserts else column.convert(cells.of(rows.old)))
+        return pa.RecordBatch.from_arrays([*rows.stamps, *row, *before], schema=schema)
+
+
+class _Which(NamedTuple):
+    """Rows, as `_Rows` has them: the image of each before and after the change, that of its key, and the columns that every change has."""
+
+    old: Places
+    new: Places
+    kept: Places
+    inserts: bool
+    stamps: list[pa.Array]
+
+    def at(self, places: Places) -> _Which:
+        """Some of them."""
+        stamps = [stamp.take(pa.array(places)) for stamp in self.stamps]
+        return _Which(self.old[places], self.new[places], self.kept[places], self.inserts, stamps)
 
 
 class _Rows:
@@ -219,8 +274,9 @@ class _Rows:
         self.new = np.where(operations == f.DELETE, -1, self.kept)
         self.old = np.where(operations == f.INSERT, -1, self.old)
 
-    def __len__(self) -> int:
-        return self._rows
+    def which(self, schema: pa.Schema) -> _Which:
+        """All of them."""
+        return _Which(self.old, self.new, self.kept, self.inserts, self.stamps(schema))
 
     def _of_rows(self, of_events: Places) -> Places:
         of_rows: Places = of_events if self._single else np.repeat(of_events, self._counts)
@@ -235,30 +291,17 @@ class _Rows:
 
     def stamps(self, schema: pa.Schema) -> list[pa.Array]:
         """The columns that every change has."""
-        places = pa.array(self._of_rows(self._events[f.PLACE])).cast(pa.string())
+        groups = self._groups
         return [
             pa.array(self._of_rows(self._events[f.FIRST]) + self._within()),
-            pa.array([operation.value for operation in _OPERATIONS]).take(pa.array(self._operations)),
+            numbered_texts(_OPERATIONS, self._operations, np.full(self._rows, -1)),
             pa.array(self._of_rows(self._events[f.TIME])).view(schema.field(2).type),
-            self._transactions(),
-            pc.binary_join_element_wise(self._each([[group.file] for group in self._groups]), places, ":"),
+            self._numbered([group.names for group in groups], self._events[f.RANGE], f.NUMBER),
+            self._numbered([(f"{group.file}:",) for group in groups], np.int64(0), f.PLACE),
         ]
 
-    def _transactions(self) -> pa.Array:
-        numbers = self._of_rows(self._events[f.NUMBER])
-        names = self._each([group.names for group in self._groups])
-        if (numbers < 0).all():
-            return names if isinstance(names, pa.Array) else pa.repeat(names, self._rows)
-        texts = pa.array(numbers, mask=numbers < 0).cast(pa.string()).fill_null("")
-        return pc.binary_join_element_wise(names, texts, "")
-
-    def _each(self, texts: Sequence[Sequence[str]]) -> pa.Array | pa.Scalar:
-        """Of each row its text, by group and range; one text for all where there is no other."""
-        different = {text: number for number, text in enumerate(dict.fromkeys(one for some in texts for one in some))}
-        if len(different) <= 1:
-            return pa.scalar(next(iter(different), ""))
-        sizes = [group.events.shape[1] for group in self._groups]
-        firsts = np.repeat(np.cumsum([0, *(len(some) for some in texts[:-1])]), sizes)
-        numbers = np.array([different[one] for some in texts for one in some])
-        places = firsts + (self._events[f.RANGE] if len(numbers) > len(texts) else 0)
-        return pa.array(list(different), pa.string()).take(pa.array(self._of_rows(numbers[places])))
+    def _numbered(self, texts: Sequence[Sequence[str]], within: Places | np.int64, field: int) -> pa.Array:
+        """Of each row a text and a number (none: negative): the text of its group that `within` says."""
+        firsts = np.cumsum([0, *map(len, texts)])[:-1]
+        which = self._of_rows(np.repeat(firsts, [group.events.shape[1] for group in self._groups]) + within)
+        return numbered_texts([text for some in texts for text in some], which, self._of_rows(self._events[field]))

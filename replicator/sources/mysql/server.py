@@ -2,36 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from replicator.sources.base import Status
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, quoted, server_is_mariadb
 from replicator.sources.mysql.result_stream import read_rows
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found; `remedy` is SQL to paste or a sentence."""
-
-    status: Status
-    detail: str
-    remedy: str = ""
-
-
-def ok(detail: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Status.OK, detail)
-
-
-def warning(detail: str, remedy: str = "") -> Finding:
-    """It works, but."""
-    return Finding(Status.WARNING, detail, remedy)
-
-
-def failed(detail: str, remedy: str) -> Finding:
-    """It does not work until `remedy` is done."""
-    return Finding(Status.FAILED, detail, remedy)
 
 
 class Server:

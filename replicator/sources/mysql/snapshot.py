@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -10,10 +11,11 @@ import pyarrow as pa
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.conditions import users_fault, watched
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, quoted
-from replicator.sources.mysql.key_bounds import order_by, read_key, select_key, within
+from replicator.sources.mysql.key_bounds import order_by, read_key, select_key, selected
 from replicator.sources.mysql.result_stream import ResultStream, read_rows
 from replicator.sources.mysql.text import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
@@ -50,34 +52,42 @@ class MySqlSnapshotReader:
             self._marking.close()
             raise
 
-    def end_key(self, table: TableId) -> tuple[str, ...] | None:
-        """The greatest key now.  None where the table is empty, or its key has no bounds: then it is one chunk."""
+    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
+        """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
         description = self._describe(table)
         if not description.bounded:
             return None
-        order = f"ORDER BY {order_by(description, 'DESC')} LIMIT 1"
-        rows = self._rows(table, f"SELECT {select_key(description)} FROM {_indexed(description)} {order}")
-        return read_key(description, rows[0]) if rows else None
+        found = self._first_key(description, KeyRange(condition=condition), "DESC")
+        return read_key(description, found[0]) if found else None
 
     def next_bound(
-        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
     ) -> tuple[str, ...]:
         """The key `rows` rows after `after`, at most `end`."""
         description = self._known.get(table) or self._describe(table)
-        found = self._rows(
-            table,
-            f"SELECT {select_key(description)} FROM {_indexed(description)} "
-            f"WHERE {within(description, KeyRange(after, end))} "
-            f"ORDER BY {order_by(description)} LIMIT 1 OFFSET {max(rows, 1) - 1}",
-        )
+        found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
         return read_key(description, found[0]) if found else end
+
+    def _first_key(
+        self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
+        table = description.schema.table
+        place = f"ORDER BY {order_by(description, order)} LIMIT 1 OFFSET {passed}"
+        source = _name(table) if rows.condition else _indexed(description)
+        with users_fault(table, asked=rows.asked):
+            return self._rows(
+                table, f"SELECT {select_key(description)} FROM {source} WHERE {selected(description, rows)} {place}"
+            )
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
         """One SELECT, streamed.  Raises TableDisappeared and other errors of the table."""
         description = self._describe(table)
-        whole = bounds == KeyRange()
-        source = _name(table) if whole else f"{_indexed(description)} WHERE {within(description, bounds)}"
-        return self._chunk(description, source)
+        source = _indexed(description) if bounds.bounded else _name(table)
+        where = "" if bounds == KeyRange() else f" WHERE {selected(description, bounds)}"
+        with users_fault(table, asked=bounds.asked):
+            chunk = self._chunk(description, source + where)
+        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment.

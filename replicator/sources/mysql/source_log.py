@@ -5,11 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from replicator.errors import SourcePermissionDenied, TableDisappeared
+from replicator.errors import LogPurged, SourcePermissionDenied, SourceReplaced, TableDisappeared
 from replicator.model.identifiers import TableSet
-from replicator.sources.base import LogHeld, SourceState
+from replicator.model.offset import Offset
+from replicator.sources.base import LogHeld, SourceLoad, SourceState
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb
+from replicator.sources.mysql.log_start import unread
 from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.result_stream import read_rows
@@ -18,6 +20,8 @@ from replicator.sources.mysql.watermark import WatermarkTable
 
 class MySqlLog:
     """A SourceLog (replicator.sources.base).  The server keeps its log by its own settings, for nobody in particular."""
+
+    has_gaps = False
 
     def __init__(self, connection: Connection, config: MySqlConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
@@ -41,13 +45,26 @@ class MySqlLog:
         del tables, first
         return self.state()
 
-    def held(self) -> LogHeld | None:
-        """Nothing for a single reader."""
-        return None
+    def held(self, checkpoint: Offset | None) -> LogHeld | None:
+        """The files from the checkpoint on.  The server deletes them by its own settings, whether they were read or not."""
+        if checkpoint is None:
+            return None
+        assert isinstance(checkpoint, BinlogOffset)
+        try:
+            return LogHeld(unread(self._connection, checkpoint), "binary log")
+        except LogPurged:
+            return LogHeld(None, "purged", lost=True)
+        except (SourceReplaced, SourcePermissionDenied):  # capture says the first
+            return None
 
     def give_up(self) -> bool:
         """There is nothing to give up."""
         return False
+
+    def load(self) -> SourceLoad:
+        """A primary does not know how far its replicas are behind."""
+        rows = read_rows(self._connection, "SHOW GLOBAL STATUS LIKE 'Threads_running'", self._config.host)
+        return SourceLoad(int(rows[0][1]) - 1 if rows else 0)  # this very question is one
 
     def remove(self) -> None:
         """The replicator's row of the watermark table; it stays, and does no harm, where the user may not delete it."""

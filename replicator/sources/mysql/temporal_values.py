@@ -37,7 +37,7 @@ def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
 
         def fail(text: str) -> None:
             message = f"Column {column.name} ({column.source_type}) holds {text!r}, which is no date."
-            raise ValueDoesNotFit(message, remedy=ZERO_DATE_REMEDY)
+            raise ValueDoesNotFit(message, remedy=ZERO_DATE_REMEDY, column=column.name)
 
         return fail
     return lambda _: NO_DATE
@@ -70,7 +70,7 @@ def impossible(column: Column, data: bytes) -> ValueDoesNotFit:
     message = (
         f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is no value of its type."
     )
-    return ValueDoesNotFit(message)
+    return ValueDoesNotFit(message, column=column.name)
 
 
 def _clock(hour: int, minute: int, second: int, micros: int, most: int = 23) -> None:

@@ -1,5 +1,8 @@
 """Values of row images as numbers, compiled: what is not as it usually is goes to `column_values`, one by one.
 
+Each kernel takes one column of the images, and `images`: for each row the image that its value is from, -1 for NULL.  A value starts in `data`
+where `starts` says, and is `lengths` long (-1: NULL).  It fills `out`, and in `valid`, an Arrow bitmap that is zero before, the bits of what is not NULL.
+
 Layouts: MySQL's Field::pack of each type, strings/decimal.c (decimal2bin), my_time.cc (…2 types).  One file of kernels without helpers from
 others: numba does not notice that one there has changed.
 """
@@ -10,6 +13,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from replicator.kernel_bytes import word
 from replicator.kernels import kernel, part
 
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
@@ -20,6 +24,21 @@ _DIGIT_BYTES = np.array([0, 1, 1, 2, 2, 3, 3, 4, 4, 4], np.int64)
 _POWERS = np.array([10**exponent for exponent in range(10)], np.int64)
 _MONTHS = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
 _DAY = np.int64(86_400_000_000)
+_BITS = numba.types.Array(numba.uint8, 1, "C")
+_ODD = numba.types.Array(numba.boolean, 1, "C")
+_COUNTS = numba.types.UniTuple(numba.int64, 2)
+
+
+@part
+def _image_of(images, lengths, row):  # type: ignore[no-untyped-def]
+    """The image with the row's value; -1 where that is NULL."""
+    image = images[row]
+    return image if image < 0 or lengths[image] >= 0 else np.int64(-1)
+
+
+@part
+def _mark(valid, row):  # type: ignore[no-untyped-def]
+    valid[row >> 3] |= np.uint8(1 << (row & 7))
 
 
 @part
@@ -55,32 +74,42 @@ def _micros(stored, digits):  # type: ignore[no-untyped-def]
     return micros
 
 
-@kernel(numba.void(_BYTES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1]))
-def integers(data, starts, lengths, size, signed, out):  # type: ignore[no-untyped-def]
-    """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL."""
+@kernel(numba.int64(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1], _BITS))
+def integers(data, starts, lengths, images, size, signed, out, valid):  # type: ignore[no-untyped-def]
+    """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL.  Returns how many are NULL."""
     shift = 64 - 8 * size
-    for row in range(starts.shape[0]):
-        value = np.int64(0)
-        if lengths[row] >= 0:
-            at = starts[row]
+    mask = np.int64(-1) if size == 8 else (np.int64(1) << (8 * size)) - 1
+    nulls = 0
+    for row in range(images.shape[0]):
+        image = _image_of(images, lengths, row)
+        if image < 0:
+            out[row] = 0
+            nulls += 1
+            continue
+        at, value = starts[image], np.int64(0)
+        if at + 8 <= data.shape[0]:
+            value = np.int64(word(data, at))
+        else:
             for byte in range(size):
                 value |= np.int64(data[at + byte]) << (8 * byte)
-            if signed:
-                value = value << shift >> shift
-        out[row] = value
+        out[row] = value << shift >> shift if signed else value & mask
+        _mark(valid, row)
+    return nulls
 
 
-@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], numba.boolean[::1]))
-def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore[no-untyped-def]
-    """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.  Returns how many are `odd`: no decimals."""
-    found = 0
+@kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], _BITS))
+def decimals(data, starts, lengths, images, precision, scale, out, valid):  # type: ignore[no-untyped-def]
+    """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.  Returns (NULLs, how many are no decimals)."""
+    found = nulls = 0
     whole = precision - scale
-    for row in range(starts.shape[0]):
-        odd[row] = False
+    for row in range(images.shape[0]):
         out[row, 0] = out[row, 1] = 0
-        if lengths[row] < 0:
+        image = _image_of(images, lengths, row)
+        if image < 0:
+            nulls += 1
             continue
-        at = starts[row]
+        _mark(valid, row)
+        at, odd = starts[image], False
         flip = np.int64(0xFF) if data[at] & 0x80 == 0 else np.int64(0)
         low, high = np.uint64(0), np.uint64(0)
         first = True
@@ -96,7 +125,7 @@ def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore
                     at += 1
                 power = _POWERS[group]
                 if value >= power:
-                    odd[row] = True
+                    odd = True
                 step = np.uint64(power)
                 lower = (low & _LOW) * step + np.uint64(value)
                 upper = (low >> _32) * step + (lower >> _32)
@@ -108,20 +137,23 @@ def decimals(data, starts, lengths, precision, scale, out, odd):  # type: ignore
             low = ~low + np.uint64(1)
             high = ~high + np.uint64(1 if low == 0 else 0)
         out[row, 0], out[row, 1] = low, high
-        found += odd[row]
-    return found
+        found += odd
+    return nulls, found
 
 
-@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64[::1], numba.boolean[::1]))
-def dates(data, starts, lengths, out, odd):  # type: ignore[no-untyped-def]
-    """DATE → days since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
-    found = 0
-    for row in range(starts.shape[0]):
+@kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64[::1], _BITS, _ODD))
+def dates(data, starts, lengths, images, out, valid, odd):  # type: ignore[no-untyped-def]
+    """DATE → days since 1970; 0 for NULL.  Returns (NULLs, how many are `odd`: in no calendar)."""
+    found = nulls = 0
+    for row in range(images.shape[0]):
         odd[row] = False
         out[row] = 0
-        if lengths[row] < 0:
+        image = _image_of(images, lengths, row)
+        if image < 0:
+            nulls += 1
             continue
-        at = starts[row]
+        _mark(valid, row)
+        at = starts[image]
         packed = np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16
         days = _days(packed >> 9, packed >> 5 & 15, packed & 31)
         if days < -(1 << 39):
@@ -129,21 +161,24 @@ def dates(data, starts, lengths, out, odd):  # type: ignore[no-untyped-def]
             found += 1
         else:
             out[row] = days
-    return found
+    return nulls, found
 
 
-@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]))
-def datetimes(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
-    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: in no calendar."""
-    found = 0
-    for row in range(starts.shape[0]):
+@kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
+def datetimes(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
+    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns (NULLs, how many are `odd`: in no calendar)."""
+    found = nulls = 0
+    for row in range(images.shape[0]):
         odd[row] = False
         out[row] = 0
-        if lengths[row] < 0:
+        image = _image_of(images, lengths, row)
+        if image < 0:
+            nulls += 1
             continue
-        at = starts[row]
+        _mark(valid, row)
+        at = starts[image]
         packed = _big_endian(data, at, 5) - (np.int64(0x80) << 32)
-        micros = _micros(_big_endian(data, at + 5, lengths[row] - 5), digits)
+        micros = _micros(_big_endian(data, at + 5, lengths[image] - 5), digits)
         month = packed >> 22
         days = _days(month // 13, month % 13, packed >> 17 & 31)
         hour, minute, second = packed >> 12 & 31, packed >> 6 & 63, packed & 63
@@ -152,24 +187,27 @@ def datetimes(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyp
             found += 1
         else:
             out[row] = days * _DAY + (hour * 3600 + minute * 60 + second) * 1_000_000 + micros
-    return found
+    return nulls, found
 
 
-@kernel(numba.int64(_BYTES, _PLACES, _PLACES, numba.int64, numba.int64[::1], numba.boolean[::1]))
-def timestamps(data, starts, lengths, digits, out, odd):  # type: ignore[no-untyped-def]
-    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns how many are `odd`: zero, or no time."""
-    found = 0
-    for row in range(starts.shape[0]):
+@kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
+def timestamps(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
+    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns (NULLs, how many are `odd`: zero, or no time)."""
+    found = nulls = 0
+    for row in range(images.shape[0]):
         odd[row] = False
         out[row] = 0
-        if lengths[row] < 0:
+        image = _image_of(images, lengths, row)
+        if image < 0:
+            nulls += 1
             continue
-        at = starts[row]
+        _mark(valid, row)
+        at = starts[image]
         seconds = _big_endian(data, at, 4)
-        micros = _micros(_big_endian(data, at + 4, lengths[row] - 4), digits)
+        micros = _micros(_big_endian(data, at + 4, lengths[image] - 4), digits)
         if micros < 0 or (seconds == 0 and micros == 0):
             odd[row] = True
             found += 1
         else:
             out[row] = seconds * 1_000_000 + micros
-    return found
+    return nulls, found

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from replicator.errors import LogCorrupt
 from replicator.sources.postgres.messages import XLOG_HEADER
 
-_ROOM = 1 << 20
+_ROOM = 4 << 20
 _SIZE = struct.Struct(">i")
 _EPOCH = 946_684_800  # 2000-01-01
 _FEEDBACK = struct.Struct(">cqqqqb")

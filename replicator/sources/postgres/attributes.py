@@ -96,11 +96,20 @@ class Print:
         return self.node != before.node and self.columns != before.columns
 
     def _partitions_differ(self, before: Print) -> bool:
-        """With a partition that is gone, emptied or rewritten, or attached, rows come and go without the log showing it."""
-        was, now = ({part.rpartition(":")[0] for part in one.node[1:].split(",")} for one in (before, self))
-        oids = {part.partition(":")[0] for part in was}
-        attached = {part for part in self.node[1:].split(",") if part.endswith(":a")}
-        return bool(was - now) or any(part.partition(":")[0] not in oids for part in attached)
+        """With a partition that is gone, emptied or rewritten, or attached, rows come and go without the log showing it.
+
+        One that is new and has other storage than it was made with (which has its oid for a number, or none) was emptied before it was seen.
+        """
+        was, now = (_partitions(one.node) for one in (before, self))
+        if any(now.get(oid, ("",))[0] != storage for oid, (storage, _) in was.items()):
+            return True
+        return any(came == "a" or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was)
+
+
+def _partitions(node: str) -> dict[str, tuple[str, str]]:
+    """Oid → storage, and how it came."""
+    parts = (part.split(":") for part in node[1:].split(",") if part)
+    return {oid: (storage, came) for oid, storage, came in parts}
 
 
 @dataclass(frozen=True, slots=True)

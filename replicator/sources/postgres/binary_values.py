@@ -61,16 +61,20 @@ def booleans(values: pa.Array) -> pa.Array:
 
 def calendar(values: pa.Array, kind: Kind, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray]:
     """Dates or time stamps, and which of them are infinite or not in the years 1 to 9999: these are null in the array."""
-    if kind is Kind.DATE:
-        found, shift, unit = _fixed(values, ">i4").astype(np.int64), _DAYS_TO_2000, 1
-    else:
-        found, shift, unit = _fixed(values, ">i8"), _MICROSECONDS_TO_2000, _DAY
+    found = _fixed(values, ">i4").astype(np.int64) if kind is Kind.DATE else _fixed(values, ">i8")
+    first, end, shift = span(kind)
     present = valid(values)
-    bad = present & ((found < _FIRST_DAY * unit - shift) | (found >= _END * unit - shift))
+    bad = present & ((found < first) | (found >= end))
     shifted = np.where(bad, 0, found) + shift
     plain = shifted.astype(np.int32) if kind is Kind.DATE else shifted
     bits = None if (present & ~bad).all() else pa.py_buffer(np.packbits(present & ~bad, bitorder="little"))
     return pa.Array.from_buffers(target, len(values), [bits, pa.py_buffer(plain)]), pa.array(bad, pa.bool_())
+
+
+def span(kind: Kind) -> tuple[int, int, int]:
+    """Days or microseconds, as the server counts them: the first and the end of the years 1 to 9999, and how many more they are since 1970."""
+    shift, unit = (_DAYS_TO_2000, 1) if kind is Kind.DATE else (_MICROSECONDS_TO_2000, _DAY)
+    return _FIRST_DAY * unit - shift, _END * unit - shift, shift
 
 
 def day_text(values: pa.Array, kind: Kind) -> bytes:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from replicator.errors import SourceUnreachable, TableError
+from replicator.errors import SourceUnreachable, TableDisappeared, TableError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
-from replicator.sources.base import Cascade, DatabaseInfo, TableInfo
+from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
+from replicator.sources.conditions import trials, users_fault
 from replicator.sources.postgres.attributes import Attribute, Identity, PgType, TableDescription
-from replicator.sources.postgres.connection import Connection, literal, read_rows, server_version
+from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version
 from replicator.sources.postgres.describe_sql import document_sql, named, numbers, types_sql
 from replicator.sources.postgres.description import TABLES, attributes_of, description, identity_note, logged, table_of
 from replicator.sources.postgres.table_key import Key, choose_key
@@ -180,6 +181,21 @@ class PostgresCatalog:
         """None: what a foreign key does to other rows is in the log like any change."""
         del tables
         return []
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        """Reads none of them."""
+        from replicator.sources.postgres.key_bounds import selected  # noqa: PLC0415 - it is made of descriptions
+
+        found = self.details([table]).get(table)
+        if found is None:
+            message = f"{table} is not there any more."
+            raise TableDisappeared(message, table=str(table))
+        if isinstance(found, TableError):
+            raise found
+        name = f"{quoted(table.database)}.{quoted(table.name)}"
+        with users_fault(table, asked=True):
+            for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
+                read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0", str(table))
 
     def described(self, row: Document, types: Types) -> TableDescription:
         """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
-from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TidemarkError
 from replicator.model.identifiers import TableSet
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult
+from replicator.sources.checking import Checks, Finding, failed, ok, warning
 from replicator.sources.postgres import check_access, check_log
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.server import Finding, Server, Service, failed, ok, warning
+from replicator.sources.postgres.server import Server, Service
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LEAST, _NEWEST = 13, 18
@@ -50,60 +49,35 @@ def version(server: Server) -> Finding:
 
 
 # Those that look at tables take them as a second argument.
-_SERVER_CHECKS: tuple[tuple[str, str, Callable[[Server], Finding]], ...] = (
-    ("tls", "Encryption", tls),
-    ("version", "Version", version),
-    ("primary", "Primary server", check_log.primary),
-    ("wal_level", "Rows in the log", check_log.wal_level),
-    ("replication", "Right to read the log", check_access.replication),
-    ("free_slots", "Free replication slots", check_log.free_slots),
-    ("slot", "Replication slot", check_log.own_slot),
-    ("marks", "Marks in the log", check_access.marks),
-    ("retention", "Retention of the log", check_log.retention),
-    ("wal_sender_timeout", "Patience of the server", check_log.sender_timeout),
-    ("other_slots", "Idle replication slots", check_log.other_slots),
-    ("decoding_memory", "Large transactions", check_log.decoding_memory),
-    ("prepared", "Prepared transactions", check_log.prepared),
-    ("open_transactions", "Open transactions", check_log.open_transactions),
-    ("standby", "Standbys", check_log.standby),
-    ("event_trigger", "DDL trigger", check_access.event_trigger),
-    ("clock", "Clocks", check_log.clock),
+_CHECKS = Checks[Server](
+    of_server=(
+        ("tls", "Encryption", tls),
+        ("version", "Version", version),
+        ("primary", "Primary server", check_log.primary),
+        ("wal_level", "Rows in the log", check_log.wal_level),
+        ("replication", "Right to read the log", check_access.replication),
+        ("free_slots", "Free replication slots", check_log.free_slots),
+        ("slot", "Replication slot", check_log.own_slot),
+        ("marks", "Marks in the log", check_access.marks),
+        ("retention", "Retention of the log", check_log.retention),
+        ("wal_sender_timeout", "Patience of the server", check_log.sender_timeout),
+        ("other_slots", "Idle replication slots", check_log.other_slots),
+        ("decoding_memory", "Large transactions", check_log.decoding_memory),
+        ("prepared", "Prepared transactions", check_log.prepared),
+        ("open_transactions", "Open transactions", check_log.open_transactions),
+        ("standby", "Standbys", check_log.standby),
+        ("event_trigger", "DDL trigger", check_access.event_trigger),
+        ("clock", "Clocks", check_log.clock),
+    ),
+    of_tables=(
+        ("publication", "Publication", check_access.publication),
+        ("grant_select", "Right to read the tables", check_access.select),
+        ("replica_identity", "Replica identity", check_access.replica_identity),
+        ("definitions", "Tables and column types", check_access.definitions),
+    ),
 )
-_TABLE_CHECKS: tuple[tuple[str, str, Callable[[Server, TableSet | None], Finding]], ...] = (
-    ("publication", "Publication", check_access.publication),
-    ("grant_select", "Right to read the tables", check_access.select),
-    ("replica_identity", "Replica identity", check_access.replica_identity),
-    ("definitions", "Tables and column types", check_access.definitions),
-)
-_REACHABLE = ("reachable", "Connection")
 
 
 def run_checks(config: PostgresConfig, tables: TableSet | None) -> list[CheckResult]:
-    """All checks; where the server cannot be asked, one FAILED and the others SKIPPED."""
-    try:
-        connection = connect(config)
-    except TidemarkError as error:
-        first = CheckResult(*_REACHABLE, Status.FAILED, error.message, error.remedy)
-        reason = "the login failed" if isinstance(error, SourceAuthenticationFailed) else "there is no connection"
-        skipped = f"Not looked at, because {reason}."
-        others = [(name, title) for name, title, _ in (*_SERVER_CHECKS, *_TABLE_CHECKS)]
-        return [first, *(CheckResult(name, title, Status.SKIPPED, skipped) for name, title in others)]
-    try:
-        server = Server(config, connection)
-        results = [CheckResult(*_REACHABLE, Status.OK, f"{config.where} answers.")]
-        results += [_result(name, title, partial(check, server)) for name, title, check in _SERVER_CHECKS]
-        return results + [_result(name, title, partial(check, server, tables)) for name, title, check in _TABLE_CHECKS]
-    except TidemarkError as error:
-        return [CheckResult(*_REACHABLE, Status.FAILED, error.message, error.remedy)]
-    finally:
-        connection.close()
-
-
-def _result(name: str, title: str, check: Callable[[], Finding]) -> CheckResult:
-    try:
-        finding = check()
-    except SourcePermissionDenied as error:
-        finding = Finding(Status.WARNING, f"The user may not look at this: {error.message}", error.remedy)
-    except TidemarkError as error:
-        finding = Finding(Status.FAILED, error.message, error.remedy)
-    return CheckResult(name, title, finding.status, finding.detail, finding.remedy)
+    """`Checks.run` of this server."""
+    return _CHECKS.run(partial(connect, config), partial(Server, config), lambda _: f"{config.where} answers.", tables)

@@ -10,11 +10,12 @@ from psycopg2.extras import LogicalReplicationConnection
 
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TableError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.postgres.attributes import Identity
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.connection import connect, literal, quoted
 from replicator.sources.postgres.describe_sql import named
-from replicator.sources.postgres.server import Finding, Server, Service, failed, ok, warning
+from replicator.sources.postgres.server import Server, Service
 from replicator.sources.postgres.watermark import create_statements, needs_table, write_mark
 
 _PROBE_REPLICATOR = "connection-test"
@@ -203,7 +204,9 @@ def replica_identity(server: Server, tables: TableSet | None) -> Finding:
         return warning(" ".join(error.message for error in errors[:_SHOWN]) + more, remedies)
     counted = Counter(identity for identity, _ in found.values())
     full = counted.pop(Identity.FULL, 0)
-    return ok(f"{full} tables with whole old rows in the log (FULL), {sum(counted.values())} with their key only.")
+    return ok(
+        f"{full} table{'' if full == 1 else 's'} with whole old rows in the log (FULL), {sum(counted.values())} with their key only."
+    )
 
 
 def definitions(server: Server, tables: TableSet | None) -> Finding:

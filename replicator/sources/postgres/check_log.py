@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.postgres.connection import literal
-from replicator.sources.postgres.server import Finding, Server, Service, failed, ok, warning
+from replicator.sources.postgres.server import Server, Service
 
 _MAX_SKEW = 5.0
 _LEAST_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds

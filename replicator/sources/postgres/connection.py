@@ -86,6 +86,8 @@ _BY_STATE: dict[str, type[TidemarkError]] = {
     "58P01": TableError,
     "58030": TableError,
 }
+# Cardinality, transforms, routines of others, syntax and names, RAISE.
+_OF_THE_STATEMENT = frozenset({"0L", "0P", "20", "21", "2F", "38", "39", "42", "44", "P0"})
 _REMEDIES = {
     "25006": "Connect to the primary server: a standby is read-only.",
     "53400": "Raise max_replication_slots and max_wal_senders (restart), or drop slots that nobody uses.",
@@ -194,7 +196,15 @@ def translated(where: str) -> Iterator[None]:
 def tidemark_error(error: Exception, where: str) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     state = sql_state(error)
-    reason = _reason(error, state)
+    return _worded(state, _reason(error, state), where)
+
+
+def server_error(state: str, message: str, where: str) -> TidemarkError:
+    """The same of an ErrorResponse: its SQLSTATE and its message."""
+    return _worded(state, _told(state, message), where)
+
+
+def _worded(state: str, reason: str, where: str) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
         return kind(f"{where} refused the login: {reason}", remedy=remedy)
@@ -204,7 +214,10 @@ def tidemark_error(error: Exception, where: str) -> TidemarkError:
         return kind(f"{where}: {reason}", table=where)
     if issubclass(kind, TableError):
         return kind(f"The server itself cannot read {where}: {reason}", table=where, remedy=remedy)
-    return kind(f"{where} could not be read: {reason}", remedy=remedy)
+    error = kind(f"{where} could not be read: {reason}", remedy=remedy)
+    if isinstance(error, SourceUnreachable):
+        error.answered = state[:2] in _OF_THE_STATEMENT
+    return error
 
 
 def _kind(state: str, reason: str) -> tuple[type[TidemarkError], str | None]:
@@ -225,9 +238,12 @@ def sql_state(error: BaseException) -> str:
 def _reason(error: Exception, state: str) -> str:
     """What the server said first, with its code: DETAIL may hold a row, and libpq's text has the statement."""
     if state:
-        primary = error.diag.message_primary if isinstance(error, psycopg2.Error) else None
-        return f"{primary or 'no message'} (SQLSTATE {state})"
+        return _told(state, error.diag.message_primary if isinstance(error, psycopg2.Error) else None)
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _told(state: str, message: str | None) -> str:
+    return f"{message or 'no message'} (SQLSTATE {state})"
 
 
 def quoted(name: str) -> str:

@@ -16,6 +16,7 @@ from replicator.model.change import (
     Commit,
     Ddl,
     LogMessage,
+    RowsParked,
     SchemaChange,
     Settled,
     TableFailed,
@@ -29,13 +30,12 @@ from replicator.sources.postgres.frame_kernel import END, LAST, RECORD, STAMP, T
 from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.plain_changes import KnownRelations, Run
 from replicator.sources.postgres.relations import Outcome, Relations, Step
-from replicator.sources.postgres.rows import TableRows, Transaction
+from replicator.sources.postgres.rows import Layout, TableRows, Transaction
 from replicator.sources.postgres.sights import Now, Sight
 from replicator.sources.postgres.streamed import StreamedTransactions
 from replicator.sources.postgres.values import exact
 from replicator.sources.postgres.visibility import Settling
 
-_SPILL = 4  # rows inside one transaction may be this many batches before they are handed on
 _ROWS = frozenset(b"IUD")
 _NOWHERE = (1 << 63) - 1
 
@@ -125,7 +125,7 @@ class Decoder:
         self._spill()
 
     def _spill(self) -> None:
-        if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= _SPILL * self._options.batch_rows:
+        if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= self._options.batch_rows:
             self.flush()
 
     # ---- runs
@@ -275,7 +275,7 @@ class Decoder:
         layout = self.relations.layouts[relation.oid]
         if layout and self.binary and not exact(layout.schema, layout.attributes):
             raise NotInBinary(f"{layout.schema.table} has a column without a decoder for its binary form")
-        self._gather_in(name, TableRows(layout, self._options.zero_dates) if layout else None)
+        self._gather_in(name, self._gathering(layout) if layout else None)
 
     def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:
         for outcome in outcomes:
@@ -290,7 +290,10 @@ class Decoder:
         """Rows that come through the root of their partitions are not announced again when it is renamed."""
         layout = self.relations.renamed(int.from_bytes(name, "big"))
         if layout is not None:
-            self._gather_in(name, TableRows(layout, self._options.zero_dates))
+            self._gather_in(name, self._gathering(layout))
+
+    def _gathering(self, layout: Layout) -> TableRows:
+        return TableRows(layout, self._options.zero_dates, park=self._options.park)
 
     def _gather_in(self, name: bytes, rows: TableRows | None) -> None:
         self._rows[name] = rows
@@ -380,7 +383,10 @@ class Decoder:
                 data = rows.take()
             except TableError as error:
                 self.fail(table, error)
-            else:
+                continue
+            if rows.parked:
+                self.out.append(RowsParked(table, tuple(rows.parked), self.offset()))
+            if data.num_rows:
                 self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates))
 
     def close(self) -> None:

@@ -83,7 +83,7 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
 
 
 class PartitionOfSelected(TableError):
-    """Its rows come as those of the partitioned table, which is selected too."""
+    """Its rows come as those of the partitioned table, which is selected too; or it was left out with that table."""
 
 
 def refuse(row: Row, selected: TableSet) -> None:
@@ -99,7 +99,12 @@ def refuse(row: Row, selected: TableSet) -> None:
     if row["inherits"]:
         why = "is part of an inheritance tree: a SELECT of a parent gives the children's rows, the log has them as the children's."
         raise _refused(table, why, "Take the table out of the replicator, or make the tree a partitioned table.")
-    whole = [parent for pair in row["parents"] or () if (parent := TableId(*pair)) in selected]
+    parents = [TableId(*pair) for pair in row["parents"] or ()]
+    whole = [parent for parent in parents if parent in selected]
+    if (
+        table in selected and table not in selected.tables
+    ):  # who takes a schema, but not a table, takes no partition of it
+        whole = whole or [parent for parent in parents if parent.database == table.database]
     if whole:
         why = f"is a partition of {whole[-1]}, which the replicator takes as one table."
         remedy = "Take the partition out of the replicator: its rows come with the table."

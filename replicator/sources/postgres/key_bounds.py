@@ -55,6 +55,33 @@ def read_key(description: TableDescription, row: Sequence[str]) -> tuple[str, ..
     )
 
 
+def given_literal(attribute: Attribute, text: str) -> str:
+    """The SQL literal for a key value as people write it (`replicator.snapshot.keys`)."""
+    plain = attribute.plain[0]
+    written = f"\\x{text}" if (plain.schema, plain.name) == (CATALOG, "bytea") else text
+    return f"{literal(written)}::{_type_name(attribute)}"
+
+
+def selected(description: TableDescription, rows: KeyRange) -> str:
+    """The rows of a range, of a list of keys, that a condition is true for."""
+    conditions = [within(description, rows)] if rows.lower is not None or rows.upper is not None else []
+    if rows.keys:
+        rows.require_fit(description.schema)
+        conditions.append(f"({_among(description, rows.keys)})")
+    if rows.condition:
+        conditions.append(f"({rows.condition})")
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _among(description: TableDescription, keys: Sequence[Sequence[str]]) -> str:
+    attributes = [description.attribute(name) for name in description.schema.key]
+    given = [[given_literal(one, text) for one, text in zip(attributes, key, strict=True)] for key in keys]
+    if len(attributes) == 1 and _operators(attributes[0]) == CATALOG:
+        return f"{_column(attributes[0])} = ANY (ARRAY[{', '.join(values[0] for values in given)}])"
+    equal = [[_compare(one, "=", value) for one, value in zip(attributes, values, strict=True)] for values in given]
+    return " OR ".join(f"({' AND '.join(parts)})" for parts in equal)
+
+
 def order_by(description: TableDescription, direction: str = "ASC") -> str:
     """The order of the key."""
     return ", ".join(f"{quoted(name)} {direction}" for name in description.schema.key)

@@ -7,7 +7,7 @@ messages as far as these are plain (plain_changes), else one by one (decoding).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -75,7 +75,7 @@ class PgOutputReader:
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
         relations = Relations(catalog, tables, schemas, self._options.zero_dates)
-        binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas)
+        binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
         self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add, binary=binary)
         self._watch = Watch(self._control, self._config.where, catalog, tables)
         self._stream = self._begin(slot, start)
@@ -279,7 +279,7 @@ class PgOutputReader:
         return Heartbeat(None, None) if decoder.in_transaction else Heartbeat(decoder.offset(), decoder.as_of)
 
 
-def _binary(catalog: PostgresCatalog, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> bool:
+def _binary(catalog: PostgresCatalog, tables: TableSet, followed: Collection[TableId]) -> bool:
     """The server sends all values in binary or none: binary where each column of the followed tables has a decoder."""
-    found = catalog.details(sorted(table for table in schemas if table in tables)).values()
+    found = catalog.details(sorted(table for table in followed if table in tables)).values()
     return all(exact(one.schema, one.attributes) for one in found if not isinstance(one, TableError))

@@ -20,6 +20,8 @@ _NAN_TEXT, _INFINITE_TEXT = np.frombuffer(b"NaN", np.uint8), np.frombuffer(b"-In
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
 _OFFSETS = numba.types.Array(numba.int32, 1, "C", readonly=True)
 _PRESENT = numba.types.Array(numba.boolean, 1, "C", readonly=True)
+_PLACES = numba.types.Array(numba.int64, 1, "C", readonly=True)
+_COUNTS = numba.types.UniTuple(numba.int64, 2)
 _SCALED = numba.types.Tuple((numba.uint64, numba.uint64, numba.boolean))
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -130,6 +132,69 @@ def to_decimals(data, offsets, present, scale, out, status):  # type: ignore[no-
         out[row, 0] = low
         out[row, 1] = high
     return failed
+
+
+@part
+def _quick(data, at, digits, exponent):  # type: ignore[no-untyped-def]
+    """(the number, is it one that fits?) of up to four digits at data[at], the last one worth 10 to the power `exponent`."""
+    value = np.int64(0)
+    for place in range(digits):
+        value = value * 10000 + _int16(data, at + 2 * place)
+    while exponent > 0:
+        value *= 10
+        exponent -= 1
+    while exponent < 0 and value:
+        if value % 10:
+            return value, False
+        value //= 10
+        exponent += 1
+    return value, True
+
+
+@kernel(
+    _COUNTS(
+        _BYTES, _BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.uint64, numba.uint64, numba.uint64[:, ::1], numba.uint8[::1]
+    )
+)  # fmt: skip
+def cell_decimals(data, kinds, starts, lengths, tuples, scale, low_end, high_end, out, valid):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
+    """Values of tuples → decimal128 with `scale`, as `cell_kernel` has them; odd unless their number is below the end (its halves).
+
+    Returns (nulls, odd).
+    """
+    nulls, odd = np.int64(0), np.int64(0)
+    for row in range(tuples.shape[0]):
+        one = tuples[row]
+        kind = kinds[one] if one >= 0 else np.uint8(0)
+        out[row, 0] = 0
+        out[row, 1] = 0
+        if kind != 0x62:
+            odd += kind == 0x74
+            nulls += 1
+            continue
+        valid[row >> 3] |= np.uint8(1 << (row & 7))
+        at = starts[one]
+        digits = _whole(data, at, at + lengths[one])
+        sign = _int16(data, at + 4) if digits >= 0 else np.int64(-1)
+        if sign not in (0, _NEGATIVE):
+            odd += 1
+            continue
+        weight = _weight(data, at)
+        exponent = 4 * (weight - digits + 1) + scale
+        low, high, fits = np.uint64(0), np.uint64(0), True
+        if digits <= 4 and exponent <= 2:
+            value, fits = _quick(data, at + _HEADER, digits, exponent)
+            low = np.uint64(value)
+        else:
+            low, high, fits = _scaled(data, at + _HEADER, digits, weight, scale)
+        if not fits or high > high_end or (high == high_end and low >= low_end):
+            odd += 1
+            continue
+        if sign == _NEGATIVE:
+            low = ~low + np.uint64(1)
+            high = ~high + np.uint64(low == 0)
+        out[row, 0] = low
+        out[row, 1] = high
+    return nulls, odd
 
 
 @kernel(numba.int64(_BYTES, _OFFSETS, _PRESENT, numba.int64[::1]))

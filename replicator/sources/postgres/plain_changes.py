@@ -26,12 +26,15 @@ class KnownRelations:
         self.rows = [known[name] for name in names]
         self.oids = np.array([int.from_bytes(name, "big") for name in names], np.int64)
         self.wanted = np.array([rows is not None for rows in self.rows], np.bool_)
+        self.found = np.empty((3, _ROOM), np.int64)  # for what is found in one run, until the next
+        self.transactions = np.empty((_TRANSACTIONS, 6), np.int64)
 
 
 class Run(NamedTuple):
     """Row messages data[begin:end] of wanted relations (`slots`: by their place) in their order, and the transactions they are of.
 
     transactions: a row of each, with the columns that `frame_kernel` names.  `open`: the last of them has not ended.
+    All of it holds until the next run is looked for.
     """
 
     data: npt.NDArray[np.uint8]
@@ -49,8 +52,7 @@ def plain_run(
 
     `inside` the transaction whose messages these are first.  `start`, `limit` and `whole` are explained in `frame`.
     """
-    slots, begins, ends = np.empty((3, _ROOM), np.int64)
-    transactions = np.empty((_TRANSACTIONS, 6), np.int64)
+    (slots, begins, ends), transactions = known.found, known.transactions
     if inside is not None:
         transactions[0] = (0, inside.xid, inside.commit_us, inside.record, 0, 0)
     at, rows, count, is_open = frame(

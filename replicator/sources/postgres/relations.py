@@ -84,6 +84,11 @@ class Relations:
         """Of the tables that are followed."""
         return list(self._names)
 
+    def nameless(self) -> list[TableId]:
+        """Known tables whose relation is known as another: it was renamed, and described under that name where reading began."""
+        named = set(self._names.values())
+        return [table for table, known in self._known.items() if table not in named and Print.parse(known.identity)]
+
     def table(self, oid: int) -> TableId | None:
         """The table that a relation is, if it is followed."""
         return self._names.get(oid)
@@ -119,6 +124,8 @@ class Relations:
         """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that changed."""
         for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
             yield from self._left(oid)
+        for table in self.nameless():
+            yield self._gone(table)
         for oid in self._in_order(present, descriptions):
             described = descriptions[oid]
             if isinstance(described, TableError):
@@ -164,8 +171,11 @@ class Relations:
     def _left(self, oid: int) -> Iterator[Step]:
         table = self._names.pop(oid, None)
         if table is not None:
-            del self._known[table]
-            yield Step(Ddl.DROP_TABLE, table, text=f"{table} is not there any more")
+            yield self._gone(table)
+
+    def _gone(self, table: TableId) -> Step:
+        del self._known[table]
+        return Step(Ddl.DROP_TABLE, table, text=f"{table} is not there any more")
 
     def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
         """From here on the relation has this name and this schema."""
@@ -177,7 +187,11 @@ class Relations:
             if Print.parse(occupant.identity) is None:  # from before tables had identities here
                 before = table
             else:
-                yield from self._left(next(oid for oid, name in self._names.items() if name == table))
+                oid = next((oid for oid, name in self._names.items() if name == table), None)
+                if oid is None:
+                    yield self._gone(table)
+                else:
+                    yield from self._left(oid)
                 if before is not None:  # names were exchanged: who was where, the log does not say
                     yield from self._left(now.oid)
                     before = None

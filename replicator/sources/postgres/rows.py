@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replicator.errors import LogCorrupt
-from replicator.model.change import Operation
+from replicator.errors import LogCorrupt, TableError
+from replicator.model.change import Operation, ParkedRow
 from replicator.model.schema import COMMIT_TS, TableSchema
+from replicator.sources.parting import parked, parted
 from replicator.sources.postgres.attributes import Attribute
+from replicator.sources.postgres.cell_values import picked
 from replicator.sources.postgres.change_kernel import locate
 from replicator.sources.postgres.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.lsn_kernel import LONGEST, write_lsns
 from replicator.sources.postgres.tuple_kernel import gather
-from replicator.sources.postgres.tuples import UNCHANGED, Bytes, Cells, Places, split_tuples
+from replicator.sources.postgres.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.values import ColumnConverter
 
 Mask = npt.NDArray[np.bool_]
@@ -62,12 +65,24 @@ class _Group(NamedTuple):
     times: Places
     records: Places
 
+    def at(self, places: Places) -> _Group:
+        """Some messages of `_each`."""
+        starts = np.arange(len(places))
+        return _Group(
+            self.lengths[places],
+            self.ordinals[places],
+            starts,
+            self.xids[places],
+            self.times[places],
+            self.records[places],
+        )
+
 
 class TableRows:
     """Memory is that of the messages themselves until `take`."""
 
-    def __init__(self, layout: Layout, zero_dates: str) -> None:
-        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy."""
+    def __init__(self, layout: Layout, zero_dates: str, *, park: bool = False) -> None:
+        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see `ReadOptions`."""
         self.layout = layout
         schema = layout.schema
         self._converters = [
@@ -75,7 +90,9 @@ class TableRows:
             for column, attribute in zip(schema.columns, layout.attributes, strict=True)
         ]
         self._keys = [name in schema.key for name in schema.names]
-        self.zero_dates = 0
+        self.zero_dates = 0  # of the last `take`, as is `parked`
+        self.parked: list[ParkedRow] = []
+        self._park = park
         self._room = _NO_BYTES
         self._clear()
 
@@ -143,17 +160,64 @@ class TableRows:
         self._clear()
 
     def take(self) -> pa.RecordBatch:
-        """All rows with the schema's `change_arrow`; the gathering starts anew.  LogCorrupt, TableError."""
+        """All rows with the schema's `change_arrow`; the gathering starts anew.
+
+        A row that cannot be decoded is in `parked` instead, or raises TableError.  LogCorrupt.
+        """
         self._gather_parts()
         groups, room, used = self._groups, self._room, self._used
         self._room = _NO_BYTES
-        self.zero_dates = 0
+        self.zero_dates, self.parked = 0, []
         self._clear()
         image = _Image(room[:used], np.concatenate([group.lengths for group in groups]), self.layout)
-        batch = self._batch(groups, image)
+        try:
+            batch = self._batch(groups, image)
+        except TableError:
+            if not self._park:
+                raise
+            return self._without_bad(room[:used], _each(groups))
         if image.is_copied and len(room) <= _KEPT_BYTES:
             self._room = room
         return batch
+
+    def _without_bad(self, data: Bytes, all_rows: _Group) -> pa.RecordBatch:
+        bounds, zero_dates = np.cumsum([0, *all_rows.lengths]), 0
+
+        def convert(places: Places) -> pa.RecordBatch:
+            nonlocal zero_dates
+            self.zero_dates = 0
+            messages = np.concatenate([data[bounds[place] : bounds[place + 1]] for place in places.tolist()])
+            rows = all_rows.at(places)
+            batch = self._batch([rows], _Image(messages, rows.lengths, self.layout))
+            zero_dates += self.zero_dates
+            return batch
+
+        schema = self.layout.schema.change_arrow
+        found = parted(len(all_rows.lengths), convert, schema)
+        for place, error in found.bad:
+            message = data[bounds[place] : bounds[place + 1]]
+            stamps = [
+                pa.array(all_rows.ordinals[[place]]),
+                _OPERATIONS.take(pa.array(_CODES[message[:1]])),
+                *_stamps([all_rows.at(np.array([place]))], self.layout.schema),
+            ]
+            one = all_rows.at(np.array([place]))
+            self.parked.append(parked(stamps, error, message, partial(self._keys_of, message, one)))
+        self.zero_dates = zero_dates
+        return found.batch
+
+    def _keys_of(self, message: Bytes, row: _Group) -> list[dict[str, Any]]:
+        """Of a single row, before and after its change.  TableError."""
+        image = _Image(message, row.lengths, self.layout)
+        found: list[dict[str, Any]] = [{}, {}]
+        columns = zip(self.layout.schema.names, self._keys, self.layout.places, self._converters, strict=True)
+        for name, key, place, converter in columns:
+            if key:
+                values = self._values(image, place, converter, key=True)
+                for one, tuples in zip(found, (image.before(key=True), image.row(place, key=True)[0]), strict=True):
+                    if tuples is not None:
+                        one[name] = image.taken(values, tuples)[0].as_py()
+        return [one for one in found if one]
 
     def _batch(self, groups: Sequence[_Group], image: _Image) -> pa.RecordBatch:
         schema = self.layout.schema
@@ -161,14 +225,19 @@ class TableRows:
         before: list[pa.Array] = []
         missing: list[Mask | None] = []
         for key, place, converter in zip(self._keys, self.layout.places, self._converters, strict=True):
-            values = self._values(image, place, converter, key=key)
-            one, lacks = image.row(values, place, key=key)
-            row.append(one)
-            before.append(image.before(values, key=key))
+            after, lacks = image.row(place, key=key)
+            old = image.before(key=key)
+            wanted = [after] if old is None else [after, old]
+            found = converter.rows(image.columns[place], wanted) if image.is_copied else None
+            if found is None:
+                values = self._values(image, place, converter, key=key)
+                found = [image.taken(values, tuples) for tuples in wanted]
+            row.append(found[0])
+            before.append(found[1] if len(found) > 1 else pa.nulls(image.count, found[0].type))
             missing.append(lacks)
         arrays = [
             pa.array(np.concatenate([group.ordinals for group in groups])),
-            _OPERATIONS.take(pa.array(image.operations)),
+            picked(_OPERATIONS, image.operations),
             *_stamps(groups, schema),
             *row,
             *before,
@@ -181,12 +250,12 @@ class TableRows:
 
     def _values(self, image: _Image, place: int, converter: ColumnConverter, *, key: bool) -> pa.Array:
         """Those of the new tuples, then those of the old ones, as far as they are values."""
-        new = converter.convert(image.new[place])
+        new = converter.convert(image.new(place))
         if converter.bad is not None:
             self.zero_dates += int(pc.sum(converter.bad).as_py() or 0)
         if not image.has_old(key=key):
             return new
-        return pa.concat_arrays([new, converter.convert(image.old[place])])
+        return pa.concat_arrays([new, converter.convert(image.old(place))])
 
 
 class _Image:
@@ -200,11 +269,10 @@ class _Image:
         if locate(data, bounds, old_at, new_at, kinds) >= 0:
             raise LogCorrupt(f"A change of {layout.schema.table} in the source's log is malformed.")
         has_new, has_old = new_at >= 0, old_at >= 0
-        self.new: list[Cells] = split_tuples(data, new_at[has_new], layout.width)
-        self.old: list[Cells] = split_tuples(data, old_at[has_old], layout.width)
+        self.columns = find_values(data, np.concatenate([new_at[has_new], old_at[has_old]]), layout.width)
         self.operations = _CODES[data[bounds[:-1]]]
         olds = int(has_old.sum())
-        news = int(has_new.sum())
+        news = self._news = int(has_new.sum())
         self.is_copied = 1 not in (olds, news)  # a single value stays where it is
         self._only_new = news == count
         self._inserts = self._only_new and not self.operations.any()
@@ -214,39 +282,52 @@ class _Image:
         self._old_whole = np.where(whole, self._old, -1)
         self._has_old, self._has_whole = olds > 0, bool(whole.any())
         self._keyless = not layout.schema.key
-        self._row_indices: dict[bool, pa.Array] = {}  # the same for all columns but those of which values were left out
-        self._before_indices: dict[bool, pa.Array] = {}
+        self._rows: dict[bool, Places] = {}  # the same for all columns but those of which values were left out
+        self._befores: dict[bool, Places] = {}
+
+    def new(self, place: int) -> Cells:
+        """A column of the new tuples."""
+        return self.columns[place].part(slice(self._news)).cells()
+
+    def old(self, place: int) -> Cells:
+        """A column of the old ones."""
+        return self.columns[place].part(slice(self._news, None)).cells()
 
     def has_old(self, *, key: bool) -> bool:
         """Are there old tuples with values of such columns?  Of a K tuple only the key's columns are."""
         return self._has_old if key else self._has_whole
 
-    def row(self, values: pa.Array, place: int, *, key: bool) -> tuple[pa.Array, Mask | None]:
-        """The column's values after each change, and where they are missing; None: nowhere.
+    def row(self, place: int, *, key: bool) -> tuple[Places, Mask | None]:
+        """The tuples whose values the column has after each change, and where these are missing; None: nowhere.
 
         A value that was left out is the old tuple's; of a DELETE the key's columns are there, all where there is no key.
         """
-        kinds = self.new[place].kind
+        kinds = self.columns[place].kinds[: self._news]
         if (kinds == UNCHANGED).any():
             left_out = np.append(kinds, 0)[self._new] == UNCHANGED  # -1: no new tuple
             old = self._old_places(key=key)
             chosen = np.where(self._new < 0, self._gone(key=key), np.where(left_out, old, self._new))
-            return values.take(_indices(chosen)), left_out & (chosen < 0)
+            return chosen, left_out & (chosen < 0)
         if self._only_new:
-            return (values if len(values) == self.count else values[: self.count]), None
-        if key not in self._row_indices:
-            self._row_indices[key] = _indices(np.where(self._new < 0, self._gone(key=key), self._new))
-        return values.take(self._row_indices[key]), None
+            return self._new, None
+        if key not in self._rows:
+            self._rows[key] = np.where(self._new < 0, self._gone(key=key), self._new)
+        return self._rows[key], None
 
-    def before(self, values: pa.Array, *, key: bool) -> pa.Array:
-        """The column's values before each change.  An UPDATE without an old tuple has kept its key."""
+    def before(self, *, key: bool) -> Places | None:
+        """Those whose values it has before each change; None: it has none.  An UPDATE without an old tuple has kept its key."""
         if self._inserts or not (key or self._has_whole):
-            return pa.nulls(self.count, values.type)
-        if key not in self._before_indices:
+            return None
+        if key not in self._befores:
             old = self._old_places(key=key)
-            places = np.where((self.operations == _UPDATE) & (old < 0), self._new, old) if key else old
-            self._before_indices[key] = _indices(places)
-        return values.take(self._before_indices[key])
+            self._befores[key] = np.where((self.operations == _UPDATE) & (old < 0), self._new, old) if key else old
+        return self._befores[key]
+
+    def taken(self, values: pa.Array, tuples: Places) -> pa.Array:
+        """Those of these tuples, which `row` or `before` has given."""
+        if self._only_new and tuples is self._new:
+            return values if len(values) == self.count else values[: self.count]
+        return values.take(pa.array(tuples, mask=tuples < 0))
 
     def _old_places(self, *, key: bool) -> Places:
         return self._old if key else self._old_whole
@@ -268,8 +349,15 @@ def _unchanged(missing: Sequence[Mask | None], rows: int, kind: pa.DataType) -> 
     return pa.ListArray.from_arrays(pa.array(offsets), places, mask=pa.array(counts == 0))
 
 
-def _indices(places: Places) -> pa.Array:
-    return pa.array(places, mask=places < 0)
+def _each(groups: Sequence[_Group]) -> _Group:
+    """As one, in which each message says by itself whose it is."""
+    lengths = np.concatenate([group.lengths for group in groups])
+    sizes = [np.diff([*group.starts, len(group.lengths)]) for group in groups]
+    whose = [
+        np.concatenate([np.repeat(getattr(group, name), size) for group, size in zip(groups, sizes, strict=True)])
+        for name in ("xids", "times", "records")
+    ]
+    return _Group(lengths, np.concatenate([group.ordinals for group in groups]), np.arange(len(lengths)), *whose)
 
 
 def _stamps(groups: Sequence[_Group], schema: TableSchema) -> list[pa.Array]:
@@ -277,14 +365,13 @@ def _stamps(groups: Sequence[_Group], schema: TableSchema) -> list[pa.Array]:
     before = np.cumsum([0, *(len(group.lengths) for group in groups)])
     starts = [group.starts + base for group, base in zip(groups, before, strict=False)]
     sizes = np.diff(np.concatenate([*starts, before[-1:]]))
-    expand = pa.array(np.repeat(np.arange(len(sizes)), sizes))
-    times = pa.array(np.concatenate([group.times for group in groups]))
-    columns = [
-        times.view(schema.change_arrow.field(COMMIT_TS).type),
-        pa.array(np.concatenate([group.xids for group in groups])).cast(pa.string()),
-        _lsn_texts(np.concatenate([group.records for group in groups])),
+    whose = np.repeat(np.arange(len(sizes)), sizes)
+    times = np.concatenate([group.times for group in groups])
+    return [
+        pa.array(times[whose]).view(schema.change_arrow.field(COMMIT_TS).type),
+        picked(pa.array(np.concatenate([group.xids for group in groups])).cast(pa.string()), whose),
+        picked(_lsn_texts(np.concatenate([group.records for group in groups])), whose),
     ]
-    return [column.take(expand) for column in columns]
 
 
 def _lsn_texts(lsns: Places) -> pa.Array:

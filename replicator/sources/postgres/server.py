@@ -2,40 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.base import Status
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one check found; `remedy` is SQL to paste or a sentence."""
-
-    status: Status
-    detail: str
-    remedy: str = ""
-
-
-def ok(detail: str) -> Finding:
-    """Nothing to do."""
-    return Finding(Status.OK, detail)
-
-
-def warning(detail: str, remedy: str = "") -> Finding:
-    """It works, but."""
-    return Finding(Status.WARNING, detail, remedy)
-
-
-def failed(detail: str, remedy: str) -> Finding:
-    """It does not work until `remedy` is done."""
-    return Finding(Status.FAILED, detail, remedy)
 
 
 class Service(StrEnum):

@@ -101,7 +101,7 @@ class Watch:
     def _look(self, cursor: Any, relations: Relations) -> Sight | None:
         named = sorted(self._tables.tables)
         schemas, names = [t.database for t in named], [t.name for t in named]
-        cursor.execute(_TABLES, (relations.oids, sorted(self._tables.databases), schemas, names))
+        cursor.execute(_TABLES, (relations.oids, sorted(self._tables.searched), schemas, names))
         present: dict[int, TableId] = {}
         changed: dict[int, Print] = {}
         for oid, schema, name, leaf, *prints in cursor.fetchall():
@@ -116,7 +116,8 @@ class Watch:
                 and self._refused.get(oid) != (table, seen)
             ):
                 changed[oid] = seen
-        gone = set(relations.oids) - {oid for oid, table in present.items() if table in self._tables}
+        followed = {oid for oid, table in present.items() if table in self._tables}
+        gone = bool(relations.nameless()) or not followed.issuperset(relations.oids)
         if not (changed or gone):
             return None
         descriptions = self._catalog.details_by_oid(list(changed))

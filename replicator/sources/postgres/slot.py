@@ -18,7 +18,8 @@ from replicator.errors import (
     TidemarkError,
 )
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.base import LogHeld, SourceState
+from replicator.model.offset import Offset
+from replicator.sources.base import LogHeld, SourceLoad, SourceState
 from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
@@ -34,11 +35,20 @@ LEAVE_SECONDS = 10.0
 _TRIGGERS = ", ".join(f"'{name}'" for name in ddl_trigger.TRIGGERS)
 _ROOT = "publish_via_partition_root = true"
 _KEPT = "pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)"
+# Whose state is shown to us (pg_monitor sees all); the readers' own among them.
+_LOAD = """
+SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity a
+  WHERE a.state = 'active' AND a.backend_type = 'client backend' AND a.pid <> pg_catalog.pg_backend_pid()),
+(SELECT pg_catalog.max(EXTRACT(epoch FROM r.replay_lag)) FROM pg_catalog.pg_stat_replication r
+  LEFT JOIN pg_catalog.pg_replication_slots s ON s.active_pid = r.pid WHERE COALESCE(s.slot_type, 'physical') = 'physical')
+"""
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
 
 
 class PostgresLog:
     """A SourceLog (replicator.sources.base), on a connection that is the source's."""
+
+    has_gaps = True  # it has the tables that the publication had at the time
 
     def __init__(self, connection: Connection, config: PostgresConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
@@ -67,8 +77,14 @@ class PostgresLog:
         running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
         return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
 
-    def held(self) -> LogHeld | None:
-        """None where there is no slot yet."""
+    def load(self) -> SourceLoad:
+        """Of the replicas, physical ones: what logical ones confirm, ours among them, is their own matter."""
+        running, lag = self._rows(_LOAD)[0]
+        return SourceLoad(int(running), None if lag is None else float(lag))
+
+    def held(self, checkpoint: Offset | None) -> LogHeld | None:
+        """By the slot, wherever the checkpoint is; None where there is no slot yet."""
+        del checkpoint
         rows = self._rows(
             f"SELECT {_KEPT}::int8, s.wal_status, s.safe_wal_size FROM pg_catalog.pg_replication_slots s "
             f"WHERE s.slot_name = {literal(self.slot)}"
@@ -136,7 +152,7 @@ class PostgresLog:
             self._check_publication()
             return False
         catalog = PostgresCatalog(self._connection, left_out=tables)
-        wanted = set(tables.tables) | {name for schema in tables.databases for name in catalog.names(schema)}
+        wanted = set(tables.tables) | {name for schema in tables.searched for name in catalog.names(schema)}
         fit = {
             table
             for table, found in catalog.details(sorted(wanted & {t for t in wanted if t in tables})).items()
@@ -182,6 +198,10 @@ class PostgresLog:
         if verb == "ADD":
             text = f"Made by Tidemark for {self._replicator}, {time.time_ns()}"
             self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
+
+    def published(self) -> set[TableId]:
+        """What the publication names one by one."""
+        return self._members() or set()
 
     def _members(self) -> set[TableId] | None:
         """None where there is no such publication."""

@@ -8,6 +8,7 @@ that was committed before is missed by the snapshot (TRUNCATE and rewrites are n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import psycopg2
@@ -16,12 +17,13 @@ import pyarrow as pa
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.conditions import users_fault, watched
 from replicator.sources.postgres.attributes import TableDescription
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted, read_rows, translated
 from replicator.sources.postgres.copy_rows import CopyRows
-from replicator.sources.postgres.key_bounds import order_by, order_question, read_key, select_key, text_of, within
+from replicator.sources.postgres.key_bounds import order_by, order_question, read_key, select_key, selected, text_of
 from replicator.sources.postgres.slot import check_published
 from replicator.sources.postgres.tuples import BINARY, TEXT
 from replicator.sources.postgres.values import RowConverter, binary_exact
@@ -63,32 +65,42 @@ class PostgresSnapshotReader:
             self._marking.close()
             raise
 
-    def end_key(self, table: TableId) -> tuple[str, ...] | None:
-        """The greatest key now.  None where the table is empty, or no index has its key's order: then it is one chunk."""
+    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
+        """The greatest key now.  None where there is no such row, or no index has the key's order: then it is one chunk."""
         description = self._describe(table)
         if not self._is_ordered(description):
             return None
-        order = f"ORDER BY {order_by(description, 'DESC')} LIMIT 1"
-        rows = self._select(table, f"SELECT {select_key(description)} FROM {_name(description)} {order}")
-        return read_key(description, rows[0]) if rows else None
+        found = self._first_key(description, KeyRange(condition=condition), "DESC")
+        return read_key(description, found[0]) if found else None
 
     def next_bound(
-        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
     ) -> tuple[str, ...]:
         """The key `rows` rows after `after`, at most `end`."""
         description = self._known.get(table) or self._describe(table)
-        found = self._select(
-            table,
-            f"SELECT {select_key(description)} FROM {_name(description)} "
-            f"WHERE {within(description, KeyRange(after, end))} "
-            f"ORDER BY {order_by(description)} LIMIT 1 OFFSET {max(rows, 1) - 1}",
-        )
+        found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
         return read_key(description, found[0]) if found else end
+
+    def _first_key(
+        self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
+        table = description.schema.table
+        names = ", ".join(quoted(name) for name in description.schema.key)
+        one = (  # by itself: beside the OFFSET, the key's text would be made of every row that is passed over
+            f"SELECT {names} FROM {_name(description)} WHERE {selected(description, rows)} "
+            f"ORDER BY {order_by(description, order)} LIMIT 1 OFFSET {passed}"
+        )
+        sql = f"SELECT {select_key(description)} FROM ({one}) AS bound"
+        with users_fault(table, asked=rows.asked):
+            return self._select(table, sql, by_index=not rows.condition)
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
         """One COPY, streamed.  Raises TableDisappeared and other errors of the table; SourceBusy."""
-        evidence, description = self._open(table, bounded=bounds != KeyRange())
-        return self._chunk(description, evidence, within(description, bounds))
+        evidence, description = self._open(table, bounded=bounds.bounded)
+        with users_fault(table, asked=bounds.asked):
+            chunk = self._chunk(description, evidence, selected(description, bounds))
+        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
@@ -143,11 +155,11 @@ class PostgresSnapshotReader:
             self._ordered[key] = bool(rows and rows[0][0]) and tuple(rows[0][1]) == description.schema.key
         return self._ordered[key]
 
-    def _select(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
+    def _select(self, table: TableId, sql: str, *, by_index: bool = True) -> list[tuple[Any, ...]]:
         """Rows of a query that goes by an index."""
         connection = self._connection()
         try:
-            read_nothing(connection, f"BEGIN READ ONLY; SET LOCAL {_BY_INDEX}", str(table))
+            read_nothing(connection, f"BEGIN READ ONLY{f'; SET LOCAL {_BY_INDEX}' if by_index else ''}", str(table))
             rows = read_rows(connection, sql, str(table))
             read_nothing(connection, "COMMIT", str(table))
         except TidemarkError:

@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import time
+from contextlib import suppress
 from typing import Any, Self
 
 from replicator.errors import SourceUnreachable
@@ -18,8 +19,10 @@ from replicator.sources.postgres.arrived import COPY_DATA, HEAD, Arrived
 from replicator.sources.postgres.libpq import send_query
 
 _SIZE = struct.Struct(">i")
-_MUCH = 256 * 1024  # bytes that are waited for while we are behind: each waking costs the server, too
-_NAP = 10  # milliseconds that they are waited for at most
+_MUCH = (
+    2 << 20
+)  # bytes that are waited for while we are behind: each waking costs the server, too, and each run a tenth of a millisecond
+_NAP = 100  # milliseconds that they are waited for at most
 _SEND_SECONDS = 10.0
 _PEEKED = 64 * 1024
 COPY_BOTH, NOTICE, PARAMETER, ERROR = b"WNSE"
@@ -28,15 +31,19 @@ COPY_BOTH, NOTICE, PARAMETER, ERROR = b"WNSE"
 class Line:
     """The socket of a psycopg2 connection; libpq keeps its own hold of it."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Any, lost: str = "The connection for the source's log was lost") -> None:
+        """`lost`: how an error begins."""
+        self._lost_how = lost
         self.peer = socket.socket(fileno=os.dup(connection.fileno()))
         self.peer.settimeout(0)
         self._poll = select.poll()
         self._poll.register(self.peer, select.POLLIN)
+        self._writable = select.poll()
+        self._writable.register(self.peer, select.POLLOUT)
         self._behind = False
 
     def receive(self, room: memoryview, seconds: float) -> int | None:
-        """Wait for something, and take it; None where nothing comes.  While much comes much is waited for, 10 ms at most."""
+        """Wait for something, and take it; None where nothing comes.  While much comes much is waited for, `_NAP` at most."""
         if self._behind:
             self._poll.poll(_NAP)
         elif not self._poll.poll(seconds * 1000):
@@ -47,9 +54,9 @@ class Line:
             self._wait_for_more(much=False)
             return 0
         except OSError as error:
-            raise _lost(error.strerror) from None
+            raise self._lost(error.strerror) from None
         if not received:
-            raise _lost("the server closed it")
+            raise self._lost("the server closed the connection")
         self._wait_for_more(much=received >= _MUCH // 4)
         return received
 
@@ -58,15 +65,20 @@ class Line:
         left = memoryview(bytes([kind]) + _SIZE.pack(4 + len(body)) + body)
         try:
             while left:
-                _, writable, _ = select.select([], [self.peer], [], _SEND_SECONDS)
-                if not writable:
-                    raise _lost("the server takes nothing any more")
+                if not self._writable.poll(_SEND_SECONDS * 1000):
+                    raise self._lost("the server takes nothing any more")
                 left = left[self.peer.send(left) :]
         except OSError as error:
-            raise _lost(error.strerror) from None
+            raise self._lost(error.strerror) from None
 
     def close(self) -> None:
+        """The socket is as libpq had it."""
+        with suppress(OSError):
+            self._wait_for_more(much=False)
         self.peer.close()
+
+    def _lost(self, why: str | None) -> SourceUnreachable:
+        return SourceUnreachable(f"{self._lost_how}: {why or 'nobody says why'}")
 
     def _wait_for_more(self, *, much: bool) -> None:
         if much is not self._behind:
@@ -130,10 +142,12 @@ def _accepted(peer: socket.socket) -> bool:
 
 def said(body: bytes) -> str:
     """An ErrorResponse as libpq words it."""
-    fields = {part[:1]: part[1:].decode("utf-8", "replace") for part in body.split(b"\0") if part}
-    detail = fields.get(b"D")
-    return f"{fields.get(b'S', 'ERROR')}:  {fields.get(b'M', '')}" + (f"\nDETAIL:  {detail}" if detail else "")
+    told = fields(body)
+    detail = told.get("D")
+    return f"{told.get('S', 'ERROR')}:  {told.get('M', '')}" + (f"\nDETAIL:  {detail}" if detail else "")
 
 
-def _lost(why: str | None) -> SourceUnreachable:
-    return SourceUnreachable(f"The connection for the source's log was lost: {why or 'nobody says why'}")
+def fields(body: bytes) -> dict[str, str]:
+    """Of an ErrorResponse, by their codes: C is the SQLSTATE, M the message."""
+    parts = [part.decode("utf-8", "replace") for part in body.split(b"\0") if part]
+    return {part[0]: part[1:] for part in parts}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +19,7 @@ UNCHANGED: Final = ord("u")
 TEXT: Final = ord("t")
 BINARY: Final = ord("b")
 Mask = npt.NDArray[np.bool_]
-_BLOCK = 2048
-_LARGEST = 2**31 - 1  # an Arrow binary array's offsets have 32 bits
+LARGEST = 2**31 - 1  # an Arrow binary array's offsets have 32 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +42,23 @@ class Cells:
         return len(self.kind)
 
 
-def split_tuples(data: bytes | bytearray | memoryview | Bytes, offsets: Places, columns: int) -> list[Cells]:
-    """TupleData of pgoutput at each of `offsets` in `data` → one Cells for each column.
+class Found(NamedTuple):
+    """One column of many tuples, where it was found: of each tuple the kind, as `Cells` has it, and data[start:start + length]."""
+
+    data: Bytes
+    kinds: Bytes
+    starts: Places
+    lengths: Places
+
+    def part(self, tuples: slice) -> Found:
+        return Found(self.data, self.kinds[tuples], self.starts[tuples], self.lengths[tuples])
+
+    def cells(self) -> Cells:
+        return Cells(self.kinds, _values(self.data, self.starts, self.lengths, _present(self.kinds)))
+
+
+def find_values(data: bytes | bytearray | memoryview | Bytes, offsets: Places, columns: int) -> list[Found]:
+    """TupleData of pgoutput at each of `offsets` in `data`, by column.
 
     LogCorrupt for what is none, and for a tuple with another number of columns.  `data` has less than 2 GiB.
     """
@@ -56,14 +69,7 @@ def split_tuples(data: bytes | bytearray | memoryview | Bytes, offsets: Places, 
     bad = tuple_kernel.split_tuples(array, _places(offsets), kinds, starts, lengths, ends)
     if bad >= 0:
         raise _corrupt(int(offsets[bad]), columns)
-    if len(offsets) == 1:
-        values = [
-            _single(array, start, length, _present(kind))
-            for kind, start, length in zip(kinds, starts, lengths, strict=True)
-        ]
-    else:
-        values = _gathered(array, starts, lengths, [_present(kind) for kind in kinds])
-    return list(map(Cells, kinds, values))
+    return [Found(array, *column) for column in zip(kinds, starts, lengths, strict=True)]
 
 
 def tuple_ends(data: bytes | bytearray | memoryview | Bytes, offsets: Places) -> Places:
@@ -85,31 +91,18 @@ def copied_cells(data: Bytes, starts: Places, lengths: Places, kind: int) -> Cel
 
 
 def _values(data: Bytes, starts: Places, lengths: Places, present: Mask | None) -> pa.Array:
-    if len(starts) == 1:
-        return _single(data, starts, lengths, present)
-    return _gathered(data, starts[np.newaxis], lengths[np.newaxis], [present])[0]
-
-
-def _single(data: Bytes, starts: Places, lengths: Places, present: Mask | None) -> pa.Array:
     """A value by itself, which can have a gigabyte, stays where it is."""
-    return _array(np.array([starts[0], starts[0] + lengths[0]], np.int64), data, present)
-
-
-def _gathered(data: Bytes, starts: Places, lengths: Places, present: Sequence[Mask | None]) -> list[pa.Array]:
-    """Of each column.  Some rows at a time, which stay in the processor's cache meanwhile."""
-    columns, rows = starts.shape
-    offsets = np.zeros((columns, rows + 1), np.int64)
-    np.cumsum(lengths, axis=1, out=offsets[:, 1:])
-    outs = [np.empty(int(size), np.uint8) for size in offsets[:, -1]]
-    for first in range(0, rows, _BLOCK):
-        block = slice(first, first + _BLOCK)
-        for column, out in enumerate(outs):
-            tuple_kernel.gather(data, starts[column, block], lengths[column, block], offsets[column, block], out)
-    return [_array(*parts) for parts in zip(offsets, outs, present, strict=True)]
+    if len(starts) == 1:
+        return _array(np.array([starts[0], starts[0] + lengths[0]], np.int64), data, present)
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    out = np.empty(int(offsets[-1]), np.uint8)
+    tuple_kernel.gather(data, starts, lengths, offsets, out)
+    return _array(offsets, out, present)
 
 
 def _array(offsets: Places, data: Bytes, present: Mask | None) -> pa.Array:
-    if offsets[-1] > _LARGEST:
+    if offsets[-1] > LARGEST:
         message = "More than 2 GiB of tuples were to become one batch."
         raise ValueError(message)
     valid = None if present is None else pa.py_buffer(np.packbits(present, bitorder="little"))

@@ -18,9 +18,9 @@ from replicator.errors import LogCorrupt, TableError, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType, Kind
-from replicator.sources.postgres import binary_values, text_values
+from replicator.sources.postgres import binary_values, cell_values, text_values
 from replicator.sources.postgres.attributes import Attribute, PgType, TableDescription
-from replicator.sources.postgres.tuples import BINARY, TEXT, Cells
+from replicator.sources.postgres.tuples import BINARY, TEXT, Cells, Found, Places
 from replicator.sources.postgres.types import CATALOG, DATE_REMEDY, DATES, NUMERIC_REMEDY, dated
 
 _UNICODE_REMEDY = (
@@ -69,8 +69,25 @@ class ColumnConverter:
         self._is_numeric = _decoded_name(attribute.plain[0]) == "numeric"
         self._from_text = text_values.decoder(column.type)
         self._from_binary = binary_values.decoder(_decoded_name(attribute.plain[0]), column.type)
+        self._direct = cell_values.way(_decoded_name(attribute.plain[0]), column.type)
         self.nulled = 0
         self.bad: pa.BooleanArray | None = None
+
+    def rows(self, found: Found, tuples: Sequence[Places]) -> list[pa.Array] | None:
+        """Of each of `tuples` the array whose row i has the value of tuple number tuples[i] (-1: null), as `convert` and `take` give it.
+
+        None where it must be these: for other types and forms, and where there is anything to complain of or to count.
+        """
+        if self._direct is None:
+            return None
+        arrays: list[pa.Array] = []
+        for one in tuples:
+            array = self._direct(found, one)
+            if array is None:
+                return None
+            arrays.append(array)
+        self.bad = None
+        return arrays
 
     def convert(self, cells: Cells) -> pa.Array:
         """Null where the cell is null or unchanged.  Raises ValueDoesNotFit; LogCorrupt for what is no value."""
@@ -142,10 +159,10 @@ class ColumnConverter:
         remedy = DATE_REMEDY if self._dated else NUMERIC_REMEDY if self._is_numeric else None
         if column.type.kind is Kind.STRING:
             message = f"{named} ({column.source_type}) holds text that is no valid Unicode."
-            return ValueDoesNotFit(message, table=str(self._table), remedy=_UNICODE_REMEDY)
+            return ValueDoesNotFit(message, table=str(self._table), remedy=_UNICODE_REMEDY, column=column.name)
         shown = value[:_SHOWN].decode("utf-8", "backslashreplace")
         message = f"{named}: {shown!r} is no value of {column.type} ({column.source_type})."
-        return ValueDoesNotFit(message, table=str(self._table), remedy=remedy)
+        return ValueDoesNotFit(message, table=str(self._table), remedy=remedy, column=column.name)
 
 
 class RowConverter:

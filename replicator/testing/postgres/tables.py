@@ -107,12 +107,21 @@ def _online_change(draft: Draft, table: TableModel) -> Statements | None:
     listed = names([column.name for column in table.writable])
     return (
         f"CREATE TABLE {new.sql} (LIKE {table.sql} INCLUDING ALL)",
-        *new.identified(),
+        *_identified(new),
         f"ALTER TABLE {new.sql} ADD COLUMN {quoted(column.name)} {column.declared()}",
         f"INSERT INTO {new.sql} ({listed}) SELECT {listed} FROM {table.sql}",
         f"DO $$ BEGIN ALTER TABLE {table.sql} RENAME TO {old.sql}; ALTER TABLE {new.sql} RENAME TO {table.sql}; END $$",
         f"DROP TABLE {old.sql}",
     )
+
+
+def _identified(copy: PostgresTable) -> Statements:
+    """A copy has the primary key that the draft knows of only where the statement that made it was not refused (a deadlock, say)."""
+    if copy.identity:
+        return copy.identified()
+    name = copy.sql.replace("'", "''")
+    keyless = f"NOT EXISTS (SELECT FROM pg_index WHERE indrelid = '{name}'::regclass AND indisprimary)"
+    return (f"DO $$ BEGIN IF {keyless} THEN ALTER TABLE {copy.sql} REPLICA IDENTITY FULL; END IF; END $$",)
 
 
 def _create_like(draft: Draft, table: TableModel) -> Statements | None:
@@ -127,7 +136,7 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
     draft.grown(copy, table.top)
     return (
         f"CREATE TABLE {copy.sql} (LIKE {table.sql} INCLUDING ALL)",
-        *copy.identified(),
+        *_identified(copy),
         f"INSERT INTO {copy.sql} ({listed}) SELECT {listed} FROM {table.sql}",
     )
 

@@ -12,8 +12,10 @@ import pytest
 from replicator.errors import SourceBusy, SourceUnreachable, TableDisappeared, TableError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.postgres import copy_rows
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
+from replicator.sources.postgres.copy_blocks import LibpqBlocks
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
 from replicator.sources.postgres.watermark import MESSAGES_SINCE
 from tests.integration.postgres_snapshot.tables import (
@@ -76,6 +78,14 @@ def test_excluded_columns_are_never_selected(server: Connection, config: Postgre
         assert whole(reader, table).to_pylist() == [{"id": 1, "v": 3}]
 
 
+@pytest.fixture(params=["from the socket", "by libpq, as with TLS"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How rows are taken."""
+    if "libpq" in request.param:
+        monkeypatch.setattr(copy_rows, "SocketBlocks", LibpqBlocks)
+
+
+@pytest.mark.usefixtures("way")
 def test_a_large_row_comes_whole_and_batches_stay_small(server: Connection, config: PostgresConfig) -> None:
     size = 40_000_000
     table = make(server, "large", "id int primary key, v bytea, w int", ["(1, 'x', 1)"])
@@ -96,6 +106,7 @@ def test_a_large_row_comes_whole_and_batches_stay_small(server: Connection, conf
     }
 
 
+@pytest.mark.usefixtures("way")
 def test_batches_have_the_wanted_size_and_a_read_can_be_left(server: Connection, config: PostgresConfig) -> None:
     table = make(server, "many", "id int primary key, v varchar(100)", [])
     execute(server, "INSERT INTO many SELECT n, repeat('v', 100) FROM generate_series(1, 5000) n")
@@ -272,6 +283,7 @@ def test_a_rewrite_that_a_reader_waits_for_is_seen_by_its_snapshot(
         assert whole(reader, table).sort_by("id").to_pylist() == [{"id": 1, "v": "new 5"}, {"id": 2, "v": "new 6"}]
 
 
+@pytest.mark.usefixtures("way")
 def test_a_killed_connection_is_an_error_once_and_then_replaced(server: Connection, config: PostgresConfig) -> None:
     table = make(server, "killed", "id int primary key, v text", [])
     execute(server, "INSERT INTO killed SELECT n, repeat('v', 1000) FROM generate_series(1, 40000) n")
@@ -285,6 +297,7 @@ def test_a_killed_connection_is_an_error_once_and_then_replaced(server: Connecti
         assert whole(reader, table).num_rows == 40_000
 
 
+@pytest.mark.usefixtures("way")
 def test_an_error_of_the_server_in_the_middle_of_the_rows_is_its_own(
     server: Connection, config: PostgresConfig
 ) -> None:

@@ -18,7 +18,7 @@ from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
-from replicator.sources.postgres.tuples import split_tuples, tuple_ends
+from replicator.sources.postgres.tuples import find_values, tuple_ends
 from replicator.sources.postgres.values import RowConverter, binary_exact
 from replicator.sources.postgres.watermark import MESSAGES_SINCE
 from tests.integration.postgres_snapshot.tables import (
@@ -150,7 +150,7 @@ def test_values_in_the_log_are_those_of_the_snapshot(
     for binary in ("false", "true") if exact and server.server_version >= MESSAGES_SINCE else ("false",):
         parts = logged(server, config, slot, b"I", **({"binary": binary} if binary == "true" else {}))
         offsets = np.cumsum([6, *(len(part) for part in parts)])[:-1]
-        cells = split_tuples(b"".join(parts), offsets, 2)
+        cells = [found.cells() for found in find_values(b"".join(parts), offsets, 2)]
         assert set(cells[1].kind.tolist()) == {ord("n"), ord("b" if binary == "true" else "t")}
         found = RowConverter(description, "null").batch(cells)
         same = [str(column.to_pylist()) for column in found.columns] == [
@@ -173,14 +173,15 @@ def test_an_update_leaves_out_a_large_value_that_it_did_not_change(
     assert [part[5:6] for part in parts] == [b"N", b"N", b"K"]
     old_end = tuple_ends(data, starts[2:] + 6)
     assert data[int(old_end[0])] == ord("N")
-    new = split_tuples(data, np.array([starts[0] + 6, starts[1] + 6, old_end[0] + 1]), 3)
+    places = np.array([starts[0] + 6, starts[1] + 6, old_end[0] + 1])
+    new = [found.cells() for found in find_values(data, places, 3)]
     assert [column.values.to_pylist() for column in new] == [
         [b"1", b"2", b"30"],
         [None, None, b"small"],
         [b"11", b"12", b"3"],
     ]
     assert new[1].unchanged.tolist() == [True, True, False]
-    assert split_tuples(data, starts[2:] + 6, 3)[1].kind.tolist() == [ord("n")]
+    assert find_values(data, starts[2:] + 6, 3)[1].kinds.tolist() == [ord("n")]
     assert tuple_ends(data, np.array([old_end[0] + 1])).tolist() == [len(data)]
 
 

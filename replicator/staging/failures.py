@@ -1,0 +1,55 @@
+"""What a store answers when it fails, in Tidemark's words: no secret, and no request of ours, is in them (invariant 8)."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from replicator.errors import ConfigurationError, StagingError, StorageFull, TidemarkError
+
+_BUCKET = re.compile(r"in bucket '([^']*)'")
+_DENIED = (
+    "ACCESS_DENIED",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "INVALID_ACCESS_KEY_ID",
+    "INVALID_CLIENT_TOKEN_ID",
+    "UNRECOGNIZED_CLIENT",
+    "MISSING_AUTHENTICATION_TOKEN",
+    "ExpiredToken",
+    "InvalidToken",
+)
+_SILENT = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "SERVICE_UNAVAILABLE", "SLOW_DOWN", "INTERNAL_FAILURE")
+
+
+@contextmanager
+def translated(path: str) -> Iterator[None]:
+    """What went wrong with the file at `path`, as StorageFull or StagingError; ConfigurationError where there is no such bucket."""
+    try:
+        yield
+    except OSError as error:
+        raise _known(path, error) from error
+
+
+def _known(path: str, error: OSError) -> TidemarkError:
+    text = str(error)
+    if error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in text:
+        return StorageFull(f"The staging location is full: {path} could not be written.")
+    if "NO_SUCH_BUCKET" in text or "NoSuchBucket" in text:
+        found = _BUCKET.search(text)
+        return ConfigurationError(
+            f"The staging location's bucket {found[1] if found else ''} does not exist.".replace("  ", " "),
+            remedy="Create the bucket, or correct TIDEMARK_STAGING_URL and AWS_ENDPOINT_URL, and start the replicator again.",
+        )
+    if any(mark in text for mark in _DENIED):
+        return StagingError(
+            f"The staging store denies access to {path}.",
+            remedy="Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and that their owner may list, read, write and delete in the bucket.",
+        )
+    if any(mark in text for mark in _SILENT):
+        return StagingError(
+            f"The staging store does not answer (at {path}).",
+            remedy="Check that it runs and can be reached, and AWS_ENDPOINT_URL; Tidemark goes on by itself.",
+        )
+    return StagingError(f"The staging location failed at {path}: {error}")
