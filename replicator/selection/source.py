@@ -1,0 +1,298 @@
+"""A source of which nothing unmasked comes, and no row that is not taken: the ports of `replicator.sources.base` around another's.
+
+Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine has them.  What is told to
+the source (schemas that hold, schemas that rows were read under) is turned back into what it knows itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from replicator.errors import SelectionDoesNotFit, TableError, TooManyParked, ValueDoesNotFit
+from replicator.model.change import (
+    ChangeBatch,
+    Commit,
+    Ddl,
+    Heartbeat,
+    LogMessage,
+    RowsParked,
+    SchemaChange,
+    Settled,
+    TableFailed,
+    Watermark,
+)
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.offset import Offset
+from replicator.model.schema import TableSchema
+from replicator.selection.masking import masked_rows, unmasked_schema
+from replicator.selection.taken import Taken, taken_of
+from replicator.sources.base import (
+    Cascade,
+    Catalog,
+    CheckResult,
+    Chunk,
+    DatabaseInfo,
+    KeyRange,
+    LogReader,
+    ReadOptions,
+    SnapshotReader,
+    Source,
+    SourceLog,
+    TableInfo,
+)
+
+TELLING = (ValueDoesNotFit, TooManyParked)  # errors whose texts have values
+# Whatever else may come of a table that is not taken as it is would go by unmasked.
+KNOWN: tuple[type, ...] = (ChangeBatch, SchemaChange, TableFailed, RowsParked, Watermark, Settled, Commit, Heartbeat)
+
+
+class SelectedSource:
+    """`tables`, where set, has the row filters and masks."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @property
+    def tables(self) -> TableSet | None:
+        return self._source.tables
+
+    @tables.setter
+    def tables(self, tables: TableSet | None) -> None:
+        self._source.tables = tables
+
+    @property
+    def options(self) -> ReadOptions:
+        return self._source.options
+
+    @options.setter
+    def options(self, options: ReadOptions) -> None:
+        self._source.options = options
+
+    def check(self, tables: TableSet | None = None) -> list[CheckResult]:
+        """As the source."""
+        return self._source.check(tables)
+
+    def catalog(self) -> Catalog:
+        """With masked schemas."""
+        return _Catalog(self._source.catalog(), self.tables or TableSet())
+
+    def log(self, replicator: str) -> SourceLog:
+        """As the source."""
+        return self._source.log(replicator)
+
+    def log_reader(self, replicator: str, options: ReadOptions) -> LogReader:
+        """Of masked changes."""
+        return _LogReader(self._source.log_reader(replicator, options))
+
+    def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader:
+        """Of masked rows."""
+        return _SnapshotReader(self._source.snapshot_reader(replicator, options), self.tables or TableSet())
+
+    def close(self) -> None:
+        """The source, too."""
+        self._source.close()
+
+
+class _Catalog:
+    def __init__(self, catalog: Catalog, tables: TableSet) -> None:
+        self._catalog, self._tables = catalog, tables
+
+    def databases(self) -> list[DatabaseInfo]:
+        return self._catalog.databases()
+
+    def tables(
+        self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
+    ) -> tuple[list[TableInfo], int]:
+        return self._catalog.tables(database=database, search=search, limit=limit, offset=offset)
+
+    def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
+        return self._catalog.infos(tables)
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        return {table: self._taken(table, found) for table, found in self._catalog.describe(tables).items()}
+
+    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
+        return self._catalog.cascades(tables)
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        self._catalog.try_rows(table, rows)
+
+    def _taken(self, table: TableId, found: TableSchema | TableError) -> TableSchema | TableError:
+        taken = taken_of(self._tables).get(table)
+        if taken is None or isinstance(found, TableError):
+            return found
+        try:
+            return taken.schema(found)
+        except SelectionDoesNotFit as error:
+            return error
+
+
+class _SnapshotReader:
+    def __init__(self, reader: SnapshotReader, tables: TableSet) -> None:
+        self._reader, self._taken = reader, taken_of(tables)
+
+    def mark(self, token: str) -> None:
+        self._reader.mark(token)
+
+    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
+        return self._reader.end_key(table, condition)
+
+    def next_bound(
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
+    ) -> tuple[str, ...]:
+        return self._reader.next_bound(table, after, end, rows, condition)
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        return self._chosen(table, self._reader.read_chunk(table, bounds))
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        return self._chosen(table, self._reader.read_table(table, opened))
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _chosen(self, table: TableId, chunk: Chunk) -> Chunk:
+        taken = self._taken.get(table)
+        return chunk if taken is None else _TakenRows(chunk, taken).chunk()
+
+
+class _TakenRows:
+    """The rows of a chunk that are taken, masked; zero dates are counted of these only."""
+
+    def __init__(self, chunk: Chunk, taken: Taken) -> None:
+        self._chunk, self._taken = chunk, taken
+        self._schema = taken.schema(chunk.schema)
+        self._places: pa.Array | None = None
+
+    def chunk(self) -> Chunk:
+        return replace(self._chunk, schema=self._schema, batches=self._batches(), zero_dates=self._zero_dates)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._chunk.batches:
+                self._places = self._taken.places(batch, self._chunk.schema)
+                chosen = batch if self._places is None else batch.filter(self._places)
+                yield masked_rows(chosen, self._schema, self._taken.salt)
+                del batch, chosen
+        except ValueDoesNotFit as error:
+            raise _unsaid(self._schema.table, error) from None
+
+    def _zero_dates(self) -> pa.Array | None:
+        counts = self._chunk.zero_dates()
+        return counts if counts is None or self._places is None else counts.filter(self._places)
+
+
+class _LogReader:
+    """What is taken of a table goes with it when it is renamed, and stays for whatever has its old name then."""
+
+    def __init__(self, reader: LogReader) -> None:
+        self._reader = reader
+        self._taken: dict[TableId, Taken] = {}
+        self._schemas: dict[TableId, tuple[TableSchema, TableSchema]] = {}
+        self._failed: set[TableId] = set()
+        self._at: Offset | None = None
+
+    def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
+        self._taken, self._at = taken_of(tables), start
+        plain = {table: unmasked_schema(schema) for table, schema in schemas.items()}
+        for message in self._reader.read(start, tables, plain):
+            told = self._message(message)
+            del message  # invariant 9: nothing holds a batch while the next is read
+            if told is not None:
+                yield told
+            del told
+
+    def confirm(self, durable: Offset) -> None:
+        self._reader.confirm(durable)
+
+    def shows(self, evidence: str, transaction: str) -> bool:
+        return self._reader.shows(evidence, transaction)
+
+    def learned(self, schema: TableSchema) -> bool:
+        """Not of rows that were read under other masks."""
+        masks = {column.name: column.masked.mask for column in schema.columns if column.masked}
+        wanted = self._taken.get(schema.table, Taken()).masks
+        return masks == wanted and self._reader.learned(unmasked_schema(schema))
+
+    def close(self) -> None:
+        self._reader.close()
+
+    def _message(self, message: LogMessage) -> LogMessage | None:
+        if not isinstance(message, KNOWN) and getattr(message, "table", None) in self._taken:
+            return self._unknown(message)
+        match message:
+            case ChangeBatch():
+                return self._batch(message)
+            case SchemaChange():
+                self._at = message.offset
+                return self._change(message)
+            case TableFailed() if message.table in self._taken and isinstance(message.error, TELLING):
+                return replace(message, error=_unsaid(message.table, message.error))
+            case RowsParked() if message.table in self._taken:
+                hidden = (
+                    replace(row, error=_unsaid(message.table, row.error), data=b"", keys=()) for row in message.rows
+                )
+                return replace(message, rows=tuple(hidden))
+            case Commit() | Heartbeat() if message.offset is not None:
+                self._at = message.offset
+        return message
+
+    def _unknown(self, message: Any) -> TableFailed | None:
+        """A message of a kind that came after this was written may hold values: nobody here can say how they are masked."""
+        if message.table in self._failed:
+            return None
+        text = f"The log has of {message.table} what cannot be masked or chosen ({type(message).__name__})."
+        return self._fail(message.table, SelectionDoesNotFit(text, table=str(message.table)))
+
+    def _batch(self, batch: ChangeBatch) -> LogMessage | None:
+        taken = self._taken.get(batch.table)
+        if taken is None:
+            return batch
+        if batch.table in self._failed:
+            return None
+        schema = self._schema(batch.schema, taken)
+        if not isinstance(schema, TableSchema):
+            return self._fail(batch.table, schema)
+        changes = taken.changes(batch, schema)
+        return changes if changes.data.num_rows or changes.hidden else None
+
+    def _change(self, change: SchemaChange) -> LogMessage | None:
+        table, new = change.table, change.new_table
+        if change.operation is Ddl.CREATE_TABLE:
+            self._failed.discard(table)
+        if table in self._failed:
+            return None
+        if new is not None and table in self._taken and new not in self._taken:
+            self._taken[new] = self._taken[table]
+        taken = None if change.schema is None else self._taken.get(change.schema.table)
+        if change.schema is None or taken is None:
+            return change
+        schema = self._schema(change.schema, taken)
+        return replace(change, schema=schema) if isinstance(schema, TableSchema) else self._fail(table, schema)
+
+    def _schema(self, plain: TableSchema, taken: Taken) -> TableSchema | SelectionDoesNotFit:
+        known = self._schemas.get(plain.table)
+        if known is None or known[0] != plain:
+            try:
+                known = plain, taken.schema(plain)
+            except SelectionDoesNotFit as error:
+                return error
+            self._schemas[plain.table] = known
+        return known[1]
+
+    def _fail(self, table: TableId, error: SelectionDoesNotFit) -> TableFailed:
+        self._failed.add(table)
+        assert self._at is not None
+        return TableFailed(table, error, self._at)
+
+
+def _unsaid(table: TableId, error: TableError) -> ValueDoesNotFit:
+    """The same without the value."""
+    message = (
+        f"A value of {table} is none of its column's type.  The table is not taken as it is, so the value is not shown."
+    )
+    return ValueDoesNotFit(message, remedy=error.remedy, table=str(table), column=error.column)
