@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from replicator.engine.admission import Admission
 from replicator.engine.entry import EntryBuilder
@@ -14,12 +17,12 @@ from replicator.engine.tracking import Tracking
 from replicator.model.change import ChangeBatch, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import ZERO_DATES, Column, TableSchema
-from replicator.model.types import INT
+from replicator.model.types import INT, STRING
 from replicator.snapshot.window import Windows
 from replicator.sources.base import KeyRange
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
-from replicator.state.chunks import ChunkToRead, RawChunk, high_mark, low_mark
+from replicator.state.chunks import ChunkToRead, RawChunk, high_mark, low_mark, opened_mark
 from replicator.state.journal import CapturePlan, Checkpoint, SchemaVersion, Segment, SegmentKind, TrackedTable
 from replicator.state.tables import TableState
 
@@ -27,6 +30,10 @@ A = TableId("shop", "a")
 CHUNK = ChunkToRead(1, 1, A, "a1", KeyRange(), keyless=False)
 KNOWN = TableSchema(A, (Column("k", INT, nullable=False, source_type="int"),), ("k",))
 SEEN = TableSchema(A, (*KNOWN.columns, Column("n", INT, nullable=True, source_type="int")), ("k",))
+
+PARTIAL = TableSchema(
+    A, (*KNOWN.columns, Column("big", STRING, nullable=True, source_type="text")), ("k",), partial=True
+)
 
 
 class Stand:
@@ -39,12 +46,13 @@ class Stand:
         arrow = schema.row_arrow.append(pa.field(ZERO_DATES, pa.int32()))
         with storage.writer("raw", arrow) as writer:
             counts = [*zero_dates, *[None] * (len(keys) - len(zero_dates))]
-            rows = [{"k": key, ZERO_DATES: count} for key, count in zip(keys, counts, strict=True)]
+            rows = [{"k": key, "big": f"big {key}", ZERO_DATES: count} for key, count in zip(keys, counts, strict=True)]
             writer.write_table(pa.Table.from_pylist(rows, schema=arrow), row_group_size=5)
         self.chunk = RawChunk(CHUNK, "raw", len(keys), 1, 0.1, schema)
         self.told: list[TableSchema] = []
         self.accepts = True
-        tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, KNOWN), run=1, live_from=-1, followed=True)
+        known = PARTIAL if schema is PARTIAL else KNOWN
+        tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, known), run=1, live_from=-1, followed=True)
         plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
         self.entry = EntryBuilder(Checkpoint({}, 0, "server"))
         tracking, self.writer = Tracking(plan, self.entry), SegmentWriter(storage, "r")
@@ -104,6 +112,19 @@ def test_a_chunk_waits_for_a_definition_that_the_log_is_yet_to_tell_of(tmp_path:
     assert not stand.entry.events
 
 
+def test_a_reader_that_stood_still_takes_no_rows_place_away(tmp_path: Path) -> None:
+    """Its claim is over, and it does not know yet: its marks come after those of the one whose rows were taken."""
+    stand = Stand(tmp_path, replace(KNOWN, key=()), range(3))
+    present = replace(CHUNK, keyless=True)
+    stand.chunk = replace(stand.chunk, chunk=present)
+    stale = replace(present, attempt="a0")
+    stand.entry.take(5)
+    for mark in (low_mark(present), opened_mark(present), high_mark(present), low_mark(stale), opened_mark(stale)):
+        stand.admission.handle(Watermark(mark, None))  # type: ignore[arg-type]
+    assert len(stand.entry.closed) == 1
+    assert stand.entry.bases[1, "a1"] == 4
+
+
 def test_the_logs_reader_is_told_nothing_that_it_knows(tmp_path: Path) -> None:
     stand = Stand(tmp_path, KNOWN)
     stand.meet()
@@ -151,3 +172,55 @@ def test_a_chunk_is_written_anew_where_the_journal_would_have_to_name_many_rows(
     assert rows.column("k").to_pylist() == [*range(10), *range(50, 100)]
     assert rows.column("_sequence_num").to_pylist() == list(range(60))
     assert rows.column("_operation").unique().to_pylist() == ["READ"]
+
+
+@pytest.mark.parametrize("left_out", [(), (107,), (100, 111)])
+def test_of_rows_that_updates_left_values_out_of_the_chunk_gives_these(
+    tmp_path: Path, left_out: tuple[int, ...]
+) -> None:
+    stand = Stand(tmp_path, PARTIAL, range(100, 112))
+    stand.admission.handle(Watermark(low_mark(CHUNK), None))  # type: ignore[arg-type]
+    rows = [
+        {"_sequence_num": number, "_operation": "UPDATE", "k": key, "_before_k": key, "big": None, "_unchanged": left}
+        for number, (key, left) in enumerate([(101, None), (106, None), *((key, [1]) for key in left_out)])
+    ]
+    data = pa.RecordBatch.from_pylist(rows, schema=PARTIAL.change_arrow)
+    stand.windows.observe(ChangeBatch(A, PARTIAL, data))
+    stand.admission.handle(Watermark(high_mark(CHUNK), None))  # type: ignore[arg-type]
+    segment = stand.segment()
+    assert segment is not None
+    assert segment.without == tuple(sorted(key - 100 for key in (101, 106, *left_out)))
+    found = []
+    sealed = stand.writer.seal()
+    assert sealed.durable(10)
+    for one in sealed.hand_out():
+        with stand.storage.open(one.path) as file:
+            found += file.read(columns=["k", "big", "_operation"]).to_pylist()
+    assert found == [{"k": key, "big": f"big {key}", "_operation": "READ"} for key in left_out]
+
+
+def test_a_key_that_was_asked_for_and_is_not_there_is_deleted(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, [1, 3])
+    asked = replace(CHUNK, bounds=KeyRange(keys=tuple((str(key),) for key in range(1, 7))))
+    stand.chunk = replace(stand.chunk, chunk=asked)
+    stand.meet(3, 5)  # the log says of 3 and 5 what became of them
+    segment = stand.segment()
+    assert segment is not None
+    assert (segment.rows, segment.without, segment.last_sequence) == (1, (1,), 1)
+    sealed = stand.writer.seal()
+    assert sealed.durable(10)
+    (deletes,) = sealed.hand_out()
+    assert (deletes.kind, deletes.deletes, deletes.rows) == (SegmentKind.LOG, 3, 3)
+    assert (deletes.first_sequence, deletes.last_sequence) == (2, 4)
+    rows = pq.read_table(stand.storage.local(deletes.path)).to_pylist()
+    assert [(row["k"], row["_before_k"], row["_operation"]) for row in rows] == [
+        (key, key, "DELETE") for key in (2, 4, 6)
+    ]
+    assert all(row["_commit_ts"] is not None for row in rows)
+
+
+def test_of_a_range_nothing_is_deleted(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN, [1, 3])
+    stand.chunk = replace(stand.chunk, chunk=replace(CHUNK, bounds=KeyRange(condition="k < 5")))
+    stand.meet()
+    assert not stand.writer.seal().hand_out()

@@ -184,3 +184,29 @@ def test_a_keyless_table_is_behind_where_the_log_had_before_its_opened_mark_what
     windows.observe(of("8", 2))
     assert not window.behind(lambda transaction: transaction == "7")
     assert window.behind(lambda transaction: transaction == "8")
+
+
+def test_a_change_whose_key_is_not_known_spoils_the_open_windows_of_its_table() -> None:
+    windows, other = Windows(limit=100), TableId("shop", "other")
+    windows.open(TABLE, LOW)
+    windows.open(other, Mark("L", 2, 8, "def"))
+    windows.lost_sight(TABLE, frozenset({"7"}))
+    mine, others = windows.close(HIGH), windows.close(Mark("H", 2, 8, "def"))
+    assert mine is not None
+    assert others is not None
+    assert (bool(mine.spoiled), bool(others.spoiled)) == (True, False)
+
+
+def test_its_transaction_must_be_visible_to_later_chunks_where_the_log_does_not_say_so() -> None:
+    windows = Windows(limit=100)
+    windows.settle(frozenset())
+    windows.lost_sight(TABLE, frozenset({"7"}))
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert (window.overtaken(lambda _: False), window.overtaken(lambda txn: txn == "7")) == (True, False)
+    windows.settle(frozenset())
+    windows.open(TABLE, LOW)
+    window = windows.close(HIGH)
+    assert window is not None
+    assert not window.overtaken(lambda _: False)
