@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,7 @@ def fold(changes: pa.Table, schema: TableSchema) -> Folded:
     updated = pc.equal(operation, Operation.UPDATE.value).to_numpy()
     after = changes.select(list(schema.key))
     before = changes.select([BEFORE + name for name in schema.key]).rename_columns(list(schema.key))
-    came, left = _numbered(after, before)
+    came, left = numbered([after, before])
     arriving = np.flatnonzero(~deleted)
     leaving = np.flatnonzero((deleted | (updated & (came != left))) & (left != NO_KEY))
     newest = _newest(
@@ -71,18 +72,18 @@ def _newest(keys: Numbers, sequence: Numbers, arrives: Numbers) -> Numbers:
     return np.asarray(order[last], np.int64)
 
 
-def _numbered(after: pa.Table, before: pa.Table) -> tuple[Numbers, Numbers]:
+def numbered(keys: Sequence[pa.Table]) -> list[Numbers]:
     """A number for each key, the same for equal ones and for no others; NO_KEY where a column of it is null."""
-    rows = after.num_rows
-    numbers = np.zeros(2 * rows, np.int64)
-    missing = np.zeros(2 * rows, bool)
-    for place, (new, old) in enumerate(zip(after.columns, before.columns, strict=True)):
-        both = pa.chunked_array([*new.chunks, *old.chunks], new.type)
-        own, null = _ranks(both)
+    sizes = [table.num_rows for table in keys]
+    numbers = np.zeros(sum(sizes), np.int64)
+    missing = np.zeros(sum(sizes), bool)
+    for place, columns in enumerate(zip(*(table.columns for table in keys), strict=True)):
+        all_of_it = pa.chunked_array([chunk for column in columns for chunk in column.chunks], columns[0].type)
+        own, null = _ranks(all_of_it)
         missing |= null
         numbers = own if place == 0 else _paired(numbers, own)
     numbers[missing] = NO_KEY
-    return numbers[:rows], numbers[rows:]
+    return list(np.split(numbers, np.cumsum(sizes)[:-1]))
 
 
 def _ranks(column: pa.ChunkedArray) -> tuple[Numbers, npt.NDArray[np.bool_]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import reduce
 from pathlib import PurePosixPath
 
@@ -16,16 +17,16 @@ from pyspark.sql import types as T  # noqa: N812
 
 from replicator.faults import reach
 from replicator.model.change import Operation
-from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
 from replicator.model.types import DataType, Kind
-from replicator.staging.storage import Storage
-from replicator.state.journal import Segment
 
 SEQ = "_seq"
 OP = "_op"
 GONE = "_gone"
 LEFT_OUT = "_left_out"
-_FILE, _PLACE, _FIRST, _WITHOUT = "_file", "_place", "_first", "_without"
+AT = "_at"
+_FILE, _PLACE, _FIRST, _WITHOUT, _READ_AT = "_file", "_place", "_first", "_without", "_read_at"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _SPARK: dict[Kind, T.DataType] = {
     Kind.BOOLEAN: T.BooleanType(),
@@ -73,67 +74,103 @@ def is_(operation: Operation) -> Column:
 
 @dataclass(frozen=True)
 class Staged:
-    """A segment's file: what Spark opens, and how its rows are numbered where it is `bare` (see `state.journal.Segment`)."""
+    """A segment's file: what Spark opens, and how its rows are numbered where it is `bare` (see `state.journal.Segment`).
+
+    read_at: the time of its READ rows; None where it has none.
+    """
 
     uri: str
     bare: bool = False
     first: int = 0
     without: tuple[int, ...] = ()
+    read_at: datetime | None = None
 
 
-def staged(storage: Storage, segments: Sequence[Segment]) -> list[Staged]:
-    """For `read`."""
-    return [Staged(storage.uri(s.path), s.bare, s.first_sequence, s.without) for s in segments]
-
-
-def read(spark: SparkSession, files: Sequence[Staged], schema: TableSchema, above: int) -> DataFrame:
+def read(
+    spark: SparkSession, files: Sequence[Staged], schema: TableSchema, above: int, *, timed: bool = False
+) -> DataFrame:
     """Changes with a sequence number greater than `above`, which is what the target holds already (invariant 3).
 
-    Columns: _seq, _op, c0…, b0…, and for a partial schema _left_out (places, or null).  The schema is given, never inferred.
+    Columns: _seq, _op, c0…, b0…, for a partial schema _left_out (places, or null), and if `timed` _at: the commit's time, of
+    READ rows that of the read.  The schema is given, never inferred.
     """
-    whole = [file.uri for file in files if not file.bare]
     bare = [file for file in files if file.bare]
-    parts = [_read_whole(spark, whole, schema, above)] if whole else []
-    parts += [_read_bare(spark, bare, schema, above)] if bare else []
+    parts = [_read_whole(spark, group, schema, above, timed) for group in _by_time(files, timed)]
+    parts += [_read_bare(spark, bare, schema, above, timed)] if bare else []
     opened()
     return reduce(DataFrame.unionByName, parts)
 
 
-def _read_whole(spark: SparkSession, uris: Sequence[str], schema: TableSchema, above: int) -> DataFrame:
+def _by_time(files: Sequence[Staged], timed: bool) -> list[list[Staged]]:  # noqa: FBT001
+    """Files that are not bare; where times are asked for, each with READ rows for itself, as they are few."""
+    whole = [file for file in files if not file.bare]
+    alone = [file for file in whole if timed and file.read_at is not None]
+    together = [file for file in whole if file not in alone]
+    return [*[[file] for file in alone], *([together] if together else [])]
+
+
+def _read_whole(
+    spark: SparkSession,
+    files: Sequence[Staged],
+    schema: TableSchema,
+    above: int,
+    timed: bool,  # noqa: FBT001
+) -> DataFrame:
     fields = [T.StructField(SEQUENCE, T.LongType()), T.StructField(OPERATION, T.StringType())]
     for prefix in ("", BEFORE):
         fields += [T.StructField(prefix + c.name, spark_type(c.type)) for c in schema.columns]
     wanted = [F.col(SEQUENCE).alias(SEQ), F.col(OPERATION).alias(OP)]
     wanted += [F.col(quoted(name)).alias(row(i)) for i, name in enumerate(schema.names)]
     wanted += [F.col(quoted(BEFORE + name)).alias(before(i)) for i, name in enumerate(schema.names)]
+    if timed:
+        fields.append(T.StructField(COMMIT_TS, T.TimestampType()))
+        wanted.append(F.coalesce(F.col(COMMIT_TS), _instant(files[0].read_at)).alias(AT))
     if schema.partial:
         fields.append(T.StructField(UNCHANGED, T.ArrayType(T.IntegerType())))
         wanted.append(F.col(UNCHANGED).alias(LEFT_OUT))
     # An entry of the segment may straddle the position (a keyless table's base): rows at or below it are in already.
-    return spark.read.schema(T.StructType(fields)).parquet(*uris).where(F.col(SEQUENCE) > above).select(*wanted)
+    rows = spark.read.schema(T.StructType(fields)).parquet(*(file.uri for file in files))
+    return rows.where(F.col(SEQUENCE) > above).select(*wanted)
 
 
-def _read_bare(spark: SparkSession, files: Sequence[Staged], schema: TableSchema, above: int) -> DataFrame:
+def _read_bare(
+    spark: SparkSession,
+    files: Sequence[Staged],
+    schema: TableSchema,
+    above: int,
+    timed: bool,  # noqa: FBT001
+) -> DataFrame:
     """The number is the file's first one and the row's place in the file, which Spark tells."""
     fields = [T.StructField(c.name, spark_type(c.type)) for c in schema.columns]
     rows = spark.read.schema(T.StructType(fields)).parquet(*(file.uri for file in files))
     told = rows.metadataColumn("_metadata")  # by name it might be a column of the source
     wanted = [told["file_name"].alias(_FILE), told["row_index"].alias(_PLACE)]
     wanted += [F.col(quoted(name)).alias(row(i)) for i, name in enumerate(schema.names)]
-    listed = ", ".join(f"('{PurePosixPath(f.uri).name}', {f.first}L, {_array(f.without)})" for f in files)
-    numbers = spark.sql(f"SELECT * FROM VALUES {listed} AS numbers({_FILE}, {_FIRST}, {_WITHOUT})")
+    listed = ", ".join(
+        f"('{PurePosixPath(f.uri).name}', {f.first}L, {_array(f.without)}, {_micros(f.read_at)})" for f in files
+    )
+    numbers = spark.sql(f"SELECT * FROM VALUES {listed} AS numbers({_FILE}, {_FIRST}, {_WITHOUT}, {_READ_AT})")
     rows = rows.select(*wanted).join(F.broadcast(numbers), _FILE, "left")
     first = F.coalesce(_FIRST, F.raise_error(F.lit("A staged file has no name in the journal.")).cast("long"))
     found = [(first + F.col(_PLACE)).alias(SEQ), F.lit(Operation.READ.value).alias(OP)]
     found += [F.col(row(i)) for i in range(len(fields))]
     found += [F.lit(None).cast(field.dataType).alias(before(i)) for i, field in enumerate(fields)]
     found += [F.lit(None).cast(T.ArrayType(T.IntegerType())).alias(LEFT_OUT)] * schema.partial
+    found += [F.timestamp_micros(_READ_AT).alias(AT)] * timed
     kept = ~F.array_contains(_WITHOUT, F.col(_PLACE))
     return rows.where(kept).select(*found).where(F.col(SEQ) > above)
 
 
 def _array(places: Sequence[int]) -> str:
     return f"CAST(array({', '.join(map(str, places))}) AS ARRAY<BIGINT>)"
+
+
+def _micros(at: datetime | None) -> str:
+    return "CAST(NULL AS BIGINT)" if at is None else f"{(at - _EPOCH) // timedelta(microseconds=1)}L"
+
+
+def _instant(at: datetime | None) -> Column:
+    return F.expr(f"timestamp_micros({_micros(at)})")
 
 
 def opened() -> None:

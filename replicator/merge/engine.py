@@ -1,11 +1,14 @@
-"""The process's one Spark: started on first use, started anew after its JVM died."""
+"""The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with the first session.
+
+Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it takes with Spark.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +18,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from replicator.errors import SparkUnavailable
-from replicator.merge.failures import reason, without_secret
+from replicator.merge.failures import jvm_is_gone, reason, without_secret
+from replicator.merge.remote import new_session
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 HADOOP = "spark.hadoop."
@@ -48,17 +52,19 @@ class Launch(Protocol):
     @property
     def ui(self) -> bool: ...
     @property
+    def java_options(self) -> Sequence[str]: ...
+    @property
     def extra(self) -> Mapping[str, str]: ...
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A started Spark.  `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
+    """A started JVM.  `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
 
-    With Spark Connect `jvm` is a small local JVM that only reads and writes Iceberg metadata.
+    `begin` starts Spark in it; with Spark Connect it runs elsewhere.
     """
 
-    root: Any
+    begin: Callable[[], Any]
     jvm: Any
     gateway: Any
     hadoop: Any
@@ -66,6 +72,22 @@ class Engine:
     process: int
     remote: str
     classes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _begun: list[Any] = field(default_factory=list, repr=False, compare=False)
+    _beginning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def root(self) -> Any:
+        """The first session, of which all others are made; Spark is started for it."""
+        with self._beginning:
+            if not self._begun:
+                self._begun.append(self.begin())
+            return self._begun[0]
+
+    def end(self) -> None:
+        """Stop Spark, where it has begun."""
+        with self._beginning:
+            for session in self._begun:
+                session.stop()
 
     def java(self, name: str) -> Any:
         """A Java class by its full name: py4j asks the JVM for each part of it, so it is asked once."""
@@ -79,8 +101,7 @@ class Engine:
     def new_session(self) -> SparkSession:
         """A session with settings and views of its own."""
         if self.remote:
-            session: SparkSession = SparkSession.builder.remote(self.remote).create()
-            return session
+            return new_session(self.remote)
         child: SparkSession = self.root.newSession()
         return child
 
@@ -91,6 +112,7 @@ class Engine:
 
 
 _lock = threading.Lock()
+_dead: list[Any] = []  # JVMs' processes, until they are waited for
 _engine: Engine | None = None
 _generation = 0
 
@@ -112,14 +134,30 @@ def _start_or_say(launch: Launch, generation: int) -> Engine:
     except Exception as error:  # noqa: BLE001 - whatever keeps Spark from starting, the user reads its reason
         if _engine is None:
             _clear()
-        text = without_secret(reason(error), launch.catalog_password)
-        raise SparkUnavailable(f"Spark does not start: {text}") from None
+        raise _unavailable(error, launch) from None
 
 
-def forget() -> None:
-    """The JVM died: the next `running` starts another."""
+def _unavailable(error: Exception, launch: Launch) -> SparkUnavailable:
+    return SparkUnavailable(f"Spark does not start: {without_secret(reason(error), launch.catalog_password)}")
+
+
+def generation() -> int:
+    """Of the JVM that was started last."""
+    return _generation
+
+
+def forget(known: int) -> None:
+    """The JVM died: the next `running` starts another.
+
+    known: the generation when that began which has failed.  One that somebody has started since, and that lives, is not the one that died.
+    """
     global _engine  # noqa: PLW0603
     with _lock:
+        process = getattr(_engine.gateway, "proc", None) if _engine is not None else None
+        if _engine is not None and _engine.generation > known and process is not None and process.poll() is None:
+            return
+        if process is not None:
+            _dead.append(process)
         _engine = None
         _clear()
 
@@ -130,7 +168,7 @@ def stop() -> None:
     with _lock:
         if _engine is not None:
             with contextlib.suppress(Exception):
-                _engine.root.stop()
+                _engine.end()
         gateway, _engine = _engine.gateway if _engine else None, None
         _clear()
         if gateway is not None:
@@ -157,7 +195,9 @@ def launch_settings(launch: Launch) -> dict[str, str]:
         "spark.app.name": "tidemark",
         "spark.driver.memory": launch.driver_memory,
         "spark.driver.extraClassPath": classpath,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG4J.as_uri()}",
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", *launch.java_options]
+        ),
         "spark.ui.enabled": str(launch.ui).lower(),
         "spark.ui.showConsoleProgress": "false",
         "spark.scheduler.mode": "FAIR",
@@ -187,13 +227,28 @@ def _start(launch: Launch, generation: int) -> Engine:
     conf = SparkConf(loadDefaults=False)
     for key, value in launch_settings(launch).items():
         conf.set(key, value)
-    if launch.remote:
-        root = SparkSession.builder.remote(launch.remote).create()
-        gateway = launch_gateway(conf)
-        hadoop = _with_hadoop_settings(gateway.jvm.org.apache.hadoop.conf.Configuration(), launch)
-        return Engine(root, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
-    conf.setMaster(launch.master)
-    session: Any = SparkSession.builder.config(conf=conf).getOrCreate()
-    context = session.sparkContext
-    hadoop = _with_hadoop_settings(context._jsc.hadoopConfiguration(), launch)  # noqa: SLF001
-    return Engine(session, context._jvm, context._gateway, hadoop, generation, os.getpid(), "")  # noqa: SLF001
+    if not launch.remote:
+        conf.setMaster(launch.master)
+    gateway = launch_gateway(conf)
+    _dead[:] = [process for process in _dead if process.poll() is None]
+    if not launch.remote:
+        # An earlier Spark of this process has taught py4j to ask pyspark's JVM what went wrong, whoever asked.
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    hadoop = _with_hadoop_settings(gateway.jvm.org.apache.hadoop.conf.Configuration(), launch)
+
+    def begin() -> Any:
+        try:
+            return _begin(launch, conf, gateway)
+        except Exception as error:
+            if jvm_is_gone(error):
+                raise
+            raise _unavailable(error, launch) from None
+
+    return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
+
+
+def _begin(launch: Launch, conf: SparkConf, gateway: Any) -> Any:
+    """Spark's first session."""
+    context: Any = SparkContext(conf=conf, gateway=gateway)
+    _with_hadoop_settings(context._jsc.hadoopConfiguration(), launch)  # noqa: SLF001 - pyspark has no other way in
+    return SparkSession.builder.config(conf=conf).getOrCreate()

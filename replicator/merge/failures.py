@@ -9,8 +9,10 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, TargetError, TidemarkError, ValueDoesNotFit
+from replicator.merge.remote import told_by_a_server, without_answer
 
 _FREE = "Free space where the target's tables lie."
+_REMOTE = "Check that the Spark Connect server runs and that SPARK_REMOTE names it; Tidemark goes on by itself."
 _MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
 _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
@@ -42,13 +44,14 @@ _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|== |\^|JVM stacktrace)")
 _CLASS = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*)(?::\s*|$)")
 _UNTOLD = ("SparkException", "Py4JJavaError", "ExecutionException", "RuntimeException")
 MAX_TEXT = 400
+MAX_STACK = 12_000
 
 
 def jvm_is_gone(error: BaseException) -> bool:
     """True where no answer can come any more."""
     if isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError)):
         return True
-    if isinstance(error, TidemarkError):
+    if isinstance(error, TidemarkError) or told_by_a_server(error):
         return False
     if isinstance(error, Py4JJavaError):  # its own text asks the JVM for the whole stack
         return any(mark in text for _, text in _causes(error) for mark in _GONE)
@@ -63,10 +66,12 @@ def translated(error: Exception, secret: str = "") -> Exception:
         return error
     if jvm_is_gone(error):
         return SparkUnavailable("Spark's process ended; it is started again.")
+    if without_answer(error):
+        return SparkUnavailable("The Spark Connect server does not answer, or was started anew.", remedy=_REMOTE)
     causes = list(_causes(error))
     if not causes and not isinstance(error, Py4JError):
         return error
-    whole = "\n".join(f"{name}: {text}" for name, text in causes)
+    whole = "\n".join(f"{name}: {text}" for name, text in causes) + str(getattr(error, "_stacktrace", "") or "")
     text = without_secret(reason(error), secret)
     for marks, made in _KINDS:
         if any(mark in whole for mark in marks):
@@ -84,11 +89,27 @@ def reason(error: BaseException) -> str:
     return causes[0][0].rsplit(".", 1)[-1]
 
 
-def without_secret(text: str, secret: str) -> str:
+def stack_of(error: BaseException, secret: str = "") -> str:
+    """Where Java raised it, its causes below; empty where Java says nothing or is gone."""
+    if isinstance(error, TidemarkError) or jvm_is_gone(error):
+        return ""
+    try:
+        text = str(error) if isinstance(error, Py4JJavaError) else _python_stack(error)
+    except (Py4JError, OSError):
+        return ""
+    return without_secret(text, secret, MAX_STACK)
+
+
+def _python_stack(error: BaseException) -> str:
+    """What pyspark keeps of Java's stack, by an attribute of Spark's own process or of a Connect server."""
+    return str(getattr(error, "_stackTrace", "") or getattr(error, "_stacktrace", "") or "")
+
+
+def without_secret(text: str, secret: str, longest: int = MAX_TEXT) -> str:
     """Invariant 8."""
     if secret:
         text = text.replace(secret, "***")
-    return _CREDENTIALS.sub("://***@", _SECRET.sub(r"\1\2***", text))[:MAX_TEXT]
+    return _CREDENTIALS.sub("://***@", _SECRET.sub(r"\1\2***", text))[:longest]
 
 
 def _first_line(text: str) -> str:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from replicator.merge.changes import GONE, SEQ, before, is_, key_places, row, spark_type
+from replicator.merge.changes import AT, GONE, SEQ, before, is_, key_places, row, spark_type
 from replicator.model.change import Operation
 from replicator.model.schema import TableSchema
 
@@ -47,8 +47,9 @@ def upserts(folded: DataFrame) -> DataFrame:
 
 
 def rows(changes: DataFrame, schema: TableSchema) -> DataFrame:
-    """READ rows as they are: c0…, _seq."""
-    return changes.where(is_(Operation.READ)).select(*[row(i) for i in range(len(schema.columns))], SEQ)
+    """READ rows as they are: c0…, _seq, and _at where the changes have it."""
+    times = [AT] * (AT in changes.columns)
+    return changes.where(is_(Operation.READ)).select(*[row(i) for i in range(len(schema.columns))], SEQ, *times)
 
 
 def row_type(schema: TableSchema) -> T.StructType:

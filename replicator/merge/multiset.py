@@ -37,7 +37,7 @@ def fold(changes: DataFrame, schema: TableSchema) -> Delta:
     added = changes.where(~is_(Operation.DELETE)).select(*[row(i) for i in places], SEQ, F.lit(1).alias(_SIGN))
     left = changes.where(is_(Operation.DELETE) | is_(Operation.UPDATE))
     removed = left.select(*[F.col(before(i)).alias(row(i)) for i in places], SEQ, F.lit(-1).alias(_SIGN))
-    equal = [_exact(F.col(row(i)), schema.columns[i].type.kind) for i in places]
+    equal = [exact(F.col(row(i)), schema.columns[i].type.kind) for i in places]
     net = F.sum(_SIGN).over(Window.partitionBy(*equal))
     rank = F.row_number().over(Window.partitionBy(*equal, F.col(_SIGN)).orderBy(F.col(SEQ).desc()))
     events = added.unionByName(removed).withColumn(_NET, net).withColumn(_RANK, rank)
@@ -55,7 +55,7 @@ def doomed(removed: DataFrame, target: DataFrame, schema: TableSchema) -> DataFr
     stored = [F.col(quoted(c.name)).alias(f"t{i}") for i, c in enumerate(schema.columns)]
     here = target.select(*stored, F.col(SEQUENCE).alias("t_seq"))
     same = [
-        _exact(F.col(f"t{i}"), c.type.kind).eqNullSafe(_exact(F.col(row(i)), c.type.kind))
+        exact(F.col(f"t{i}"), c.type.kind).eqNullSafe(exact(F.col(row(i)), c.type.kind))
         for i, c in enumerate(schema.columns)
     ]
     found = here.join(removed, reduce(Column.__and__, same))
@@ -64,6 +64,6 @@ def doomed(removed: DataFrame, target: DataFrame, schema: TableSchema) -> DataFr
     return kept.select(F.col("t_seq").alias(SEQ))
 
 
-def _exact(column: Column, kind: Kind) -> Column:
+def exact(column: Column, kind: Kind) -> Column:
     """Spark takes 0.0 and -0.0 for equal; the source's rows are not.  A float's text is exact and tells them apart."""
     return column.cast(T.StringType()) if kind in {Kind.FLOAT, Kind.DOUBLE} else column

@@ -13,8 +13,9 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from replicator.merge import engine
-from replicator.merge.failures import jvm_is_gone, translated
+from replicator.errors import TidemarkError
+from replicator.merge import engine, remote
+from replicator.merge.failures import jvm_is_gone, stack_of, translated
 
 CATALOG = "lake"
 SQLITE = "jdbc:sqlite:"
@@ -27,6 +28,7 @@ class SparkConfig:
     catalog_uri  JDBC address without credentials: `jdbc:postgresql://host:5432/db`, or `jdbc:sqlite:<file>`
     warehouse    URL below which tables are made (`file:///…`, `s3a://…`)
     master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions and jars.
+    java_options of the local JVM, without spaces
     extra        further Spark settings; `spark.sql.catalog.lake.*` among them reach the catalog on both sides
     """
 
@@ -39,7 +41,13 @@ class SparkConfig:
     remote: str = ""
     driver_memory: str = "1g"
     ui: bool = False
+    java_options: Sequence[str] = ()
     extra: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def here(self) -> bool:
+        """Spark runs in this process's JVM, and opens what this machine's disk has."""
+        return not self.remote and self.master.startswith("local")
 
     @property
     def catalog(self) -> dict[str, str]:
@@ -95,9 +103,9 @@ class SparkPool:
         return engine.running(self.config)
 
     def catalog(self) -> tuple[engine.Engine, Any]:
-        """The Iceberg catalog through the Java API, with the engine that it lives in.  Raises SparkUnavailable."""
+        """The Iceberg catalog through the Java API, with the engine that it lives in.  Raises SparkUnavailable, TargetError."""
         running = self.spark()
-        with self._lock:
+        with self._lock, guarded(self.config.catalog_password):
             if self._catalog is None or self._catalog[0] != running.generation:
                 build = running.jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
                 properties = java_map(running, self.config.catalog)
@@ -116,34 +124,41 @@ class SparkPool:
             try:
                 yield session
             finally:
-                with contextlib.suppress(Exception):  # a dead JVM: the session is not given back
+                with contextlib.suppress(Exception):  # a dead JVM or server: the session is not given back
                     for key in settings:
                         session.conf.unset(key)
                     with self._lock:
                         self._free.append((running.generation, name, session))
 
     def _take(self, running: engine.Engine) -> tuple[str, SparkSession]:
-        with self._lock:
-            while self._free:
-                generation, name, session = self._free.pop()
-                if generation == running.generation:
-                    return name, session
+        while (free := self._pop()) is not None:
+            generation, name, session = free
+            if generation == running.generation and (not self.config.remote or remote.lives(session)):
+                return name, session
+            self._free.clear()  # what came with it is gone, too: a JVM or a server that ended, an hour without use
         session = running.new_session()
         for key, value in self.config.session.items():
             session.conf.set(key, value)
         return f"tidemark-{next(self._names)}", session
 
+    def _pop(self) -> tuple[int, str, SparkSession] | None:
+        with self._lock:
+            return self._free.pop() if self._free else None
+
 
 @contextlib.contextmanager
 def guarded(secret: str) -> Iterator[None]:
     """Translate what Spark and Java raise; a JVM that died is forgotten, so that the next use starts another."""
+    newest = engine.generation()
     try:
         yield
     except Exception as error:
         if jvm_is_gone(error):
-            engine.forget()
+            engine.forget(newest)
         if (known := translated(error, secret)) is error:
             raise
+        if isinstance(known, TidemarkError):
+            known.stack = known.stack or stack_of(error, secret)
         raise known from (None if isinstance(error, Py4JError) else error.__cause__)
 
 

@@ -31,6 +31,7 @@ _FROM = (
     "_from"  # number of the move whose leaving half knows more of this row; null where there is none, or all is known
 )
 _NEWEST = "_newest"
+_WANTED = "_wanted"
 _VALUE = "v"
 
 
@@ -58,16 +59,40 @@ def folded(changes: DataFrame, held: DataFrame | None, schema: TableSchema, plac
     where there are none.  Two passes over the batch where no row moved; one join more for all moves, and as many
     as the logarithm of the longest chain of moves that leave the same column out.
     """
-    kept = _states(_events(changes, held, schema, places), schema, places).persist(StorageLevel.MEMORY_AND_DISK)
+    with _known_of(_events(changes, held, schema, places), schema, places) as (whole, unknown):
+        yield Folded(_rows(whole, schema, places), unknown)
+
+
+@contextmanager
+def filled(changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]) -> Iterator[Folded]:
+    """All changes, unfolded, with the values in their places; as `folded` otherwise, but without _gone and _lacks.
+
+    A change whose values are nowhere to be found is not among them; of these, `unknown` counts those that are the newest of their key.
+    """
+    partial = F.col(_KIND).isin(CHANGES, MOVES_IN) & _lacks(places)
+    with _known_of(_events(changes, held, schema, places), schema, places, partial) as (whole, unknown):
+        number = F.col(SEQ).alias("f_seq")
+        found = whole.select(number, *[F.col(_known(i)).alias(f"f{i}") for i in places])
+        rows = changes.join(found, F.col(SEQ) == F.col("f_seq"), "left")
+        lost = F.col("f_seq").isNotNull() & reduce(Column.__or__, [F.col(f"f{i}").isNull() for i in places])
+        values = {row(i): F.when(_named(i), F.col(f"f{i}.{_VALUE}")).otherwise(F.col(row(i))) for i in places}
+        yield Folded(rows.where(~lost).withColumns(values).select(*changes.columns), unknown)
+
+
+@contextmanager
+def _known_of(
+    events: DataFrame, schema: TableSchema, places: Sequence[int], wanted: Column | None = None
+) -> Iterator[tuple[DataFrame, int]]:
+    """The events wanted (None: the newest of each key), with all that is known of their rows; and how many of the newest of a key lack a value for good."""
+    kept = _states(events, schema, places, wanted).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        newest = kept.where(F.col(_NEWEST))
-        unknown, moving = _open(newest, places)
+        chosen = kept.where(F.col(_WANTED))
+        unknown, moving = _open(chosen, places)
         if not moving:
-            yield Folded(_rows(newest, schema, places), unknown)
+            yield chosen, unknown
             return
-        traced = _traced(newest.where(F.col(_FROM).isNotNull()), _moves(kept, places), places)
-        whole = newest.where(F.col(_FROM).isNull()).unionByName(traced)
-        yield Folded(_rows(whole, schema, places), unknown + _open(traced, places)[0])
+        traced = _traced(chosen.where(F.col(_FROM).isNotNull()), _moves(kept, places), places)
+        yield chosen.where(F.col(_FROM).isNull()).unionByName(traced), unknown + _open(traced, places)[0]
     finally:
         kept.unpersist()
 
@@ -92,10 +117,11 @@ def _events(changes: DataFrame, held: DataFrame | None, schema: TableSchema, pla
     return events.unionByName(held.select(*there, SEQ, F.lit(HELD).alias(_KIND), *values))
 
 
-def _states(events: DataFrame, schema: TableSchema, places: Sequence[int]) -> DataFrame:
-    """The newest event of each key, and the leaving half of each move, with all that the row's stay at this key tells of it.
+def _states(events: DataFrame, schema: TableSchema, places: Sequence[int], wanted: Column | None) -> DataFrame:
+    """The events `wanted`, and the leaving half of each move, with all that the row's stay at this key tells of it.
 
-    Columns: c0… without `places`, _seq, _kind, _from, _newest, k….  A target's row that is newer than all changes of its key stays.
+    Columns: c0… without `places`, _seq, _kind, _from, _newest (event of its key), _wanted, k….  A target's row that is newer
+    than all changes of its key stays.
     """
     at_key = Window.partitionBy(*[F.col(row(i)) for i in key_places(schema)]).orderBy(SEQ, _KIND)
     so_far = at_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)
@@ -111,14 +137,15 @@ def _states(events: DataFrame, schema: TableSchema, places: Sequence[int]) -> Da
     ]
     plain = [row(i) for i in range(len(schema.columns)) if i not in places]
     last = F.lead(SEQ).over(at_key).isNull() & (F.col(_KIND) != HELD)
-    seen = events.select(*plain, SEQ, _KIND, begun.alias(_BEGUN), last.alias(_NEWEST), *told)
-    seen = seen.where(F.col(_NEWEST) | (F.col(_KIND) == MOVES_ON))
+    chosen = last if wanted is None else wanted
+    seen = events.select(*plain, SEQ, _KIND, begun.alias(_BEGUN), last.alias(_NEWEST), chosen.alias(_WANTED), *told)
+    seen = seen.where(F.col(_WANTED) | (F.col(_KIND) == MOVES_ON))
     since = F.coalesce(F.col(f"{_BEGUN}.seq"), F.lit(-1))  # what was told of the key's row before is another row's
     own = [
         F.when(F.col(f"{_known(i)}.{SEQ}") >= since, F.col(f"{_known(i)}.{_known(i)}")).alias(_known(i)) for i in places
     ]
     origin = F.when(F.col(f"{_BEGUN}.kind") == MOVES_IN, F.col(f"{_BEGUN}.seq"))
-    return _settled(seen.select(*plain, SEQ, _KIND, origin.alias(_FROM), _NEWEST, *own), places)
+    return _settled(seen.select(*plain, SEQ, _KIND, origin.alias(_FROM), _NEWEST, _WANTED, *own), places)
 
 
 def _moves(kept: DataFrame, places: Sequence[int]) -> DataFrame:
@@ -154,9 +181,10 @@ def _settled(rows: DataFrame, places: Sequence[int]) -> DataFrame:
 
 
 def _open(rows: DataFrame, places: Sequence[int]) -> tuple[int, int]:
-    """How many rows that stay lack a value: for good, and with a move to look behind."""
+    """How many rows lack a value: for good (of the newest only), and with a move to look behind."""
     lacking = _lacks(places) & (F.col(_KIND) > MOVES_ON)
-    gone, moving = F.count_if(lacking & F.col(_FROM).isNull()), F.count_if(lacking & F.col(_FROM).isNotNull())
+    lost = lacking & F.col(_FROM).isNull() & F.col(_NEWEST)
+    gone, moving = F.count_if(lost), F.count_if(lacking & F.col(_FROM).isNotNull())
     found = rows.agg(gone, moving).collect()[0]
     return int(found[0]), int(found[1])
 

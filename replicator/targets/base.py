@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
+from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Segment
 
@@ -28,18 +30,19 @@ class Position:
     """What the target itself says it holds (invariant 3).
 
     applied: last sequence number applied; loaded: last chunk row appended in the initial load `load`;
-    schema_version: the version its columns were last made equal to.
+    schema_version: the version its columns were last made equal to; mode: the one it was made in.
     """
 
     applied: int
     loaded: int
     schema_version: int
     load: str
+    mode: Mode = Mode.MIRROR
 
 
 @dataclass(frozen=True)
 class Create:
-    """Make the table anew for initial load `load`; an older table of this replicator is dropped first.
+    """Make the table anew for initial load `load`, in `mode` for good; an older table of this replicator is dropped first.
 
     Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict (not retried).
     """
@@ -48,6 +51,7 @@ class Create:
     version: int
     applied: int
     load: str
+    mode: Mode = Mode.MIRROR
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,10 @@ class Merge:
 
 @dataclass(frozen=True)
 class Replace:
-    """Keyless table: its rows are exactly the READ rows of these segments; atomic with applied, loaded and load."""
+    """Keyless table: its rows are exactly the READ rows of these segments; atomic with applied, loaded and load.
+
+    A changelog gets them, and a marker: what is not above `applied` is over.
+    """
 
     segments: Sequence[Segment]
     schema: TableSchema
@@ -103,10 +110,15 @@ class Replace:
 
 @dataclass(frozen=True)
 class DeleteBelow:
-    """TRUNCATE and sweep: rows whose sequence number is below `below` go.  Atomic with `upto`."""
+    """TRUNCATE and sweep: rows whose sequence number is below `below` go, in the way of the table's mode.  Atomic with `upto`.
+
+    operation: the event's kind; at: its time in the source, or when it was found out.
+    """
 
     below: int
     upto: int
+    operation: str = "TRUNCATE_TABLE"
+    at: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -135,8 +147,22 @@ class ApplyResult:
     seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What the engine has to know of a kind of target.
+
+    unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows of its own.  So an initial load of a
+    table with a key is followed as it comes (nothing waits), a reload begins by emptying the table, and `Position.loaded` is never behind `applied`.
+    """
+
+    unfolded: bool = False
+
+
 class Target(Protocol):
     """Where the copy lives.  Thread-safe: several tables are applied at a time."""
+
+    @property
+    def capabilities(self) -> Capabilities: ...
 
     def prepare(self) -> None:
         """Start what takes its time to start; for who knows that there will be something to apply soon.  Raises TargetError."""
@@ -154,6 +180,17 @@ class Target(Protocol):
         """
         ...
 
-    def maintain(self, table: TargetTable) -> str:
-        """Compact, expire snapshots and remove orphans if due; a sentence of what was done, or an empty one."""
+    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+        """Compact, expire snapshots and remove orphans if due; a sentence of what was done, or an empty one.
+
+        reloading: all rows are being read again, so that files with many deleted rows are soon gone by themselves.
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """Whatever is being done for this one ends soon: with an error, and as if it had not begun, unless it is about to be visible.  Raises nothing."""
+        ...
+
+    def close(self) -> None:
+        """Give back what this one has of its own; it is not used afterwards."""
         ...

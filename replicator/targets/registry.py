@@ -1,36 +1,56 @@
-"""The targets that exist: one line each."""
+"""How each kind of target is opened: one line each.  `kinds` says what there is to know of them before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from replicator.errors import ConfigurationError
-from replicator.merge.session import SparkPool
 from replicator.staging.storage import Storage
-from replicator.targets import iceberg
 from replicator.targets.base import Target
+
+if TYPE_CHECKING:
+    from replicator.merge.session import SparkPool
 
 
 @dataclass(frozen=True)
-class TargetKind:
-    """A plugin: how to open it (Spark, staging, replicator id), and where its guide is."""
+class Opening:
+    """What a target may ask for.  `replicator`: the label that marks what is its own; `config`: its settings, secrets included.
 
-    name: str
-    title: str
-    open: Callable[[SparkPool, Storage, str], Target]
-    guide: str
+    spark: called by who needs it only.  source: the kind of the source.
+    """
+
+    spark: Callable[[], SparkPool]
+    storage: Storage
+    replicator: str
+    config: Mapping[str, Any]
+    source: str
 
 
-KINDS = {
-    "iceberg": TargetKind("iceberg", "Apache Iceberg", iceberg.IcebergTarget, iceberg.GUIDE),
+def _iceberg(opening: Opening) -> Target:
+    from replicator.targets.iceberg import IcebergTarget  # noqa: PLC0415 - Spark is loaded only where it is needed
+
+    return IcebergTarget(opening.spark(), opening.storage, opening.replicator)
+
+
+def _kafka(opening: Opening) -> Target:
+    from replicator.targets.kafka.config import KafkaConfig  # noqa: PLC0415
+    from replicator.targets.kafka.target import KafkaTarget  # noqa: PLC0415
+
+    return KafkaTarget(KafkaConfig.parse(opening.config), opening.storage, opening.replicator, opening.source)
+
+
+KINDS: Mapping[str, Callable[[Opening], Target]] = {
+    "iceberg": _iceberg,
+    "kafka": _kafka,
 }
 
 
-def target_kind(name: str) -> TargetKind:
-    """ConfigurationError for a name that is not registered."""
+def open_target(kind: str, opening: Opening) -> Target:
+    """ConfigurationError for a kind that is not registered."""
     try:
-        return KINDS[name]
+        return KINDS[kind](opening)
     except KeyError:
-        message = f"There is no target of kind {name!r}; there are: {', '.join(sorted(KINDS))}."
+        message = f"There is no target of kind {kind!r}; there are: {', '.join(sorted(KINDS))}."
         raise ConfigurationError(message) from None

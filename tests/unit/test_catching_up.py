@@ -18,7 +18,7 @@ from replicator.model.schema import UNCHANGED, Column, TableSchema
 from replicator.model.types import DataType
 from replicator.state.journal import ApplyTable, EventKind, Segment, SegmentKind, TableEvent
 from replicator.state.tables import TableState
-from replicator.targets.base import ApplyResult, Merge, Position
+from replicator.targets.base import ApplyResult, Capabilities, Merge, Position
 
 TABLE = TableId("public", "t")
 SCHEMA = TableSchema(TABLE, (Column("id", DataType.parse("int"), False, "int4"),), ("id",), partial=True)
@@ -73,6 +73,7 @@ class Merges:
 
     conflicts: int = 0
     seen: list[Any] = field(default_factory=list)
+    capabilities = Capabilities()
 
     def position(self, table: Any) -> Position:
         del table
@@ -90,7 +91,10 @@ class Merges:
     def prepare(self) -> None:
         """Nothing to start."""
 
-    def maintain(self, table: Any) -> str:
+    def interrupt(self) -> None:
+        """What is under way ends by itself."""
+
+    def maintain(self, table: Any, *, reloading: bool = False) -> str:
         del table
         return ""
 

@@ -19,7 +19,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
 from replicator.state.journal import ApplyTable, Segment, SegmentKind
 from replicator.state.tables import TableState
-from replicator.targets.base import ApplyResult, Position, TargetTable
+from replicator.targets.base import ApplyResult, Capabilities, Position, TargetTable
 
 A, B, C = (TableId("shop", name) for name in "abc")
 
@@ -75,6 +75,7 @@ class Lake:
     """A Target; `merging` is called with the table's name in the midst of a merge."""
 
     merging: Callable[[str], None] = lambda _: None
+    capabilities = Capabilities()
     at: dict[str, int] = field(default_factory=dict)
 
     def position(self, table: TargetTable) -> Position:
@@ -86,9 +87,12 @@ class Lake:
         self.at[table.name] = change.upto
         return ApplyResult(1, 0, 0, "merge", 0.0)
 
-    def maintain(self, table: TargetTable) -> str:
+    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         assert table
         return ""
+
+    def interrupt(self) -> None:
+        """What is under way ends by itself."""
 
 
 class Silent:
@@ -190,6 +194,22 @@ def test_when_it_is_to_stop_no_turn_begins_and_those_under_way_end() -> None:
     store = Store({A: 1, B: 1, C: 1})
     assert run(store, Lake(lambda _: wanted.clear()), parallel=1, keep=wanted.is_set) == 1
     assert (store.order, store.made) == ([A], [])
+
+
+def test_a_merge_that_takes_long_is_interrupted_when_it_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "PATIENCE_SECONDS", 0.05)
+    wanted, interrupted = threading.Event(), threading.Event()
+    wanted.set()
+
+    def merging(_: str) -> None:
+        wanted.clear()
+        assert interrupted.wait(20)
+        raise TargetError("cancelled")
+
+    store, lake = Store({A: 1}), Lake(merging)
+    lake.interrupt = interrupted.set  # type: ignore[method-assign]
+    assert run(store, lake, keep=wanted.is_set) == 0
+    assert (store.failures, store.done, store.made) == ([], {}, [])
 
 
 def test_a_table_that_has_something_to_do_and_does_nothing_does_not_spin() -> None:

@@ -2,50 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.merge import fold
-from replicator.merge.changes import quoted, read, staged
+from replicator.merge.changes import quoted, read
+from replicator.merge.nearby import staged
 from replicator.merge.ranges import FEW, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
+from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace
-from replicator.targets.iceberg import keyless, unchanged
+from replicator.targets.iceberg import changelog, keyless, unchanged
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.commit import commit
 from replicator.targets.iceberg.direct import Counts, Direct, Limits, NotDirectly
-from replicator.targets.iceberg.merge_sql import merge_keyed
+from replicator.targets.iceberg.modes import end_below, put_changes, put_folded
 from replicator.targets.iceberg.naming import sql_name
+from replicator.targets.iceberg.outcome import DIRECT, SKIPPED, Outcome
 from replicator.targets.iceberg.position import position
 from replicator.targets.iceberg.pruning import nothing_in, whole_files_below
-from replicator.targets.iceberg.rows import insert, require_columns, shaped
+from replicator.targets.iceberg.rows import as_read, insert, require_columns, shaped
 
-SKIPPED = "skip"
-DIRECT = "direct"
 LIMITS = Limits()
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a change was done, what it did (Spark: the summary of its commit), and why it took the way that it took.
-
-    `reason`: DIRECT, or why Spark did it; empty where there is no choice.
-    """
-
-    how: str
-    did: Counts | Mapping[str, str]
-    reason: str = ""
-
-    def __str__(self) -> str:
-        """`merge (direct)`, `merge (Spark: values left out)`, `skip`."""
-        if not self.reason:
-            return self.how
-        return f"{self.how} ({self.reason})" if self.reason == DIRECT else f"{self.how} (Spark: {self.reason})"
 
 
 def append(
@@ -65,8 +48,9 @@ def append(
         reason = str(error)
 
     def write(spark: SparkSession) -> None:
-        changes = read(spark, staged(storage, segments), change.schema, at.loaded)
-        insert(table, fold.rows(changes, change.schema), change.schema)
+        with staged(storage, segments, here=catalog.pool.config.here) as files:
+            changes = read(spark, files, change.schema, at.loaded, timed=True)
+            insert(table, as_read(fold.rows(changes, change.schema)), change.schema)
 
     return Outcome("append", commit(catalog, table, after, write if segments else None), reason)
 
@@ -101,6 +85,8 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     after = replace(at, applied=change.upto)
     if segments:
         require_columns(table, change.schema)
+    if table.mode is Mode.CHANGELOG:
+        return changelog.merge(catalog, storage, table, replace(change, segments=segments), at, limits)
     batch = _Batch.of(storage, segments, change.schema)
     try:
         return _directly(Direct.of(storage, table, catalog.pool.config.warehouse, limits), change, batch, at, after)
@@ -109,7 +95,8 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     if not segments:
         return Outcome("nothing", commit(catalog, table, after, None), reason)
     if not change.schema.key:
-        return Outcome(*keyless.merge(catalog, table, change.schema, staged(storage, segments), at, after), reason)
+        with staged(storage, segments, here=catalog.pool.config.here) as files:
+            return Outcome(*keyless.merge(catalog, table, change.schema, files, at, after), reason)
     return replace(_in_spark(catalog, storage, table, change, batch, at, after), reason=reason)
 
 
@@ -118,11 +105,9 @@ def _directly(direct: Direct, change: Merge, batch: _Batch, at: Position, after:
     if not batch.segments:
         direct.nothing(after)
         return Outcome("nothing", Counts())
-    if batch.lacking is not None:
-        raise NotDirectly("values left out")
     if not change.schema.key and not batch.arrivals:
         raise NotDirectly("no key")
-    counts = direct.merge(change.schema, batch.segments, batch.ranges, at, after)
+    counts = direct.merge(change.schema, batch.segments, batch.ranges, at, after, partial=batch.lacking is not None)
     return Outcome("merge" if counts.updated or counts.deleted else "append", counts, DIRECT)
 
 
@@ -140,20 +125,21 @@ def _in_spark(
     if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in batch.segments) <= FEW:
         ranges = with_values(storage, batch.paths, ranges)
 
-    def write(spark: SparkSession) -> None:
-        changes = read(spark, staged(storage, batch.segments), change.schema, at.applied)
-        if lacking is None:
-            put(spark, fold.fold(changes, change.schema, only_arrivals=batch.arrivals))
-            return
-        near = None if new_keys else ranges
-        with unchanged.folded(spark, catalog, table, change, changes, near, lacking) as folded:
-            put(spark, folded)
+    near = None if new_keys else ranges
+    mirror = table.mode is Mode.MIRROR
 
-    def put(spark: SparkSession, folded: DataFrame) -> None:
-        if new_keys:
-            insert(table, fold.upserts(folded), change.schema)
-        else:
-            merge_keyed(spark, table, change.schema, folded, ranges)
+    def write(spark: SparkSession) -> None:
+        with staged(storage, batch.segments, here=catalog.pool.config.here) as files:
+            changes = read(spark, files, change.schema, at.applied, timed=not mirror)
+            put = put_folded if mirror else put_changes
+            if lacking is not None:
+                whole = unchanged.folded if mirror else unchanged.filled
+                with whole(spark, catalog, table, change, changes, near, lacking) as known:
+                    put(spark, table, change.schema, known, near)
+            elif mirror:
+                put(spark, table, change.schema, fold.fold(changes, change.schema, only_arrivals=batch.arrivals), near)
+            else:
+                put(spark, table, change.schema, changes, near)
 
     return Outcome("append" if new_keys else "merge", commit(catalog, table, after, write))
 
@@ -164,38 +150,52 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
     if at.load == change.load and at.loaded >= change.loaded:
         return Outcome(SKIPPED, {})
     require_columns(table, change.schema)
+    if table.mode is Mode.CHANGELOG:
+        return changelog.replace_all(catalog, storage, table, change, at)
 
     def write(spark: SparkSession) -> None:
-        if change.segments:
-            rows = fold.rows(read(spark, staged(storage, change.segments), change.schema, -1), change.schema)
-        else:
-            rows = spark.createDataFrame([], fold.row_type(change.schema))
-        shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
+        with staged(storage, change.segments, here=catalog.pool.config.here) as files:
+            if files:
+                rows = fold.rows(read(spark, files, change.schema, -1), change.schema)
+            else:
+                rows = spark.createDataFrame([], fold.row_type(change.schema))
+            shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
 
     after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load)
     return Outcome("replace", commit(catalog, table, after, write))
 
 
-def delete_below(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow) -> Outcome:
-    """Rows with an older number go.
+def delete_below(
+    catalog: LakeCatalog, storage: Storage, table: LakeTable, change: DeleteBelow, limits: Limits = LIMITS
+) -> Outcome:
+    """Rows with an older number go, or end where the mode keeps them.
 
-    The row filter is written twice: the second form cannot be answered from metadata, because Spark's metadata-only delete
+    Of Spark's: the row filter is written twice: the second form cannot be answered from metadata, because Spark's metadata-only delete
     knows neither staging nor snapshot properties (seen in Iceberg 1.12).  Where whole files go, Iceberg's API does it.
     """
     at = position(table)
     if at.applied >= change.upto:
         return Outcome(SKIPPED, {})
     after = replace(at, applied=change.upto)
+    if table.mode is Mode.CHANGELOG:
+        return changelog.mark(catalog, table, change, after)
+    if table.mode is not Mode.MIRROR:
+        return Outcome("mark", commit(catalog, table, after, lambda spark: end_below(spark, table, change)))
+    try:
+        direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
+        return Outcome("delete", direct.delete_below(change.below, after), DIRECT)
+    except NotDirectly as error:
+        reason = str(error)
     if whole_files_below(table, change.below):
 
         def everything(spark: SparkSession) -> None:
             empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
             empty.writeTo(sql_name(table.name)).overwrite(F.col(SEQUENCE) < change.below)
 
-        return Outcome("truncate", commit(catalog, table, after, everything))
+        return Outcome("truncate", commit(catalog, table, after, everything), reason)
 
     def write(spark: SparkSession) -> None:
         below = f"{quoted(SEQUENCE)} < {change.below}"
         spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {quoted(SEQUENCE)} + 0 < {change.below}")
 
-    return Outcome("delete", commit(catalog, table, after, write))
+    return Outcome("delete", commit(catalog, table, after, write), reason)

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
 
 from replicator.errors import ConfigurationError, TargetConflict, TargetError
 from replicator.merge.engine import Engine
 from replicator.merge.local_files import write_plainly
 from replicator.merge.session import CATALOG, SparkPool, java_map
+from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 
 OWNER = "tidemark.replicator"
+MODE = "tidemark.mode"
 STAGED = "wap.id"
 Json = dict[str, Any]
 
@@ -60,8 +63,14 @@ class LakeTable:
 
     @property
     def columns(self) -> list[tuple[str, str]]:
-        """(name, Iceberg type) of the source's columns, without `_sequence_num`."""
-        return [(f["name"], str(f["type"])) for f in self.fields if f["name"] != SEQUENCE]
+        """(name, Iceberg type) of the source's columns, without `_sequence_num` and the mode's own."""
+        own = {SEQUENCE, *self.mode.columns}
+        return [(f["name"], str(f["type"])) for f in self.fields if f["name"] not in own]
+
+    @property
+    def mode(self) -> Mode:
+        """In which the table was made."""
+        return Mode(self.properties.get(MODE, Mode.MIRROR))
 
     @property
     def data_location(self) -> str:
@@ -107,6 +116,27 @@ class LakeCatalog:
         self._plain: int | None = None  # the engine whose files are written so
         self._known: dict[TargetTable, LakeTable] = {}
         self._lock = threading.Lock()
+        self._busy: set[SparkSession] = set()
+
+    @contextmanager
+    def session(self, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+        """One of the pool's, for this replicator's work; `interrupt` ends what runs in it."""
+        with self.pool.session(settings) as spark:
+            with self._lock:
+                self._busy.add(spark)
+            try:
+                yield spark
+            finally:
+                with self._lock:
+                    self._busy.discard(spark)
+
+    def interrupt(self) -> None:
+        """Spark's jobs for this replicator are cancelled.  Raises nothing: a JVM that is gone has none."""
+        with self._lock:
+            busy = list(self._busy)
+        for spark in busy:
+            with suppress(Exception):
+                spark.interruptAll()
 
     def load(self, name: TargetTable) -> LakeTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""

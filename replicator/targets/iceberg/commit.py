@@ -48,7 +48,7 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     staging()
     if write is not None:
         settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in said.items()}
-        with catalog.pool.session({**settings, "spark.wap.id": token}) as spark:
+        with catalog.session({**settings, "spark.wap.id": token}) as spark:
             write(spark)
     fresh = catalog.again(table)
     staged = fresh.staged(token)

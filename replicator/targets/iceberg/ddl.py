@@ -7,13 +7,14 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from replicator.errors import TargetConflict, UnsupportedDdl, UnsupportedType
+from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
-from replicator.model.schema import RESERVED, SEQUENCE, Column, TableSchema
+from replicator.model.mode import Mode
+from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
-from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable, publish
+from replicator.targets.iceberg.catalog import MODE, LakeCatalog, LakeTable, publish
 from replicator.targets.iceberg.naming import location
 from replicator.targets.iceberg.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.types import from_iceberg, to_iceberg
@@ -37,14 +38,15 @@ PROPERTIES = {
 
 def create(catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create) -> None:
     """In place of `older`, a table of this replicator.  TargetConflict where another worker was quicker."""
-    _refuse_reserved(change.schema)
+    change.mode.check(change.schema)
     if older is not None:
         catalog.drop(older)
         reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
-    schema = _iceberg_schema(catalog.jvm(), change.schema.columns)
+    properties[MODE] = change.mode.value
+    schema = _iceberg_schema(catalog.jvm(), change.schema.columns, change.mode)
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
 
 
@@ -55,7 +57,7 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     """
     if int(table.properties.get(SCHEMA_VERSION, "0")) >= change.version:
         return False
-    _refuse_reserved(change.schema)
+    table.mode.check(change.schema)
     kept = set(json.loads(table.properties.get(KEPT, "[]")))
     old = _present(table, change.schema)
     overwritten = _overwritten(old, kept, change)
@@ -65,7 +67,7 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     transaction = table.handle.newTransaction()
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
     _add_and_widen(catalog.jvm(), transaction, plan)
-    _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE])
+    _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
     # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
@@ -142,17 +144,11 @@ def _present(table: LakeTable, new: TableSchema) -> TableSchema:
     return TableSchema(new.table, tuple(columns))
 
 
-def _iceberg_schema(jvm: Any, columns: Sequence[Column]) -> Any:
+def _iceberg_schema(jvm: Any, columns: Sequence[Column], mode: Mode) -> Any:
     """All columns optional: the source's constraints hold there, and later columns have no value in older rows."""
     fields = jvm.java.util.ArrayList()
     optional = jvm.org.apache.iceberg.types.Types.NestedField.optional
-    for number, (name, kind) in enumerate([*((c.name, c.type) for c in columns), (SEQUENCE, BIGINT)], 1):
+    source = [(c.name, c.type) for c in columns]
+    for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1):
         fields.add(optional(number, name, to_iceberg(jvm, kind)))
     return jvm.org.apache.iceberg.Schema(fields)
-
-
-def _refuse_reserved(schema: TableSchema) -> None:
-    for name in schema.names:
-        if name in RESERVED:
-            message = f"The column name {name} of {schema.table} is reserved by Tidemark."
-            raise UnsupportedType(message, table=str(schema.table))

@@ -5,7 +5,7 @@ What it cannot do it leaves to Spark, and says why (`NotDirectly`), before anyth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from replicator.merge import arrow_fold, batches
+from replicator.merge import arrow_fold, arrow_unchanged, batches
 from replicator.merge.ranges import KeyRange
-from replicator.model.schema import TableSchema
+from replicator.model.mode import DELETED, Mode
+from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Position
+from replicator.targets.iceberg import keeping
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.commit import commit_directly, staging
 from replicator.targets.iceberg.content import data_files, delete_files
@@ -32,6 +34,7 @@ from replicator.targets.iceberg.files import (
     target_schema,
     write_stream,
 )
+from replicator.targets.iceberg.held import held_rows
 from replicator.targets.iceberg.lookup import Doomed, Lookup, forget_positions, remember_positions
 from replicator.targets.iceberg.plan import Unreadable, carry_on
 
@@ -46,6 +49,7 @@ class Limits:
 
 
 WRITERS = 2
+Rows = Callable[[Segment], Iterator[pa.Table]]
 SPARK_ONLY = Limits(-1, -1, -1)
 
 
@@ -82,6 +86,11 @@ class Direct:
             raise NotDirectly("partitions")
         return cls(storage, table, files, limits)
 
+    @property
+    def mode(self) -> Mode:
+        """The table's."""
+        return self._table.mode
+
     def nothing(self, after: Position) -> None:
         """A commit that moves the position only."""
         staging()
@@ -95,13 +104,23 @@ class Direct:
         ranges: Sequence[KeyRange],
         at: Position,
         after: Position,
+        *,
+        partial: bool = False,
     ) -> Counts:
-        """Fold, find, write, commit.  A table without key: only where nothing leaves it.  Raises NotDirectly."""
+        """Fold, find, write, commit.  A table without key: only where nothing leaves it.  Raises NotDirectly.
+
+        partial: UPDATEs may have left values out.
+        """
         self._within_limits(schema, segments)
-        changes = batches.changes(self._storage, segments, schema, at.applied, self._limits.memory)
+        keeps, most = self.mode is not Mode.MIRROR, self._limits.memory
+        changes = batches.changes(self._storage, segments, schema, at.applied, most, timed=keeps, partial=partial)
         if changes is None:
             raise NotDirectly("memory")
+        if partial:
+            changes = self._filled(schema, changes, ranges)
         folded = arrow_fold.fold(changes, schema)
+        if self.mode is Mode.HISTORY or (keeps and len(folded.seq) > folded.stays.num_rows):
+            return self._keep(schema, changes, ranges, after)  # what goes is read whole; arrivals alone are a mirror's
         try:
             found = Lookup(self._files, self._table, schema).find(folded.keys, folded.seq, ranges)
         except Unreadable as error:
@@ -117,10 +136,64 @@ class Direct:
         )
         staging()
         with self._writing():
-            written = self._rows(put)
-            deletes = {one.file.uri: self._delete(one) for one in found.doomed if len(one.rows) < one.file.rows}
+            if keeps:
+                put = put.append_column(DELETED, pa.repeat(pa.scalar(False), put.num_rows))  # noqa: FBT003
+            written, deletes = self._rows(put), self._deletes(found.doomed)
         self._commit(written, found.doomed, deletes, after)
         return counts
+
+    def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
+        """With the values that UPDATEs left out."""
+        names = {*schema.key, SEQUENCE, *(schema.names[place] for place in arrow_unchanged.places(changes))}
+        columns = pa.schema([field for field in target_schema(self._table) if field.name in names])
+        try:
+            hits = Lookup(self._files, self._table, schema).held(arrow_unchanged.concerned(changes, schema), ranges)
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        held = held_rows(self._files, hits, columns, self._limits.memory)
+        if held is None:
+            raise NotDirectly("rows to read")
+        newest = self.mode is Mode.MIRROR
+        filled = arrow_unchanged.filled(changes, held, schema, self._limits.memory, newest=newest)
+        if filled is None:
+            raise NotDirectly("values left out")
+        return filled
+
+    def _keep(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], after: Position) -> Counts:
+        """The same where rows that go are kept."""
+        try:
+            kept = keeping.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        if kept is None:
+            raise NotDirectly("rows to read")
+        if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.doomed:
+            raise NotDirectly("kept columns")
+        staging()
+        with self._writing():
+            written, deletes = self._rows(kept.put), self._deletes(kept.doomed)
+        self._commit(written, kept.doomed, deletes, after)
+        return Counts(kept.new, kept.put.num_rows - kept.new, 0)
+
+    def delete_below(self, below: int, after: Position) -> Counts:
+        """Rows of a mirror with a smaller sequence number go.  Raises NotDirectly."""
+        lookup, doomed = Lookup(self._files, self._table), []
+        try:
+            for one in lookup.below(below):
+                doomed.append(one)
+                if sum(each.rows.nbytes for each in doomed) > self._limits.memory:
+                    raise NotDirectly("memory")
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        if not doomed:
+            self.nothing(after)
+            return Counts()
+        gone = sum(len(one.rows) - len(lookup.deleted(one.file)) for one in doomed)
+        staging()
+        with self._writing():
+            deletes = self._deletes(doomed)
+        self._commit([], doomed, deletes, after)
+        return Counts(deleted=gone)
 
     def _within_limits(self, schema: TableSchema, segments: Sequence[Segment]) -> None:
         rows, size = sum(segment.rows for segment in segments), sum(segment.size for segment in segments)
@@ -133,22 +206,32 @@ class Direct:
 
     def append(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
         """The READ rows of these segments, of any number: streamed."""
+
+        def rows(segment: Segment) -> Iterator[pa.Table]:
+            for batch in batches.rows(self._storage, segment, schema, at.loaded):
+                yield batches.as_read(batch, segment, self.mode)
+
+        return self._append(segments, rows, after)
+
+    def append_changes(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
+        """The changes of these segments as rows of a changelog, of any number."""
+        return self._append(
+            segments, lambda segment: batches.unfolded(self._storage, segment, schema, at.applied), after
+        )
+
+    def _append(self, segments: Sequence[Segment], rows: Rows, after: Position) -> Counts:
         staging()
         share = -(-len(segments) // WRITERS) or 1  # neighbours together: their keys often are
         parts = [segments[place : place + share] for place in range(0, len(segments), share)]
         with self._writing(), ThreadPoolExecutor(WRITERS) as pool:
-            written = [one for part in pool.map(lambda part: self._stream(schema, part, at), parts) for one in part]
+            written = [one for part in pool.map(lambda part: self._stream(part, rows), parts) for one in part]
         self._commit(written, [], {}, after)
         return Counts(inserted=sum(one.rows for one in written))
 
-    def _stream(self, schema: TableSchema, segments: Sequence[Segment], at: Position) -> list[Written]:
+    def _stream(self, segments: Sequence[Segment], rows: Rows) -> list[Written]:
         target = target_schema(self._table)
-        rows = (
-            shaped(pa.Table.from_batches([batch]), target)
-            for segment in segments
-            for batch in batches.rows(self._storage, segment, schema, at.loaded)
-        )
-        return write_stream(self._files, self._new_file, target, rows)
+        found = (shaped(part, target) for segment in segments for part in rows(segment))
+        return write_stream(self._files, self._new_file, target, found)
 
     def _rows(self, rows: pa.Table) -> list[Written]:
         if not rows.num_rows:
@@ -180,10 +263,15 @@ class Direct:
         carry_on(self._table, snapshot, {one.file.uri for one in doomed}, [*worn, *new])
         forget_positions(one.uri for hit in doomed for one in hit.file.deletes)
 
-    def _delete(self, one: Doomed) -> Written:
-        written = self._files.write_positions(self._new_file(), one.file.uri, one.rows)
-        remember_positions(written.uri, one.rows)
-        return written
+    def _deletes(self, doomed: Iterable[Doomed]) -> dict[str, Written]:
+        """By data file, of those that keep rows."""
+        found = {}
+        for one in doomed:
+            if len(one.rows) < one.file.rows:
+                written = self._files.write_positions(self._new_file(), one.file.uri, one.rows)
+                remember_positions(written.uri, one.rows)
+                found[one.file.uri] = written
+        return found
 
     def _new_file(self) -> str:
         self._written.append(new_data_file(self._table))

@@ -13,14 +13,13 @@ from pathlib import PurePosixPath
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from replicator.errors import StorageFull, TargetError
 from replicator.model.schema import SEQUENCE
 from replicator.targets.iceberg.catalog import LakeTable
-from replicator.targets.iceberg.key_index import Places
+from replicator.targets.iceberg.key_index import Places, ascending
 from replicator.targets.iceberg.types import from_iceberg
 
 FIELD_ID = b"PARQUET:field_id"
@@ -66,17 +65,20 @@ class LakeFiles:
         """OSError or ArrowInvalid where pyarrow cannot reach it."""
         self._fs, _ = pafs.FileSystem.from_uri(_plain(warehouse))
 
-    def open(self, uri: str) -> pq.ParquetFile:
-        """For reading; the caller closes it."""
+    def open(self, uri: str, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+        """For reading, these columns as dictionaries; the caller closes it."""
         with _translated(uri):
-            return pq.ParquetFile(self._inside(uri), filesystem=self._fs)
+            return pq.ParquetFile(self._inside(uri), filesystem=self._fs, read_dictionary=list(dictionaries))
 
     @contextmanager
-    def writer(self, uri: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    def writer(
+        self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True
+    ) -> Iterator[pq.ParquetWriter]:
         """Where the block fails there is no file.  Raises StorageFull, TargetError."""
         inside = self._inside(uri)
         with _translated(uri):
-            self._fs.create_dir(str(PurePosixPath(inside).parent), recursive=True)
+            if not isinstance(self._fs, pafs.S3FileSystem):  # it has no folders: it would be an empty object for each
+                self._fs.create_dir(str(PurePosixPath(inside).parent), recursive=True)
             try:
                 with pq.ParquetWriter(
                     inside,
@@ -84,6 +86,7 @@ class LakeFiles:
                     filesystem=self._fs,
                     compression="zstd",
                     compression_level=1,
+                    use_dictionary=dictionaries,
                     store_decimal_as_integer=True,
                     store_schema=False,
                     write_page_index=False,
@@ -113,17 +116,21 @@ class LakeFiles:
 
     def write_positions(self, uri: str, data_file: str, rows: Places) -> Written:
         """Position deletes of one data file; `rows` ascending."""
-        path = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [data_file]).cast(pa.string())
-        with self.writer(uri, POSITIONS) as file:
-            file.write_table(pa.table([path, pa.array(rows)], schema=POSITIONS))
+        path = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), [data_file])
+        schema = POSITIONS.set(0, POSITIONS.field(0).with_type(path.type))  # in the file it is a string: hashed once
+        with self.writer(uri, schema, dictionaries=["file_path"]) as file:
+            file.write_table(pa.table([path, pa.array(rows)], schema=schema))
         return Written(uri, len(rows), self.size(uri))
 
     def positions(self, uri: str, data_file: str) -> Places:
         """What a file of position deletes says of this data file, ascending."""
-        with self.open(uri) as file:
-            data = by_id(file.read(), [FILE_PATH_ID, POSITION_ID])
-        mine = data.column(1).filter(pc.equal(data.column(0), data_file))
-        return np.unique(mine.to_numpy())
+        with self.open(uri, dictionaries=["file_path"]) as file:
+            data = by_id(file.read(), [FILE_PATH_ID, POSITION_ID]).combine_chunks()
+        found = [np.zeros(0, np.int64)]
+        for paths, places in zip(data.column(0).chunks, data.column(1).chunks, strict=True):
+            mine = paths.indices.to_numpy() == paths.dictionary.index(data_file).as_py()
+            found.append(places.to_numpy()[mine])
+        return ascending(found)
 
     def _inside(self, uri: str) -> str:
         return _LOCAL.sub("/", uri) if uri.startswith("file:") else uri.partition("://")[2]
@@ -133,11 +140,12 @@ class LakeFiles:
 def lake_files(warehouse: str) -> LakeFiles | None:
     """None where pyarrow cannot write to the warehouse: then Spark does everything.
 
-    An object store may be open to Spark and closed to pyarrow, which has its own credentials: a file is written and deleted to know.
+    On `s3://` both have the environment's credentials.  Another object store may be open to Spark and closed to pyarrow, which has
+    its own: a file is written and deleted to know.
     """
     try:
         files = LakeFiles(warehouse)
-        if not warehouse.startswith("file:"):
+        if not warehouse.startswith(("file:", "s3://")):
             probe = f"{warehouse.rstrip('/')}/.tidemark-{uuid.uuid4().hex}.parquet"
             files.write_positions(probe, "", np.zeros(0, np.int64))
             files.delete([probe])
@@ -164,6 +172,16 @@ def shaped(rows: pa.Table, schema: pa.Schema) -> pa.Table:
         rows.column(field.name) if field.name in there else pa.nulls(rows.num_rows, field.type) for field in schema
     ]
     return pa.table(columns, schema=schema)
+
+
+def projected(data: pa.Table | pa.RecordBatch, target: pa.Schema) -> pa.Table:
+    """What a file of the table has, under the table's present columns: by their ids, null where the file is older."""
+    places = {number: place for place, number in enumerate(field_ids(data.schema))}
+    columns = [
+        data.column(places[number]).cast(field.type) if number in places else pa.nulls(data.num_rows, field.type)
+        for number, field in zip(field_ids(target), target, strict=True)
+    ]
+    return pa.table(columns, schema=target)
 
 
 def field_ids(schema: pa.Schema) -> list[int]:

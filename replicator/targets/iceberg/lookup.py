@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replicator.merge.ranges import KeyRange
-from replicator.model.schema import TableSchema
+from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.files import LakeFiles, by_id, field_ids, sequence_id
-from replicator.targets.iceberg.key_index import KeyIndex, Places, Wanted
+from replicator.targets.iceberg.key_index import KeyIndex, Places, Wanted, ascending
 from replicator.targets.iceberg.memory import MEMORY
 from replicator.targets.iceberg.plan import PlannedFile, planned
 
@@ -31,6 +31,14 @@ class Doomed:
 
 
 @dataclass(frozen=True)
+class Held:
+    """Rows of a data file that have not been deleted, under keys that were looked for."""
+
+    file: PlannedFile
+    rows: Places
+
+
+@dataclass(frozen=True)
 class Found:
     """For each wanted key: is there a row; is there one that is older than its change.  And the rows that go."""
 
@@ -41,24 +49,26 @@ class Found:
 
 @dataclass(frozen=True)
 class _Group:
-    """A row group: its first row, its number of rows, the codes of its keys where known, its newest sequence number where known."""
+    """A row group: its first row, its number of rows, the codes of its keys where known, its sequence numbers where known."""
 
     first: int
     rows: int
     low: int | None
     high: int | None
+    oldest: int | None
     newest: int | None
 
 
 class Lookup:
     """Of keys in one table.  What it learns of a file is kept in `MEMORY`: files never change."""
 
-    def __init__(self, files: LakeFiles, table: LakeTable, schema: TableSchema) -> None:
-        """Reads nothing."""
+    def __init__(self, files: LakeFiles, table: LakeTable, schema: TableSchema | None = None) -> None:
+        """Reads nothing.  schema: not needed to find rows by their sequence numbers."""
         self._files, self._table = files, table
         ids = {field["name"]: int(field["id"]) for field in table.fields}
-        self._keys = tuple(ids[name] for name in schema.key)
-        self._types = tuple(schema.column(name).type.arrow for name in schema.key)
+        key = () if schema is None else tuple(schema.column(name) for name in schema.key)
+        self._keys = tuple(ids[column.name] for column in key)
+        self._types = tuple(column.type.arrow for column in key)
         self._sequence = sequence_id(table)
 
     def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> Found:
@@ -73,9 +83,40 @@ class Lookup:
                 self._look_into(file, wanted, seq, found)
         return found
 
-    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: Found) -> None:
+    def held(self, keys: pa.Table, ranges: Sequence[KeyRange]) -> list[Held]:
+        """All rows under these keys, ascending in each file.  Raises Unreadable."""
+        wanted, found = Wanted.of(keys), []
+        for file in planned(self._table, ranges):
+            parts = [rows + group.first for _, group, _, rows in self._live(file, wanted)]
+            if len(rows := ascending(parts)):
+                found.append(Held(file, rows))
+        return found
+
+    def below(self, sequence: int) -> Iterator[Doomed]:
+        """Rows with a smaller number, of each file that has any left.  Raises Unreadable."""
+        for file in planned(self._table, [KeyRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
+            parts = [
+                group.first + self._rows_below(file, number, group, sequence)
+                for number, group in enumerate(self._layout(file))
+            ]
+            rows = ascending(parts)
+            if not _among(rows, self.deleted(file)).all():
+                yield self.doomed(file, rows)
+
+    def _rows_below(self, file: PlannedFile, number: int, group: _Group, sequence: int) -> Places:
+        if group.oldest is not None and group.oldest >= sequence:
+            return np.zeros(0, np.int64)
+        if group.newest is not None and group.newest < sequence:
+            return np.arange(group.rows)
+        return np.flatnonzero(self._numbers(file, number) < sequence)
+
+    def doomed(self, file: PlannedFile, rows: Places) -> Doomed:
+        """These rows of the file go."""
+        return Doomed(file, ascending([self.deleted(file), rows]))
+
+    def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _Group, Places, Places]]:
+        """Of each row group that has wanted keys: its number, itself, places of keys, and their rows in it."""
         gone: Places | None = None
-        doomed: list[Places] = []
         for number, group in enumerate(self._layout(file)):
             if (
                 wanted.exact
@@ -90,13 +131,17 @@ class Lookup:
             if gone is None:
                 gone = self.deleted(file)
             live = ~_among(rows + group.first, gone)
-            places, rows = places[live], rows[live]
+            yield number, group, places[live], rows[live]
+
+    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: Found) -> None:
+        doomed: list[Places] = []
+        for number, group, places, rows in self._live(file, wanted):
             older = self._older(file, number, group, rows, seq[places])
             found.present[places] = True
             found.older[places[older]] = True
             doomed.append(rows[older] + group.first)
-        if doomed and gone is not None and len(new := np.concatenate(doomed)):
-            found.doomed.append(Doomed(file, np.union1d(gone, new)))
+        if doomed and len(new := np.concatenate(doomed)):
+            found.doomed.append(self.doomed(file, new))
 
     def deleted(self, file: PlannedFile) -> Places:
         """Rows that the table has deleted already, ascending."""
@@ -105,9 +150,12 @@ class Lookup:
     def _older(self, file: PlannedFile, number: int, group: _Group, rows: Places, seq: Places) -> Flags:
         if group.newest is not None and len(seq) and group.newest < seq.min():
             return np.ones(len(rows), bool)
+        return np.asarray(self._numbers(file, number)[rows] < seq)
+
+    def _numbers(self, file: PlannedFile, number: int) -> Places:
+        """The rows' sequence numbers."""
         with self._files.open(file.uri) as opened:
-            own = _read(opened, number, [self._sequence]).column(0).to_numpy()
-        return np.asarray(own[rows] < seq)
+            return np.asarray(_read(opened, number, [self._sequence]).column(0).to_numpy())
 
     def _layout(self, file: PlannedFile) -> tuple[_Group, ...]:
         def read() -> tuple[_Group, ...]:
@@ -128,10 +176,7 @@ class Lookup:
 
 def deleted(files: LakeFiles, file: PlannedFile) -> Places:
     """Rows of the file that the table has deleted, ascending."""
-    known = [_positions(files, one.uri, file.uri) for one in file.deletes]
-    if len(known) == 1:
-        return known[0]
-    return np.unique(np.concatenate(known)) if known else np.zeros(0, np.int64)
+    return ascending([_positions(files, one.uri, file.uri) for one in file.deletes])
 
 
 def _positions(files: LakeFiles, uri: str, data_file: str) -> Places:
@@ -159,8 +204,7 @@ def _layout(
     for number in range(file.metadata.num_row_groups):
         info = file.metadata.row_group(number)
         low, high = _bounds(info.column(places[keys[0]]), types[0]) if len(keys) == 1 else (None, None)
-        _, newest = _bounds(info.column(places[sequence]), pa.int64())
-        found.append(_Group(first, info.num_rows, low, high, newest))
+        found.append(_Group(first, info.num_rows, low, high, *_bounds(info.column(places[sequence]), pa.int64())))
         first += info.num_rows
     return tuple(found)
 

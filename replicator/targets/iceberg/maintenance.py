@@ -29,12 +29,12 @@ ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
 CHECKED = "tidemark.orphans-checked"
 
 
-def maintain(catalog: LakeCatalog, table: LakeTable) -> str:
-    """A sentence of what was done; empty where nothing was due."""
+def maintain(catalog: LakeCatalog, table: LakeTable, *, reloading: bool = False) -> str:
+    """A sentence of what was done; empty where nothing was due.  reloading: see `Target`."""
     done = []
-    if rewritten := _compacted(catalog, table):
+    if rewritten := _compacted(catalog, table, reloading=reloading):
         reach("apply.compact.after")
-        done.append(f"compacted {rewritten} files")
+        done.append(f"compacted {rewritten} file{'' if rewritten == 1 else 's'}")
         table = catalog.require(table.name)
     if len(table.metadata.get("snapshots", [])) > MAX_SNAPSHOTS:
         done.append(f"expired {_expire(catalog, table)} snapshots")
@@ -44,14 +44,14 @@ def maintain(catalog: LakeCatalog, table: LakeTable) -> str:
     return f"{table.name}: {', '.join(done)}." if done else ""
 
 
-def _compacted(catalog: LakeCatalog, table: LakeTable) -> int:
+def _compacted(catalog: LakeCatalog, table: LakeTable, *, reloading: bool) -> int:
     """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot keep up."""
     if table.snapshot is None:
         return 0
     files = lake_files(catalog.pool.config.warehouse)
-    if _compaction_due(table, alone=files is None):
+    if _compaction_due(table, alone=files is None, reloading=reloading):
         return _compact(catalog, table)
-    worn = table.total("position-deletes") > max(MIN_DELETES, table.total("records") * MAX_DELETED_SHARE)
+    worn = not reloading and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
     if files is None or not (worn or _small_files(table) > SMALL_FILES):
         return 0
     try:
@@ -67,14 +67,18 @@ def _small_files(table: LakeTable) -> int:
     return table.total("data-files") - table.total("files-size") // TARGET_FILE
 
 
-def _compaction_due(table: LakeTable, *, alone: bool) -> bool:
+def _deleted(table: LakeTable, least: int, share: float) -> bool:
+    return table.total("position-deletes") > max(least, table.total("records") * share)
+
+
+def _compaction_due(table: LakeTable, *, alone: bool, reloading: bool) -> bool:
     """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
 
     alone: there is no other compaction than Spark's.
     """
     share = MAX_DELETED_SHARE if alone else SPARKS_DELETED_SHARE
     many = table.total("delete-files") - table.total("data-files") > MAX_DELETE_FILES
-    worn = table.total("position-deletes") > max(SPARKS_MIN_DELETES, table.total("records") * share)
+    worn = not reloading and _deleted(table, SPARKS_MIN_DELETES, share)
     return many or worn or _small_files(table) > MAX_SMALL_FILES
 
 
@@ -88,7 +92,7 @@ def _compact(catalog: LakeCatalog, table: LakeTable) -> int:
         "max-concurrent-file-group-rewrites": "2",
     }
     pairs = ", ".join(f"{sql_string(key)}, {sql_string(value)}" for key, value in options.items())
-    with catalog.pool.session({}) as spark:
+    with catalog.session({}) as spark:
         row = spark.sql(_call("rewrite_data_files", table, f"options => map({pairs})")).collect()[0]
     return int(row["rewritten_data_files_count"])
 
@@ -117,8 +121,10 @@ def _orphans_due(table: LakeTable) -> bool:
 def _remove_orphans(catalog: LakeCatalog, table: LakeTable) -> None:
     """Files of writes that never were committed, three days old at least: a write takes minutes."""
     older = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - ORPHAN_AGE_MS / 1000))
-    with catalog.pool.session({}) as spark:
-        spark.sql(_call("remove_orphan_files", table, f"older_than => TIMESTAMP {sql_string(older)}")).collect()
+    listed = ", prefix_listing => true" if catalog.pool.config.warehouse.startswith("s3://") else ""  # not by Hadoop
+    arguments = f"older_than => TIMESTAMP {sql_string(older)}{listed}"
+    with catalog.session({}) as spark:
+        spark.sql(_call("remove_orphan_files", table, arguments)).collect()
     table.handle.updateProperties().set(CHECKED, str(int(time.time()))).commit()
 
 

@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from pyspark.sql import DataFrame, SparkSession
 
 from replicator.merge.changes import GONE, SEQ, quoted, row
+from replicator.merge.history import HIT
 from replicator.merge.ranges import KeyRange
+from replicator.merge.soft_delete import KNOWN
+from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.naming import sql_literal, sql_name
@@ -19,17 +22,41 @@ def merge_keyed(
     spark: SparkSession, table: LakeTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
 ) -> None:
     """Apply a fold (c0…, _seq, _gone) to the table."""
-    places = {name: i for i, name in enumerate(schema.names)}
-    on = [f"t.{quoted(name)} = s.{row(places[name])}" for name in schema.key]
-    on += bounds(ranges, "t.")  # literals: files outside of them are not read
-    assign = ", ".join(f"t.{quoted(name)} = s.{row(i)}" for name, i in places.items())
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
     with _view(spark, folded) as view:
         spark.sql(
-            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {' AND '.join(on)} "
+            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {_same_key(schema, ranges)} "
             f"WHEN MATCHED AND {newer} AND s.{GONE} THEN DELETE "
-            f"WHEN MATCHED AND {newer} THEN UPDATE SET {assign}, t.{quoted(SEQUENCE)} = s.{SEQ} "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {_assign(schema)}, t.{quoted(SEQUENCE)} = s.{SEQ} "
             f"WHEN NOT MATCHED AND NOT s.{GONE} THEN {_insert(schema)}"
+        ).collect()
+
+
+def merge_soft_deleted(
+    spark: SparkSession, table: LakeTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
+) -> None:
+    """Apply a fold of `merge.soft_delete`: what goes is marked, and keeps the values that the table has where the batch knows none."""
+    newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
+    marks = f"t.{quoted(SEQUENCE)} = s.{SEQ}, t.{DELETED} = s.{DELETED}, t.{DELETED_AT} = s.{DELETED_AT}"
+    with _view(spark, folded) as view:
+        spark.sql(
+            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {_same_key(schema, ranges)} "
+            f"WHEN MATCHED AND {newer} AND s.{KNOWN} THEN UPDATE SET {_assign(schema)}, {marks} "
+            f"WHEN MATCHED AND {newer} THEN UPDATE SET {marks} "
+            f"WHEN NOT MATCHED AND s.{KNOWN} THEN {_insert(schema, Mode.SOFT_DELETE)}"
+        ).collect()
+
+
+def merge_versions(
+    spark: SparkSession, table: LakeTable, schema: TableSchema, versions: DataFrame, ranges: Sequence[KeyRange]
+) -> None:
+    """Apply a fold of `merge.history`: new versions, and ends of present ones."""
+    own = quoted(SEQUENCE)
+    with _view(spark, versions) as view:
+        spark.sql(
+            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {_same_key(schema, ranges)} AND t.{own} = s.{HIT} "
+            f"WHEN MATCHED THEN UPDATE SET t.{own} = s.{SEQ}, t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = s.{CURRENT} "
+            f"WHEN NOT MATCHED AND s.{HIT} IS NULL THEN {_insert(schema, Mode.HISTORY)}"
         ).collect()
 
 
@@ -47,9 +74,20 @@ def merge_keyless(
         ).collect()
 
 
-def _insert(schema: TableSchema) -> str:
-    names = ", ".join([*(quoted(name) for name in schema.names), quoted(SEQUENCE)])
-    values = ", ".join([*(f"s.{row(i)}" for i in range(len(schema.columns))), f"s.{SEQ}"])
+def _same_key(schema: TableSchema, ranges: Sequence[KeyRange]) -> str:
+    same = [f"t.{quoted(name)} = s.{row(schema.names.index(name))}" for name in schema.key]
+    return " AND ".join([*same, *bounds(ranges, "t.")])  # literals: files outside of them are not read
+
+
+def _assign(schema: TableSchema) -> str:
+    return ", ".join(f"t.{quoted(name)} = s.{row(i)}" for i, name in enumerate(schema.names))
+
+
+def _insert(schema: TableSchema, mode: Mode = Mode.MIRROR) -> str:
+    names = ", ".join([*(quoted(name) for name in schema.names), quoted(SEQUENCE), *mode.columns])
+    values = ", ".join(
+        [*(f"s.{row(i)}" for i in range(len(schema.columns))), f"s.{SEQ}", *(f"s.{n}" for n in mode.columns)]
+    )
     return f"INSERT ({names}) VALUES ({values})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replicator.errors import TargetError
+from replicator.model.mode import Mode
 from replicator.targets.base import Position
 from replicator.targets.iceberg.catalog import LakeTable
 
@@ -20,9 +21,9 @@ def position(table: LakeTable) -> Position:
     """
     version = int(table.properties.get(SCHEMA_VERSION, "0"))
     for snapshot in table.history():
-        if (said := _said(snapshot["summary"], version)) is not None:
+        if (said := _said(snapshot["summary"], version, table.mode)) is not None:
             return said
-    return _said(table.properties, version) or Position(-1, -1, version, "")
+    return _said(table.properties, version, table.mode) or Position(-1, -1, version, "", table.mode)
 
 
 def depth(table: LakeTable) -> int:
@@ -38,11 +39,12 @@ def as_properties(at: Position) -> dict[str, str]:
     return {APPLIED: str(at.applied), LOADED: str(at.loaded), LOAD: at.load}
 
 
-def _said(values: object, version: int) -> Position | None:
+def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | None:
     if not isinstance(values, dict) or APPLIED not in values:
         return None
     try:
-        return Position(int(values[APPLIED]), int(values.get(LOADED, "-1")), version, str(values.get(LOAD, "")))
+        loaded = int(values.get(LOADED, "-1"))
+        return Position(int(values[APPLIED]), loaded, version, str(values.get(LOAD, "")), mode)
     except ValueError:
         message = f"The target says {values[APPLIED]!r} of how far it is, which is no sequence number: somebody has changed it."
         raise TargetError(message) from None

@@ -11,12 +11,12 @@ import pyarrow as pa
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.commit import commit_directly
 from replicator.targets.iceberg.content import data_files
-from replicator.targets.iceberg.files import LakeFiles, field_ids, new_data_file, target_schema, write_stream
+from replicator.targets.iceberg.files import LakeFiles, new_data_file, projected, target_schema, write_stream
 from replicator.targets.iceberg.lookup import deleted
 from replicator.targets.iceberg.plan import PlannedFile, carry_on
 
 SMALL_FILE = 32 * 1024 * 1024
-MOST_BYTES = 96 * 1024 * 1024  # of files read in one step: it delays the merges of its table
+MOST_BYTES, MOST_ROWS = 96 * 1024 * 1024, 1_000_000  # of files read in one step: it delays the merges of its table
 WORN = 0.1
 GROWTH = 2
 BATCH_ROWS = 8192
@@ -31,22 +31,26 @@ def chosen(files: Sequence[PlannedFile], small_files: int, *, worn: bool) -> lis
     """
     small = sorted((file for file in files if file.size < SMALL_FILE), key=lambda file: file.size)
     found: list[PlannedFile] = []
-    total = 0
+    total = rows = 0
+
+    def too_much(file: PlannedFile) -> bool:
+        return total + file.size > MOST_BYTES or rows + file.rows > MOST_ROWS
+
     if len(small) > small_files:
         for file in small:
-            if len(found) > 1 and (file.size > GROWTH * total or total + file.size > MOST_BYTES):
+            if len(found) > 1 and (file.size > GROWTH * total or too_much(file)):
                 break
             found.append(file)
-            total += file.size
+            total, rows = total + file.size, rows + file.rows
     if worn:
         shares = sorted(
             (file for file in files if file not in found), key=lambda file: -file.deleted / max(file.rows, 1)
         )
         for file in shares:
-            if file.deleted <= WORN * file.rows or (found and total + file.size > MOST_BYTES):
+            if file.deleted <= WORN * file.rows or (found and too_much(file)):
                 break
             found.append(file)
-            total += file.size
+            total, rows = total + file.size, rows + file.rows
     return found
 
 
@@ -93,14 +97,9 @@ def _living(files: LakeFiles, file: PlannedFile, target: pa.Schema) -> Iterator[
     """Rows that are not deleted, under the table's present columns."""
     gone, first = deleted(files, file), 0
     with files.open(file.uri) as opened:
-        places = {number: place for place, number in enumerate(field_ids(opened.schema_arrow))}
         for batch in opened.iter_batches(BATCH_ROWS):
             low, high = np.searchsorted(gone, (first, first + len(batch)))
             living = np.ones(len(batch), bool)
             living[gone[low:high] - first] = False
-            columns = [
-                batch.column(places[number]).cast(field.type) if number in places else pa.nulls(len(batch), field.type)
-                for number, field in zip(field_ids(target), target, strict=True)
-            ]
-            yield pa.table(columns, schema=target).filter(pa.array(living))
+            yield projected(batch, target).filter(pa.array(living))
             first += len(batch)

@@ -1,4 +1,4 @@
-"""Rows by place become rows under the target's names."""
+"""Rows by place become rows under the target's names, with the columns of its mode."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.errors import TargetError
-from replicator.merge.changes import SEQ, row
-from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.merge.changes import AT, SEQ, row
+from replicator.model.change import Operation
+from replicator.model.mode import CURRENT, DELETED, VALID_FROM
+from replicator.model.schema import OPERATION, SEQUENCE, TableSchema
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.naming import sql_name
 from replicator.targets.iceberg.types import from_iceberg
 
 
 def insert(table: LakeTable, rows: DataFrame, schema: TableSchema) -> None:
-    """Append rows c0…, _seq."""
+    """Append rows c0…, _seq, and those columns of the mode that are not null."""
     shaped(table, rows, schema).writeTo(sql_name(table.name)).append()
 
 
@@ -26,7 +28,15 @@ def shaped(table: LakeTable, rows: DataFrame, schema: TableSchema) -> DataFrame:
     for name, text in table.columns:
         value = F.col(row(places[name])) if name in places else F.lit(None).cast(str(from_iceberg(text)))
         columns.append(value.alias(name))
+    for name, kind in table.mode.columns.items():
+        columns.append((F.col(name) if name in rows.columns else F.lit(None).cast(str(kind))).alias(name))
     return rows.select(*columns, F.col(SEQ).alias(SEQUENCE))
+
+
+def as_read(rows: DataFrame) -> DataFrame:
+    """READ rows (c0…, _seq, _at) with what every mode says of such."""
+    said = {DELETED: F.lit(False), VALID_FROM: F.col(AT), CURRENT: F.lit(True)}  # noqa: FBT003
+    return rows.withColumns({**said, OPERATION: F.lit(Operation.READ.value)})
 
 
 def require_columns(table: LakeTable, schema: TableSchema) -> None:

@@ -13,6 +13,7 @@ from replicator.targets.base import (
     NO_TABLE,
     Append,
     ApplyResult,
+    Capabilities,
     Create,
     DeleteBelow,
     Drop,
@@ -25,9 +26,9 @@ from replicator.targets.base import (
     TargetTable,
 )
 from replicator.targets.iceberg import apply, ddl, maintenance
-from replicator.targets.iceberg.apply import SKIPPED, Outcome
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.direct import Counts, Limits
+from replicator.targets.iceberg.outcome import SKIPPED, Outcome
 from replicator.targets.iceberg.position import position
 
 NOTHING: Mapping[str, str] = {}
@@ -35,6 +36,8 @@ NOTHING: Mapping[str, str] = {}
 
 class IcebergTarget:
     """Tables of one replicator in an Iceberg JDBC catalog, changed by Spark.  Thread-safe."""
+
+    capabilities = Capabilities()
 
     def __init__(self, spark: SparkPool, storage: Storage, replicator: str, limits: Limits = apply.LIMITS) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use.
@@ -65,11 +68,18 @@ class IcebergTarget:
             outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
-    def maintain(self, table: TargetTable) -> str:
+    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         """See `Target`."""
         with guarded(self._secret):
             found = self._catalog.load(table)
-            return "" if found is None else maintenance.maintain(self._catalog, found)
+            return "" if found is None else maintenance.maintain(self._catalog, found, reloading=reloading)
+
+    def interrupt(self) -> None:
+        """See `Target`."""
+        self._catalog.interrupt()
+
+    def close(self) -> None:
+        """Spark is the process's."""
 
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> Outcome:
         match change:
@@ -117,7 +127,7 @@ class IcebergTarget:
             case Replace():
                 return apply.replace_all(self._catalog, self._storage, table, change)
             case DeleteBelow():
-                return apply.delete_below(self._catalog, table, change)
+                return apply.delete_below(self._catalog, self._storage, table, change, self._limits)
 
 
 def _result(outcome: Outcome, seconds: float) -> ApplyResult:

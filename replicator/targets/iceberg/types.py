@@ -4,27 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from replicator.model.types import DataType, Kind, decimal
+from replicator.model.types import DataType, decimal
+from replicator.targets.type_names import ICEBERG, iceberg_type
 
-_NAMES = {
-    Kind.BOOLEAN: "boolean",
-    Kind.INT: "int",
-    Kind.BIGINT: "long",
-    Kind.FLOAT: "float",
-    Kind.DOUBLE: "double",
-    Kind.STRING: "string",
-    Kind.BINARY: "binary",
-    Kind.DATE: "date",
-    Kind.TIMESTAMP_NTZ: "timestamp",
-    Kind.TIMESTAMP: "timestamptz",
-}
-_KINDS = {name: kind for kind, name in _NAMES.items()}
+_KINDS = {name: kind for kind, name in ICEBERG.items()}
 
 
 def to_iceberg(jvm: Any, kind: DataType) -> Any:
     """The Iceberg type."""
-    name = f"decimal({kind.precision}, {kind.scale})" if kind.kind is Kind.DECIMAL else _NAMES[kind.kind]
-    return jvm.org.apache.iceberg.types.Types.fromPrimitiveString(name)
+    return jvm.org.apache.iceberg.types.Types.fromPrimitiveString(iceberg_type(kind))
 
 
 def from_iceberg(text: str) -> DataType | None:

@@ -66,9 +66,31 @@ def folded(
     schema = change.schema
     there = None if ranges is None else _held(spark, table, schema, changes, ranges, left_out)
     with unchanged.folded(changes, there, schema, left_out.places) as found:
-        if found.unknown and not change.emptied:
-            raise unless_overtaken(catalog, table, _lost(table, schema, found.unknown))
+        _require_known(catalog, table, change, found.unknown)
         yield found.rows.where(~F.col(unchanged.LACKS)) if found.unknown else found.rows
+
+
+@contextmanager
+def filled(
+    spark: SparkSession,
+    catalog: LakeCatalog,
+    table: LakeTable,
+    change: Merge,
+    changes: DataFrame,
+    ranges: Sequence[KeyRange] | None,
+    left_out: LeftOut,
+) -> Iterator[DataFrame]:
+    """As `folded`, but all changes with their values, unfolded.  Of a row's versions in the target the last one known counts."""
+    schema = change.schema
+    there = None if ranges is None else _held(spark, table, schema, changes, ranges, left_out)
+    with unchanged.filled(changes, there, schema, left_out.places) as found:
+        _require_known(catalog, table, change, found.unknown)
+        yield found.rows
+
+
+def _require_known(catalog: LakeCatalog, table: LakeTable, change: Merge, unknown: int) -> None:
+    if unknown and not change.emptied:
+        raise unless_overtaken(catalog, table, _lost(table, change.schema, unknown))
 
 
 def _lost(table: LakeTable, schema: TableSchema, rows: int) -> ValuesLost:

@@ -12,6 +12,7 @@ from replicator.staging.storage import Storage
 from replicator.targets.iceberg import IcebergTarget
 from tests.integration.spark.lake import Lake
 from webapp.embedded.java_artifacts import spark_jars
+from webapp.embedded.java_classes import java_options
 
 PASSWORD = "s3cr3t-and-unique"
 
@@ -27,6 +28,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
         warehouse=f"file://{folder}/warehouse",
         master="local[2]",
         driver_memory="1g",
+        java_options=java_options(),
     )
     storage = Storage(f"file://{folder}/staging")
     pool = SparkPool(config)

@@ -16,8 +16,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.merge.session import SparkConfig, SparkPool
 from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
 from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
 from replicator.model.types import DataType
+from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
@@ -41,6 +43,7 @@ class Change:
     op: str
     before: Row | None
     row: Row | None
+    at: dt.datetime = TS
 
 
 def insert(seq: int, *row: Any) -> Change:
@@ -76,10 +79,12 @@ class Lake:
     def another_worker(self, replicator: str = "r1", limits: Limits = LIMITS) -> IcebergTarget:
         return IcebergTarget(SparkPool(self.config), self.storage, replicator, limits)
 
-    def table(self, schema: TableSchema, name: str = "", *, applied: int = -1, load: str = "L1") -> TargetTable:
+    def table(
+        self, schema: TableSchema, name: str = "", *, applied: int = -1, load: str = "L1", mode: Mode = Mode.MIRROR
+    ) -> TargetTable:
         """A new empty target table."""
         table = TargetTable("shop", name or f"t{next(NAMES)}")
-        self.target.apply(table, Create(schema, 1, applied, load))
+        self.target.apply(table, Create(schema, 1, applied, load, mode))
         return table
 
     def segment(self, schema: TableSchema, changes: Iterable[Change], version: int = 1) -> Segment:
@@ -89,7 +94,7 @@ class Lake:
         columns: list[list[Any]] = [
             [c.seq for c in listed],
             [c.op for c in listed],
-            [TS for _ in listed],
+            [None if c.op == "READ" else c.at for c in listed],
             [None for _ in listed],
             [None for _ in listed],
         ]
@@ -101,15 +106,18 @@ class Lake:
         return self.stage(schema, batch, version)
 
     def stage(self, schema: TableSchema, data: pa.Table, version: int = 1) -> Segment:
+        """As capture's writer writes it."""
         path = f"r1/{uuid.uuid4().hex}.parquet"
-        with self.storage.writer(path, data.schema) as writer:
-            writer.write_table(data)
+        file = SegmentFile(self.storage, path, data.schema, schema.key)
+        file.write(data.to_batches())
+        file.close()
+        make_durable(self.storage, [file])
         ops = Counter(data.column("_operation").to_pylist())
         seqs = data.column("_sequence_num").to_pylist()
         kind = SegmentKind.CHUNK if set(ops) == {"READ"} else SegmentKind.LOG
         return Segment(
-            schema.table, kind, version, min(seqs), max(seqs), path, data.num_rows, self.storage.size(path),
-            ops["INSERT"], ops["UPDATE"], ops["DELETE"], ops["READ"], TS, TS,
+            schema.table, kind, version, min(seqs), max(seqs), path, data.num_rows, file.size,
+            ops["INSERT"], ops["UPDATE"], ops["DELETE"], ops["READ"], TS, TS, journaled_at=TS,
         )  # fmt: skip
 
     def bare(self, schema: TableSchema, first: int, rows: Sequence[Row], without: Sequence[int] = ()) -> Segment:
@@ -125,7 +133,7 @@ class Lake:
         kept = len(rows) - len(without)
         return Segment(
             schema.table, SegmentKind.CHUNK, 1, first, first + len(rows) - 1, path, kept, self.storage.size(path),
-            reads=kept, bare=True, without=tuple(without),
+            reads=kept, bare=True, without=tuple(without), journaled_at=TS,
         )  # fmt: skip
 
     def merge(self, table: TargetTable, schema: TableSchema, *changes: Change) -> str:

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from replicator.targets.base import Merge
+from replicator.targets.base import DeleteBelow, Merge
 from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.direct import SPARK_ONLY, Limits
 from tests.integration.direct.play import Play
@@ -35,6 +35,30 @@ def test_both_ways_on_one_table_end_as_spark_alone(lake: Lake, in_spark: Iceberg
     with lake.spark.session({}) as spark:
         one, two = (spark.table(f"lake.`{table.namespace}`.`{table.name}`") for table in (ours, theirs))
         assert one.exceptAll(two).count() == two.exceptAll(one).count() == 0
+
+
+@pytest.mark.parametrize("keys", [("int",), ("string",)], ids="+".join)
+def test_sweeps_take_the_same_rows_both_ways(lake: Lake, in_spark: IcebergTarget, keys: tuple[str, ...]) -> None:
+    random = Random(f"sweeps {keys}")
+    play = Play(random, keys)
+    ours, theirs = lake.table(play.schema), lake.table(play.schema)
+    gone = 0
+    for number in range(6):
+        batch = [lake.segment(play.schema, play.batch(40))]
+        both = [Merge(batch, play.schema, play.seq)]
+        if number % 2:
+            play.seq += 1
+            both.append(DeleteBelow(random.randint(0, play.seq), play.seq))
+        for change in both:
+            before = len(lake.rows(ours))
+            done = lake.target.apply(ours, change)
+            in_spark.apply(theirs, change)
+            assert done.how.endswith("(direct)")
+        if number % 2:
+            assert done.deleted == before - len(lake.rows(ours))
+            gone += done.deleted
+        assert Counter(lake.rows(ours, sequence=True)) == Counter(lake.rows(theirs, sequence=True))
+    assert gone > 20
 
 
 def test_what_is_too_large_or_needs_spark_says_so(lake: Lake) -> None:

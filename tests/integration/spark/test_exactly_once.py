@@ -12,6 +12,8 @@ import pytest
 from replicator.errors import TargetConflict, TargetError
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
 from replicator.targets.iceberg import IcebergTarget, commit, maintenance
+from replicator.targets.iceberg.apply import LIMITS
+from replicator.targets.iceberg.direct import SPARK_ONLY, Limits
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -141,20 +143,24 @@ def test_a_crash_before_publishing_leaves_nothing_and_one_after_it_is_not_repeat
     assert Counter(lake.rows(table)) == {("x",): 2}
 
 
-def test_truncate_and_sweep_take_the_rows_below_and_carry_the_position(lake: Lake) -> None:
+@pytest.mark.parametrize("limits", [LIMITS, SPARK_ONLY], ids=["directly", "in Spark"])
+def test_truncate_and_sweep_take_the_rows_below_and_carry_the_position(lake: Lake, limits: Limits) -> None:
+    target = lake.another_worker(limits=limits)
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(i, i, "x") for i in range(4)])
     lake.merge(table, KEYED, update(4, (1, "x"), (1, "y")), insert(5, 9, "z"))
-    sweep = lake.target.apply(table, DeleteBelow(3, 10))
-    assert (sweep.how, sorted(lake.rows(table))) == ("delete", [(1, "y"), (3, "x"), (9, "z")])
-    assert lake.target.apply(table, DeleteBelow(3, 11)).deleted == 0
-    assert lake.target.position(table) == Position(11, -1, 1, "L1")
-    assert lake.target.apply(table, DeleteBelow(20, 20)).how == "truncate"
-    assert (lake.rows(table), lake.target.position(table)) == ([], Position(20, -1, 1, "L1"))
-    lake.target.apply(table, DeleteBelow(30, 30))
+    sweep = target.apply(table, DeleteBelow(3, 10))
+    assert sweep.how == ("delete (direct)" if limits is LIMITS else "delete (Spark: switched off)")
+    assert sorted(lake.rows(table)) == [(1, "y"), (3, "x"), (9, "z")]
+    assert target.apply(table, DeleteBelow(3, 11)).deleted == 0
+    assert target.position(table) == Position(11, -1, 1, "L1")
+    truncated = target.apply(table, DeleteBelow(20, 20)).how
+    assert truncated == ("delete (direct)" if limits is LIMITS else "truncate (Spark: switched off)")
+    assert (lake.rows(table), target.position(table)) == ([], Position(20, -1, 1, "L1"))
+    target.apply(table, DeleteBelow(30, 30))
     lake.merge(table, KEYED, insert(31, 1, "again"))
     assert lake.rows(table) == [(1, "again")]
-    assert lake.target.apply(table, DeleteBelow(31, 31)).how == "skip"
+    assert target.apply(table, DeleteBelow(31, 31)).how == "skip"
 
 
 def test_compaction_and_expiry_keep_rows_and_position(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:

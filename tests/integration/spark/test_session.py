@@ -69,6 +69,8 @@ def test_a_failure_is_one_line_without_stack_and_secret(lake: Lake) -> None:
     assert "gone.parquet" in text
     assert "\n" not in text
     assert "at org." not in text
+    assert "\tat org." in raised.value.stack
+    assert lake.config.catalog_password not in raised.value.stack
 
 
 def test_a_spark_that_cannot_start_says_why(lake: Lake) -> None:
@@ -90,6 +92,13 @@ def test_a_jvm_that_dies_is_told_and_replaced_on_the_next_use(lake: Lake) -> Non
         lake.target.apply(table, Merge([segment], KEYED, 1))
     lake.target.apply(table, Merge([segment], KEYED, 1))
     assert lake.rows(table) == [(1, "b")]
+
+
+def test_who_failed_with_the_jvm_before_leaves_the_new_one_alone(lake: Lake) -> None:
+    """Two turns fail with one JVM: the first has another started, the second is told later."""
+    running = engine.running(lake.config)
+    engine.forget(running.generation - 1)
+    assert engine.running(lake.config) is running
 
 
 def test_a_lake_with_its_catalog_in_postgres_works_and_keeps_its_connections(lake: Lake, postgres_url: str) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from replicator.targets.base import Append, Replace
+from replicator.targets.base import Append, Merge, Replace
+from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.direct import SPARK_ONLY
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 UTC = dt.UTC
@@ -56,6 +58,20 @@ def test_every_type_is_the_same_after_a_merge(lake: Lake) -> None:
     )
     assert how == "merge"
     assert sorted(lake.rows(table)) == [*ROWS, (99, *ROWS[1][1:])]
+
+
+def test_every_type_is_the_same_from_a_segment_of_many_pages(lake: Lake) -> None:
+    """By Spark, and without it; a page ends after some thousands of rows, and nulls come singly and in long runs."""
+    made = [NULLS[1:], *(row[1:] for row in ROWS if len(str(row)) < 70_000)]
+    rows = [(n, *made[n % len(made) if n < 5_000 else 0 if n < 10_000 else 1 + n // 100 % 5]) for n in range(20_000)]
+    # Numbers have gaps of every size: they are written as differences.
+    numbers = [n if n < 10_000 else n * n for n in range(len(rows))]
+    segment = lake.segment(WIDE, [insert(number, *row) for number, row in zip(numbers, rows, strict=True)])
+    for target in (lake.target, IcebergTarget(lake.spark, lake.storage, "r1", SPARK_ONLY)):
+        table = lake.table(WIDE)
+        target.apply(table, Merge([segment], WIDE, segment.last_sequence))
+        found = sorted(lake.rows(table, sequence=True))
+        assert found == [(*row, number) for number, row in zip(numbers, rows, strict=True)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in VALUES if kind not in UNORDERED])

@@ -10,7 +10,8 @@ import pytest
 
 from replicator.errors import TargetConflict, ValuesLost
 from replicator.targets.base import Append, Evolve, Merge, Replace, TargetTable
-from replicator.targets.iceberg import unchanged
+from replicator.targets.iceberg import IcebergTarget, unchanged
+from replicator.targets.iceberg.direct import SPARK_ONLY
 from tests.integration.spark.lake import Lake, schema_of
 from tests.integration.spark.unchanged_histories import SCHEMA, Event, Row, Source, staged
 
@@ -43,46 +44,57 @@ def filled(lake: Lake, *given: Row) -> TargetTable:
     return table
 
 
-@pytest.mark.parametrize("seed", [11, 12])
-def test_histories_end_as_their_source(lake: Lake, seed: int) -> None:
+def in_spark(lake: Lake) -> Lake:
+    return replace(lake, target=IcebergTarget(lake.spark, lake.storage, "r1", SPARK_ONLY))
+
+
+@pytest.fixture(params=["direct", "Spark"])
+def either(lake: Lake, request: pytest.FixtureRequest) -> Lake:
+    """Directly, the same as Spark does it."""
+    return lake if request.param == "direct" else in_spark(lake)
+
+
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.long)])
+def test_histories_end_as_their_source(either: Lake, seed: int) -> None:
     source = Source(Random(seed))
-    table = lake.table(SCHEMA)
+    table = either.table(SCHEMA)
     for count in (2_500, 3_500):
         for _ in range(count):
             source.step()
-        segment = staged(lake, source.take())
-        lake.target.apply(table, Merge([segment], SCHEMA, segment.last_sequence))
-        assert in_order(lake, table) == source.state()
+        segment = staged(either, source.take())
+        how = either.target.apply(table, Merge([segment], SCHEMA, segment.last_sequence)).how
+        assert how.endswith(("(direct)", "(Spark: switched off)"))
+        assert in_order(either, table) == source.state()
 
 
-@pytest.mark.parametrize("seed", [21, 22])
-def test_histories_around_an_initial_load_end_as_their_source(lake: Lake, seed: int) -> None:
+@pytest.mark.parametrize("seed", [21, pytest.param(22, marks=pytest.mark.long)])
+def test_histories_around_an_initial_load_end_as_their_source(either: Lake, seed: int) -> None:
     """Chunks show the state at their own place; the log's events up to the last of them wait, and are merged as one."""
     source = Source(Random(seed), unread={"a", "b"})
     for _ in range(600):
         source.step()
     before = source.take()[-1].seq  # nobody logged these
     source.recorded.clear()
-    table = lake.table(SCHEMA, applied=before)
+    table = either.table(SCHEMA, applied=before)
     for letter in ("b", "a"):
         for _ in range(700):
             source.step()
-        segment = staged(lake, source.chunk(letter))
-        lake.target.apply(table, Append([segment], SCHEMA, segment.last_sequence))
+        segment = staged(either, source.chunk(letter))
+        either.target.apply(table, Append([segment], SCHEMA, segment.last_sequence))
     log = source.take()
     assert any(e.left_out for e in log)
     for _ in range(700):
         source.step()
     after = source.take()
     for part in (log, after):
-        segment = staged(lake, part)
-        lake.target.apply(table, Merge([segment], SCHEMA, segment.last_sequence))
-    assert in_order(lake, table) == source.state()
+        segment = staged(either, part)
+        either.target.apply(table, Merge([segment], SCHEMA, segment.last_sequence))
+    assert in_order(either, table) == source.state()
 
 
-def test_hard_cases_in_one_batch(lake: Lake) -> None:
+def test_hard_cases_in_one_batch(either: Lake) -> None:
     given = [(i, 0, f"d{i}", f"n{i}") for i in (1, 10, 20, 21, 30, 40, 50, 60)]
-    table = filled(lake, *given, (70, 0, None, "n70"), (80, 0, "d80", "n80"))
+    table = filled(either, *given, (70, 0, None, "n70"), (80, 0, "d80", "n80"))
     events: list[Any] = [
         # one row, its columns left out in turn
         ("UPDATE", 1, (1, 1, None, "N"), DOC),
@@ -119,10 +131,9 @@ def test_hard_cases_in_one_batch(lake: Lake) -> None:
         ("INSERT", None, (90, 0, "d90", None)),
         ("UPDATE", 90, (91, 1, None, "n91"), DOC),
     ]
-    assert (
-        merged(lake, table, *[note(100 + n, *one) for n, one in enumerate(events)]) == "merge (Spark: values left out)"
-    )
-    assert rows(lake, table) == [
+    how = merged(either, table, *[note(100 + n, *one) for n, one in enumerate(events)])
+    assert how in {"merge (direct)", "merge (Spark: switched off)"}
+    assert rows(either, table) == [
         (1, 2, "D", "N"),
         (13, 3, "d10", "N"),
         (20, 1, "d21", "n21"),
@@ -137,11 +148,11 @@ def test_hard_cases_in_one_batch(lake: Lake) -> None:
     ]
 
 
-def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(lake: Lake) -> None:
+def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(either: Lake) -> None:
     """The chunk's row is newer than the log's first changes; whatever they say of the row that was there then is past."""
-    table = lake.table(NOTES, applied=9)
+    table = either.table(NOTES, applied=9)
     chunk = staged(
-        lake,
+        either,
         [
             note(20, "READ", None, (1, 5, "d at 20", "n at 20")),
             note(21, "READ", None, (2, 5, "another row", "n2")),
@@ -149,9 +160,9 @@ def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(lake: L
         ],
         NOTES,
     )
-    lake.target.apply(table, Append([chunk], NOTES, 22))
+    either.target.apply(table, Append([chunk], NOTES, 22))
     merged(
-        lake,
+        either,
         table,
         note(10, "UPDATE", 1, (1, 4, "older d", None), NOTE),
         note(11, "UPDATE", 1, (1, 4, None, "older n"), DOC),
@@ -161,11 +172,15 @@ def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(lake: L
         note(30, "UPDATE", 1, (1, 6, None, None), DOC, NOTE),
         note(31, "UPDATE", 3, (4, 6, None, "n4"), DOC),
     )
-    assert rows(lake, table) == [(1, 6, "d at 20", "n at 20"), (2, 5, "another row", "n2"), (4, 6, "moved here", "n4")]
+    assert rows(either, table) == [
+        (1, 6, "d at 20", "n at 20"),
+        (2, 5, "another row", "n2"),
+        (4, 6, "moved here", "n4"),
+    ]
 
 
-def test_a_value_that_nobody_knows_stops_the_table_and_changes_nothing(lake: Lake) -> None:
-    table = filled(lake, (1, 0, "d1", "n1"), (9, 0, "d9", "n9"))
+def test_a_value_that_nobody_knows_stops_the_table_and_changes_nothing(either: Lake) -> None:
+    table = filled(either, (1, 0, "d1", "n1"), (9, 0, "d9", "n9"))
     lost = [
         [note(10, "UPDATE", 5, (5, 1, None, "n"), DOC)],
         [note(10, "UPDATE", 5, (6, 1, None, "n"), DOC), note(11, "UPDATE", 6, (7, 1, None, "n"), DOC)],
@@ -173,10 +188,10 @@ def test_a_value_that_nobody_knows_stops_the_table_and_changes_nothing(lake: Lak
     ]
     for events in lost:
         with pytest.raises(ValuesLost, match="1 changed rows have values") as raised:
-            merged(lake, table, *events)
+            merged(either, table, *events)
         assert raised.value.table == "shop.t"
-    assert rows(lake, table) == [(1, 0, "d1", "n1"), (9, 0, "d9", "n9")]
-    position = lake.target.position(table)
+    assert rows(either, table) == [(1, 0, "d1", "n1"), (9, 0, "d9", "n9")]
+    position = either.target.position(table)
     assert position is not None
     assert position.applied == 1
 
@@ -204,19 +219,20 @@ def test_a_stale_worker_is_not_told_that_the_table_is_lost(lake: Lake, monkeypat
 
     monkeypatch.setattr(unchanged, "_held", late)
     with pytest.raises(TargetConflict):
-        lake.another_worker().apply(table, Merge([batch], NOTES, 10))
+        lake.another_worker(limits=SPARK_ONLY).apply(table, Merge([batch], NOTES, 10))
     assert rows(lake, table) == [(2, 0, "d2", "n2")]
 
 
-def test_long_chains_and_hot_keys_take_few_steps(lake: Lake) -> None:
-    table = filled(lake, (0, 0, "first", "n"), (-1, 0, "hot", "n"), (-2, 0, "stays", "n"))
+def test_long_chains_and_hot_keys_take_few_steps(either: Lake) -> None:
+    table = filled(either, (0, 0, "first", "n"), (-1, 0, "hot", "n"), (-2, 0, "stays", "n"))
     chain = [note(10 + n, "UPDATE", n, (n + 1, n, None, None), DOC, NOTE) for n in range(1_000)]
     hot = [note(2_000 + n, "UPDATE", -1, (-1, n, None, f"n{n}"), DOC) for n in range(5_000)]
-    merged(lake, table, *chain, *hot)
-    assert rows(lake, table) == [(-2, 0, "stays", "n"), (-1, 4999, "hot", "n4999"), (1000, 999, "first", "n")]
+    merged(either, table, *chain, *hot)
+    assert rows(either, table) == [(-2, 0, "stays", "n"), (-1, 4999, "hot", "n4999"), (1000, 999, "first", "n")]
 
 
 def test_batches_that_left_out_nothing_go_the_ordinary_way(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = in_spark(lake)
     table = filled(lake, (1, 0, "d1", "n1"), (2, 0, "d2", "n2"))
     monkeypatch.setattr(unchanged, "folded", None)
     merged(lake, table, note(10, "UPDATE", 1, (1, 1, "D", None)), note(11, "UPDATE", 2, (3, 1, None, "N")))

@@ -1,0 +1,90 @@
+"""The changelog: every change is a row, which is only ever appended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from replicator.merge import fold, unfold
+from replicator.merge.changes import read
+from replicator.merge.nearby import staged
+from replicator.model.mode import BELOW
+from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
+from replicator.staging.storage import Storage
+from replicator.state.journal import EventKind
+from replicator.targets.base import DeleteBelow, Merge, Position, Replace
+from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.commit import commit
+from replicator.targets.iceberg.direct import Counts, Direct, Limits, NotDirectly
+from replicator.targets.iceberg.naming import sql_name
+from replicator.targets.iceberg.outcome import DIRECT, Outcome
+from replicator.targets.iceberg.rows import as_read, insert, shaped
+from replicator.targets.iceberg.types import from_iceberg
+
+
+def merge(
+    catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merge, at: Position, limits: Limits
+) -> Outcome:
+    """The changes above the position, unfolded."""
+    after = replace(at, applied=change.upto)
+    try:
+        direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
+        if not change.segments:
+            direct.nothing(after)
+            return Outcome("nothing", Counts())
+        return Outcome("append", direct.append_changes(change.schema, change.segments, at, after), DIRECT)
+    except NotDirectly as error:
+        reason = str(error)
+
+    def write(spark: SparkSession) -> None:
+        with staged(storage, change.segments, here=catalog.pool.config.here) as files:
+            changes = read(spark, files, change.schema, at.applied, timed=True)
+            insert(table, unfold.in_spark(changes, change.schema), change.schema)
+
+    return Outcome("append", commit(catalog, table, after, write if change.segments else None), reason)
+
+
+def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Replace, at: Position) -> Outcome:
+    """A table without key was read anew: its READ rows, and a marker if there is something that they follow."""
+
+    def write(spark: SparkSession) -> None:
+        parts = []
+        with staged(storage, change.segments, here=catalog.pool.config.here) as files:
+            if files:
+                changes = read(spark, files, change.schema, -1, timed=True)
+                parts.append(shaped(table, as_read(fold.rows(changes, change.schema)), change.schema))
+            if table.total("records"):
+                swept = DeleteBelow(change.applied + 1, change.applied, EventKind.SWEEP.value)
+                parts.append(_marker(spark, table, swept))
+            for part in parts[1:]:
+                parts[0] = parts[0].unionByName(part)
+            parts[0].writeTo(sql_name(table.name)).append()
+
+    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load)
+    something = change.segments or table.total("records")
+    return Outcome("append", commit(catalog, table, after, write if something else None))
+
+
+def mark(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow, after: Position) -> Outcome:
+    """A TRUNCATE or a sweep is a row without values: what has no change from `_below` on is gone."""
+
+    def write(spark: SparkSession) -> None:
+        _marker(spark, table, change).writeTo(sql_name(table.name)).append()
+
+    return Outcome("append", commit(catalog, table, after, write))
+
+
+def _marker(spark: SparkSession, table: LakeTable, change: DeleteBelow) -> DataFrame:
+    said = {SEQUENCE: F.lit(change.upto), OPERATION: F.lit(change.operation), BELOW: F.lit(change.below)}
+    if change.at is not None and change.operation != EventKind.SWEEP:
+        said[COMMIT_TS] = F.lit(change.at.astimezone(UTC).isoformat())
+    nothing = F.lit(None)
+    return spark.range(1).select(
+        *[
+            said.get(field["name"], nothing).cast(str(from_iceberg(str(field["type"])))).alias(field["name"])
+            for field in table.fields
+        ]
+    )

@@ -1,0 +1,106 @@
+"""What there is to know of the kinds of target without opening one.  Loads neither Spark nor a client: for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.sources.base import CheckResult, FormField
+from replicator.targets.kafka.config import EFFECTS as KAFKA_EFFECTS
+from replicator.targets.kafka.config import FIXED as KAFKA_FIXED
+from replicator.targets.kafka.config import FORM as KAFKA_FORM
+from replicator.targets.kafka.config import KafkaConfig
+
+Settings = Mapping[str, Any]
+MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
+ICEBERG_FORM = (
+    FormField("namespace_prefix", "Namespace prefix", required=False, help="Put before each database’s name."),
+)
+
+
+@dataclass(frozen=True)
+class TargetForm:
+    """What a kind asks for.
+
+    valid: ConfigurationError for settings that make no sense; check: tries them out, None where there is nothing to try
+    namespace: that of a database's tables; place: tells targets of one kind apart in which the same names are other tables
+    fixed: settings that cannot be changed once the replicator is made, with the reason
+    effects: when a change of another one takes effect
+    written: does the place have what was written there before?
+    jvm: it works in the process's JVM
+    """
+
+    name: str
+    title: str
+    about: str
+    form: Sequence[FormField]
+    valid: Callable[[Settings], object]
+    namespace: Callable[[Settings, str], str]
+    place: Callable[[Settings], str]
+    fixed: Mapping[str, str]
+    effects: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Settings], list[CheckResult]] | None = None
+    written: Callable[[Settings], CheckResult] | None = None
+    jvm: bool = False
+
+
+def _iceberg_valid(settings: Settings) -> None:
+    prefix = settings["namespace_prefix"]
+    if len(prefix) > MOST_OF_A_PREFIX:
+        raise ConfigurationError(f"target: namespace_prefix must be a text of at most {MOST_OF_A_PREFIX} characters.")
+
+
+def _kafka_namespace(settings: Settings, database: str) -> str:
+    prefix = settings.get("topic_prefix", "")
+    return f"{prefix}.{database}" if prefix else database
+
+
+def _kafka_check(settings: Settings) -> list[CheckResult]:
+    from replicator.targets.kafka.check import check  # noqa: PLC0415 - the client is loaded only where it is needed
+
+    return check(settings)
+
+
+def _kafka_written(settings: Settings) -> CheckResult:
+    from replicator.targets.kafka.check import check_written  # noqa: PLC0415
+
+    return check_written(settings)
+
+
+FORMS = {
+    "iceberg": TargetForm(
+        "iceberg",
+        "Apache Iceberg",
+        "Tables in the lakehouse of this installation, readable by Spark, Trino, DuckDB and others.",
+        ICEBERG_FORM,
+        _iceberg_valid,
+        lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
+        lambda _: "",
+        {"namespace_prefix": "Readers know the tables by these names."},
+        jvm=True,
+    ),
+    "kafka": TargetForm(
+        "kafka",
+        "Apache Kafka",
+        "Every change as a message, a topic for each table, in transactions: nothing is doubled for who reads what is committed.",
+        KAFKA_FORM,
+        KafkaConfig.parse,
+        _kafka_namespace,
+        lambda settings: str(settings.get("bootstrap_servers", "")),
+        KAFKA_FIXED,
+        KAFKA_EFFECTS,
+        _kafka_check,
+        _kafka_written,
+    ),
+}
+
+
+def target_form(name: str) -> TargetForm:
+    """ConfigurationError for a name that is not registered."""
+    try:
+        return FORMS[name]
+    except KeyError:
+        message = f"There is no target of kind {name!r}; there are: {', '.join(sorted(FORMS))}."
+        raise ConfigurationError(message) from None
