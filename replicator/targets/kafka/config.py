@@ -1,0 +1,192 @@
+"""What a Kafka target is made of, the form that asks for it, and what librdkafka is told."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.sources.base import FormField
+
+CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+-----END CERTIFICATE-----", re.DOTALL)
+LEGAL = re.compile(r"[A-Za-z0-9._-]*")
+MOST_OF_A_PREFIX = 100
+MOST_PARTITIONS = 1000
+MOST_OF_A_MESSAGE = 64 * 1024 * 1024  # bytes; topics that Tidemark makes take as much
+TRANSACTION_SECONDS = 900  # the most that a broker allows by default
+DELIVERY_SECONDS = 60
+QUEUE_KILOBYTES = 32 * 1024  # of each table's messages under way (invariant 9)
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+FORMATS = ("json", "avro")
+ENVELOPES = ("debezium", "flat")
+LOGGER = logging.getLogger("tidemark.kafka")
+LOGGER.setLevel(logging.CRITICAL + 1)  # a broker that is away is told once, as the table's failure
+
+
+def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, titles.get(name, name)) for name in names)
+
+
+FORM = (
+    FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
+    FormField(
+        "topic_prefix", "Topic prefix", required=False,
+        help="A table’s topic is prefix.database.table. Letters, digits, dots, - and _.",
+    ),
+    FormField(
+        "format", "Format", "choice", default="json", choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
+    ),
+    FormField(
+        "envelope", "Envelope", "choice", default="debezium",
+        choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op", flat="Flat: the row’s columns, __op, __sequence"),
+    ),
+    FormField("partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition."),
+    FormField(
+        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+    ),
+    FormField(
+        "tombstones", "Tombstones", "choice", default="yes",
+        choices=(("yes", "An empty message after each delete"), ("no", "None")),
+    ),
+    FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS)),
+    FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS)),
+    FormField("username", "User", required=False, help="For SASL."),
+    FormField("password", "Password", "password", required=False, secret=True, help="For SASL. It is stored encrypted."),
+    FormField(
+        "ca", "Certificate authority (PEM)", "textarea", required=False, help="For TLS. Empty: the system’s own authorities.",
+    ),
+)  # fmt: skip
+
+FIXED = {
+    "topic_prefix": "Topics cannot be renamed, and how far each table is stands in a topic with this prefix.",
+    "format": "A row’s key would have other bytes, and come to another partition: its changes would lose their order.",
+    "envelope": "Consumers would meet two kinds of messages in one topic.",
+}
+SOON = "Takes effect within a minute, without a gap."
+LATER_TOPICS = "Takes effect for topics that are made from now on."
+EFFECTS = {
+    "bootstrap_servers": f"{SOON} They must lead to the same cluster.",
+    "partitions": f"{LATER_TOPICS} Others keep theirs, so that a row’s key stays in its partition.",
+    "replication_factor": LATER_TOPICS,
+    "tombstones": "Takes effect within a minute, for deletes from then on.",
+    **dict.fromkeys(("security_protocol", "sasl_mechanism", "username", "password", "ca"), SOON),
+}
+
+
+@dataclass(frozen=True)
+class KafkaConfig:
+    """`replication_factor` -1: the brokers' default.  `ca` is PEM text, empty for the system's."""
+
+    bootstrap_servers: str
+    topic_prefix: str = ""
+    format: str = "json"
+    envelope: str = "debezium"
+    partitions: int = 1
+    replication_factor: int = -1
+    tombstones: bool = True
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = "SCRAM-SHA-512"
+    username: str = ""
+    password: str = field(default="", repr=False)  # invariant 8
+    ca: str = field(default="", repr=False)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> KafkaConfig:
+        """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
+        given = {name: value for name, value in settings.items() if value not in {"", None}}
+        servers = ",".join(part.strip() for part in str(given.get("bootstrap_servers", "")).split(",") if part.strip())
+        if not servers:
+            raise ConfigurationError("The Kafka target has no bootstrap servers.")
+        prefix = str(given.get("topic_prefix", ""))
+        if not LEGAL.fullmatch(prefix) or len(prefix) > MOST_OF_A_PREFIX:
+            raise ConfigurationError(
+                f"The topic prefix must be at most {MOST_OF_A_PREFIX} letters, digits, dots, - and _, not {prefix!r}."
+            )
+        protocol = _one_of(given, "security_protocol", PROTOCOLS)
+        if protocol.startswith("SASL") and not (given.get("username") and given.get("password")):
+            raise ConfigurationError(f"{protocol} needs a user and a password.")
+        ca = str(given.get("ca", "")).strip()
+        if ca and not CERTIFICATE.search(ca):
+            remedy = "Paste the file with the lines BEGIN CERTIFICATE and END CERTIFICATE, or leave it empty."
+            raise ConfigurationError("The certificate authority is not in PEM form.", remedy=remedy)
+        return cls(
+            bootstrap_servers=servers,
+            topic_prefix=prefix,
+            format=_one_of(given, "format", FORMATS),
+            envelope=_one_of(given, "envelope", ENVELOPES),
+            partitions=_number(given, "partitions", 1),
+            replication_factor=_number(given, "replication_factor", -1),
+            tombstones=str(given.get("tombstones", "yes")).lower() not in {"no", "false"},
+            security_protocol=protocol,
+            sasl_mechanism=_one_of(given, "sasl_mechanism", MECHANISMS, MECHANISMS[-1]),
+            username=str(given.get("username", "")),
+            password=str(given.get("password", "")),
+            ca=ca,
+        )
+
+    def topic(self, name: str) -> str:
+        """One of Tidemark's own topics."""
+        return f"{self.topic_prefix}.{name}" if self.topic_prefix else name
+
+    @property
+    def client(self) -> dict[str, Any]:
+        """For every client of librdkafka."""
+        settings: dict[str, Any] = {
+            "bootstrap.servers": self.bootstrap_servers,
+            "client.id": "tidemark",
+            "security.protocol": self.security_protocol,
+            "socket.timeout.ms": 10_000,
+            "topic.metadata.refresh.interval.ms": 60_000,
+            "logger": LOGGER,
+        }
+        if self.security_protocol.startswith("SASL"):
+            settings |= {"sasl.mechanism": self.sasl_mechanism}
+            settings |= {"sasl.username": self.username, "sasl.password": self.password}
+        if self.security_protocol.endswith("SSL") and self.ca:
+            settings["ssl.ca.pem"] = self.ca
+        return settings
+
+    def producer(self, transactional_id: str) -> dict[str, Any]:
+        """The same partition for a key as Java's clients choose."""
+        return self.client | {
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
+            "message.timeout.ms": DELIVERY_SECONDS * 1000,
+            "message.max.bytes": MOST_OF_A_MESSAGE,
+            "queue.buffering.max.kbytes": QUEUE_KILOBYTES,
+            "queue.buffering.max.messages": 100_000,
+            "compression.type": "lz4",
+            "partitioner": "murmur2",
+            "delivery.report.only.error": True,
+        }
+
+    def consumer(self, isolation: str) -> dict[str, Any]:
+        """Of topics that are read from a place we know; it belongs to no group."""
+        return self.client | {
+            "group.id": "tidemark",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+        }
+
+
+def _one_of(given: Mapping[str, Any], name: str, allowed: tuple[str, ...], default: str | None = None) -> str:
+    value = str(given.get(name, default or allowed[0]))
+    if value not in allowed:
+        raise ConfigurationError(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
+
+
+def _number(given: Mapping[str, Any], name: str, default: int) -> int:
+    try:
+        value = int(given.get(name, default))
+    except (TypeError, ValueError):
+        raise ConfigurationError(f"{name} must be a whole number, not {given[name]!r}.") from None
+    if value != default and not 0 < value <= MOST_PARTITIONS:
+        raise ConfigurationError(f"{name} must be between 1 and {MOST_PARTITIONS}, not {value}.")
+    return value
