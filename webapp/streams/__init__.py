@@ -1,0 +1,1 @@
+"""Pull streams: what they carry, who reads them, and how far."""

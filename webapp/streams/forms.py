@@ -1,0 +1,95 @@
+"""The form that makes a stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+
+from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
+from webapp.replicators.models import Replicator
+from webapp.streams import selectors, services
+from webapp.streams.models import Stream
+
+TEXT = {"class": "input", "autocomplete": "off"}
+LINES = {"class": "textarea mono", "rows": 2, "autocomplete": "off"}
+
+
+class StreamForm(forms.Form):
+    """`save` has the last word on what may stand in it."""
+
+    name = forms.CharField(
+        label="Name",
+        max_length=63,
+        help_text="Small letters, digits, - and _. Clients ask for it.",
+        widget=forms.TextInput(attrs=TEXT | {"class": "input mono"}),
+        error_messages={"required": "Give the stream a name."},
+    )
+    replicator = forms.ModelChoiceField(
+        Replicator.objects.none(),
+        label="Replicator",
+        empty_label=None,
+        widget=forms.Select(attrs={"class": "select"}),
+        error_messages={"required": "Choose a replicator."},
+    )
+    shards = forms.IntegerField(
+        label="Shards",
+        initial=1,
+        help_text="So many clients of a group can read at once. It cannot be changed later.",
+        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MOST_SHARDS}),
+    )
+    retention_hours = forms.FloatField(
+        label="Keeps changes for",
+        initial=24,
+        help_text="Hours. A client that was away for longer has to begin anew.",
+        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MOST_HOURS}),
+    )
+    tables = forms.CharField(
+        label="Only these tables",
+        required=False,
+        help_text="database.table, one a line. Empty: all, and those that the replicator will get later.",
+        widget=forms.Textarea(attrs=LINES),
+    )
+    exclude = forms.CharField(
+        label="Not these tables",
+        required=False,
+        help_text="database.table, one a line.",
+        widget=forms.Textarea(attrs=LINES),
+    )
+    snapshot = forms.BooleanField(
+        label="Give the rows that are there already, too",
+        required=False,
+        help_text="The tables are read anew while everything goes on. Without it, clients get what changes from now on.",
+        widget=forms.CheckboxInput(attrs={"class": "switch", "role": "switch"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["replicator"].queryset = selectors.replicators()  # type: ignore[attr-defined]
+
+    def save(self, user: User) -> Stream | None:
+        """None where it was refused; the form says why."""
+        data = self.cleaned_data
+        tables = _names(data["tables"])
+        try:
+            return services.create_stream(
+                name=data["name"],
+                replicator=data["replicator"],
+                shards=data["shards"],
+                tables=tables or None,
+                exclude=_names(data["exclude"]),
+                retention_hours=data["retention_hours"],
+                snapshot=data["snapshot"],
+                user=user,
+            )
+        except ConfigurationError as error:
+            self.add_error(None, error.message)
+            return None
+
+
+def _names(text: str) -> list[TableId]:
+    """A table's name may have dots, a database's not: they are parted at the first one."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return [TableId(*line.partition(".")[::2]) for line in lines]
