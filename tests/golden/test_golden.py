@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 
 from replicator.model.change import ChangeBatch, SchemaChange
 from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import (
     BIGINT,
@@ -41,10 +42,11 @@ from replicator.staging.naming import folder_name
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import ChunkToRead, high_mark, low_mark, opened_mark, parse_mark
-from replicator.state.journal import EventKind, SegmentKind
+from replicator.state.journal import EventKind, SegmentKind, TableEvent
 from replicator.state.tables import TableState
 from replicator.targets.base import Position
 from replicator.targets.iceberg import catalog, ddl, maintenance, position
+from replicator.telemetry.lags import BOUNDS, LagHistogram, tally
 from tests.golden.make_binlogs import FOLDER as BINLOGS
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
 
@@ -134,11 +136,42 @@ def test_marks_and_key_ranges() -> None:
     assert [(mark.kind, mark.run, mark.chunk, mark.attempt) for mark in found if mark] == [
         (kind, 3, 12, "0f1e2d3c") for kind in "LOH"
     ]
-    from webapp.replicators.models import ChunkRow
+    from webapp.replicators.models import ChunkRow, SnapshotRun
     from webapp.worker.journal_store import bounds_of
 
-    assert bounds_of(ChunkRow(lower=kept["bounds"][0], upper=kept["bounds"][1])) == chunk.bounds
-    assert bounds_of(ChunkRow(lower=kept["bounds"][2])) == KeyRange()
+    assert bounds_of(ChunkRow(run=SnapshotRun(), lower=kept["bounds"][0], upper=kept["bounds"][1])) == chunk.bounds
+    assert bounds_of(ChunkRow(run=SnapshotRun(), lower=kept["bounds"][2])) == KeyRange()
+
+
+def test_histograms_of_lags() -> None:
+    """Counts of every width, at bounds that are the same for ever: else what was on time yesterday is not today."""
+    counts = {"one byte": 7, "two": 300, "four": 70_000, "eight": 5_000_000_000}
+    made = {name: LagHistogram() for name in ("empty", *counts)}
+    for name, number in counts.items():
+        for seconds in (0, 1, 299.99, 300, 90_000, 99e5):
+            made[name].add_one(timedelta(seconds=seconds), number)
+    stored = {name: one.to_bytes().hex() for name, one in made.items()}
+    kept = json.loads(golden("lags.json", as_json({"bounds": " ".join(map(str, BOUNDS)), "stored": stored})))
+    for name, text in kept["stored"].items():
+        number = counts.get(name, 0)
+        assert tally(bytes.fromhex(text), 300) == (4 * number, 6 * number)
+
+
+def test_what_made_a_schema_version() -> None:
+    from webapp.replicators.models import SchemaVersion
+    from webapp.worker.schema_history import made_by
+
+    detail = {"renamed_columns": {"a": "b"}, "keep_dropped": True, "decision": "rename column a to b"}
+    event = TableEvent(TableId("shop", "a"), 7, EventKind.ALTER_TABLE, 2, MOMENT, detail)
+    changes = {"announced": made_by(event, ("secret", "id2")), "found": made_by(None, ()), "from before": {}}
+    kept = json.loads(golden("changes.json", as_json(changes)))
+    read = {
+        name: SchemaVersion(version=2, schema=SCHEMA.to_dict(), change=change).definition
+        for name, change in kept.items()
+    }
+    told = read["announced"]
+    assert (told.renamed, told.keep_dropped, told.left_out) == ({"a": "b"}, True, {"id2", "secret"})
+    assert (read["found"].renamed, read["from before"].renamed) == ({}, None)
 
 
 def test_names_that_are_stored() -> None:
@@ -148,7 +181,10 @@ def test_names_that_are_stored() -> None:
         "segment kinds": sorted(SegmentKind),
         "table states": sorted(TableState),
         "ddl presets": DDL_PRESETS,
-        "table properties": sorted((catalog.OWNER, ddl.KEPT, maintenance.CHECKED, position.SCHEMA_VERSION)),
+        "modes": {mode: {name: str(kind) for name, kind in mode.columns.items()} for mode in Mode},
+        "table properties": sorted(
+            (catalog.OWNER, catalog.MODE, ddl.KEPT, maintenance.CHECKED, position.SCHEMA_VERSION)
+        ),
         "snapshot summary": sorted((position.APPLIED, position.LOADED, position.LOAD, catalog.STAGED)),
         "position": position.as_properties(Position(41, -1, 3, "L1")),
         "folders": {
@@ -169,11 +205,10 @@ def test_options_and_their_defaults() -> None:
     )
     assert ReplicatorOptions.from_dict(kept["defaults"]) == ReplicatorOptions()
     assert ReplicatorOptions.from_dict(kept["given"]) == given
-    earlier = json.loads((FOLDER / "options.1.json").read_text())  # before the log that is lost had options
-    assert [ReplicatorOptions.from_dict(earlier[name]) for name in ("defaults", "given")] == [
-        ReplicatorOptions(),
-        given,
-    ]
+    for number in (1, 2, 3):  # before a lost log had options; before rows were parked; before snapshots had a pace
+        earlier = json.loads((FOLDER / f"options.{number}.json").read_text())
+        found = [ReplicatorOptions.from_dict(earlier[name]) for name in ("defaults", "given")]
+        assert found == [ReplicatorOptions(), given]
 
 
 def test_a_sealed_secret_is_still_opened(settings: Any) -> None:

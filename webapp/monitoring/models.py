@@ -5,7 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from webapp.monitoring.parked_rows import ParkedRow, Resolution
 from webapp.replicators.models import Replicator, ReplicatorTable
+
+__all__ = ["ParkedRow", "Resolution"]  # beside what is defined here
 
 
 class Stage(models.TextChoices):
@@ -16,7 +19,11 @@ class Stage(models.TextChoices):
 
 
 class Failure(models.Model):
-    """One failed attempt.  `table` is empty where the whole replicator was concerned."""
+    """One failed attempt.  `table` is empty where the whole replicator was concerned.
+
+    offset_after, offset_until: it lies between these two places of the source's log, as people read them; empty for not known.
+    first_sequence, last_sequence: changes of the table that were waiting when it failed.
+    """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="failures")
     table = models.ForeignKey(ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="failures")
@@ -27,13 +34,19 @@ class Failure(models.Model):
     attempt = models.PositiveIntegerField(default=1)
     first_sequence = models.BigIntegerField(null=True, blank=True)
     last_sequence = models.BigIntegerField(null=True, blank=True)
+    offset_after = models.CharField(max_length=200, blank=True)
+    offset_until = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField(auto_now_add=True)
     next_retry_at = models.DateTimeField(null=True, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         ordering = ("-at", "-id")
-        indexes = (models.Index(fields=("replicator", "-at")),)
+        indexes = (
+            models.Index(fields=("replicator", "-at")),
+            models.Index(fields=("-at",), name="failure_at"),
+            models.Index(fields=("replicator",), name="failure_open", condition=models.Q(resolved_at=None)),
+        )
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
@@ -80,7 +93,10 @@ class TimelineEvent(models.Model):
 
 
 class MetricMinute(models.Model):
-    """Counters of one minute; `table` is empty for what belongs to no table (captured bytes of the replicator)."""
+    """Counters of one minute of a table; `table` is empty for what capture read from the log, not yet applied.
+
+    bytes: of staged files; merge_seconds: of all target commits of the minute, merge_longest: of the longest.
+    """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="metrics")
     table = models.ForeignKey(ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="metrics")
@@ -92,10 +108,7 @@ class MetricMinute(models.Model):
     bytes = models.BigIntegerField(default=0)
     merges = models.PositiveIntegerField(default=0)
     merge_seconds = models.FloatField(default=0)
-    lag_p50_ms = models.BigIntegerField(null=True, blank=True)
-    lag_p95_ms = models.BigIntegerField(null=True, blank=True)
-    lag_max_ms = models.BigIntegerField(null=True, blank=True)
-    lag_sum_ms = models.BigIntegerField(default=0)
+    merge_longest = models.FloatField(default=0, db_default=0)
     events = models.BigIntegerField(default=0)
 
     class Meta:
@@ -109,3 +122,141 @@ class MetricMinute(models.Model):
 
     def __str__(self) -> str:
         return f"{self.replicator_id} {self.minute:%H:%M}"
+
+
+class LagSpan(models.IntegerChoices):
+    """How much time a row of lags, counters or gauges covers, in seconds."""
+
+    MINUTE = 60
+    HOUR = 3600
+    DAY = 86_400
+
+
+class LagRow(models.Model):
+    """How late the events were that became readable in one minute, hour or day (`replicator.telemetry.lags`).
+
+    table is empty for all tables of the replicator together, those removed since included.  Every span is kept by itself, so that
+    none has to be made of another before it can be asked; how long each is kept, `webapp.monitoring.lags` says.
+    unmeasured: events that waited for the table's first load, when nothing was promised of it.
+    """
+
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="lags")
+    table = models.ForeignKey(ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="lags")
+    span = models.IntegerField(choices=LagSpan.choices)
+    at = models.DateTimeField()
+    histogram = models.BinaryField()
+    events = models.BigIntegerField(default=0)
+    lag_sum_us = models.DecimalField(max_digits=30, decimal_places=0, default=0)
+    lag_max_us = models.BigIntegerField(default=0)
+    unmeasured = models.BigIntegerField(default=0)
+
+    class Meta:
+        ordering = ("at",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("replicator", "table", "span", "at"), nulls_distinct=False, name="one_lag_row_per_span"
+            ),
+        )
+        indexes = (models.Index(fields=("span", "at")),)
+
+    def __str__(self) -> str:
+        return f"{self.events} events, {self.span} s from {self.at:%Y-%m-%d %H:%M}"
+
+
+class MetricRow(models.Model):
+    """Counters as in `MetricMinute`, put together: of minutes for all tables, of hours and days for these and for each.
+
+    table is empty for all tables of the replicator together, those removed since included.  Minutes and hours are written with the
+    mark that they belong to (`webapp.worker.minutes`); `webapp.monitoring.rollups` makes days of old hours.
+    """
+
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)
+    table = models.ForeignKey(ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    span = models.IntegerField(choices=LagSpan.choices)
+    at = models.DateTimeField()
+    inserts = models.BigIntegerField(default=0)
+    updates = models.BigIntegerField(default=0)
+    deletes = models.BigIntegerField(default=0)
+    reads = models.BigIntegerField(default=0)
+    bytes = models.BigIntegerField(default=0)
+    merges = models.BigIntegerField(default=0)
+    merge_seconds = models.FloatField(default=0)
+    merge_longest = models.FloatField(default=0)
+
+    class Meta:
+        ordering = ("at",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("replicator", "table", "span", "at"), nulls_distinct=False, name="one_metric_row_per_span"
+            ),
+        )
+        indexes = (models.Index(fields=("span", "at")),)
+
+    def __str__(self) -> str:
+        return f"{self.merges} merges, {self.span} s from {self.at:%Y-%m-%d %H:%M}"
+
+
+class GaugeRow(models.Model):
+    """What waited at its most in a minute, hour or day, as looked at every half minute (`webapp.monitoring.gauges`).
+
+    table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source kept of its log at
+    most, written where they have changed; None: as before.
+    """
+
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)
+    table = models.ForeignKey(ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="+")
+    span = models.IntegerField(choices=LagSpan.choices)
+    at = models.DateTimeField()
+    waiting_rows = models.BigIntegerField(default=0)
+    waiting_bytes = models.BigIntegerField(default=0)
+    waiting_seconds = models.FloatField(default=0)
+    log_kept = models.BigIntegerField(null=True, blank=True)
+
+    class Meta:
+        ordering = ("at",)
+        constraints = (
+            models.UniqueConstraint(
+                fields=("replicator", "table", "span", "at"), nulls_distinct=False, name="one_gauge_row_per_span"
+            ),
+        )
+        indexes = (models.Index(fields=("span", "at")),)
+
+    def __str__(self) -> str:
+        return f"{self.waiting_rows} rows wait, {self.span} s from {self.at:%Y-%m-%d %H:%M}"
+
+
+class TablePromise(models.Model):
+    """What holds for one table: its own promise where it has one (both figures or neither), and since when it is measured.
+
+    since: when its first load was over; None: from its first change on.
+    """
+
+    table = models.OneToOneField(ReplicatorTable, on_delete=models.CASCADE, related_name="promise")
+    percent = models.FloatField(null=True, blank=True)
+    seconds = models.FloatField(null=True, blank=True)
+    since = models.DateTimeField(null=True, blank=True)
+
+    def __str__(self) -> str:
+        return "as the replicator's" if self.percent is None else f"{self.percent} % within {self.seconds} s"
+
+
+class Standing(models.Model):
+    """How a promise was kept when it was last looked at, every half minute; `table` is empty for the replicator's.
+
+    figures: `webapp.monitoring.slo.Figures.to_dict`.
+    """
+
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="standings")
+    table = models.ForeignKey(
+        ReplicatorTable, null=True, blank=True, on_delete=models.CASCADE, related_name="standings"
+    )
+    figures = models.JSONField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=("replicator", "table"), nulls_distinct=False, name="one_standing"),
+        )
+
+    def __str__(self) -> str:
+        return f"standing of {self.replicator_id} at {self.at:%H:%M:%S}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import F, Q
 from django.utils import timezone
 
-from webapp.monitoring.models import Failure, LogLine, MetricMinute, TimelineEvent
+from replicator.telemetry.lags import LagHistogram
+from webapp.monitoring.lags import parsed
+from webapp.monitoring.models import LagRow, LagSpan, LogLine, MetricMinute, MetricRow, Stage, TablePromise
 from webapp.replicators.models import Replicator, ReplicatorTable
 
+COUNTERS = ("inserts", "updates", "deletes", "reads", "bytes", "merges", "merge_seconds", "events")
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -17,6 +21,7 @@ def log_lines(
     replicator: Replicator,
     *,
     level: str | None = None,
+    stage: str | None = None,
     table: str | None = None,
     text: str = "",
     after: int | None = None,
@@ -27,6 +32,8 @@ def log_lines(
     lines = LogLine.objects.filter(replicator=replicator)
     if level in LEVELS:
         lines = lines.filter(level__in=LEVELS[LEVELS.index(level) :])
+    if stage in Stage.values:
+        lines = lines.filter(stage=stage)
     if table:
         lines = lines.filter(table=table)
     if text:
@@ -38,32 +45,27 @@ def log_lines(
     return list(lines.order_by("-id")[:limit])[::-1]
 
 
-def timeline(replicator: Replicator, limit: int = 50) -> list[TimelineEvent]:
-    """Newest first."""
-    return list(TimelineEvent.objects.filter(replicator=replicator).select_related("user")[:limit])
-
-
-def open_failures(replicator: Replicator, limit: int = 50) -> list[Failure]:
-    """Failures that nothing has resolved yet, newest first."""
-    return list(Failure.objects.filter(replicator=replicator, resolved_at=None).select_related("table")[:limit])
-
-
-def metrics(
-    replicator: Replicator, *, table: ReplicatorTable | None = None, minutes: int = 60
-) -> QuerySet[MetricMinute]:
-    """Counters by minute, oldest first; of one table, or of all tables (several rows a minute)."""
+def metrics(replicator: Replicator, *, table: ReplicatorTable | None = None, minutes: int = 60) -> list[dict[str, Any]]:
+    """Counters by minute, oldest first; of one table, or of all tables together.  One query."""
     since = timezone.now() - timedelta(minutes=minutes)
-    rows = MetricMinute.objects.filter(replicator=replicator, minute__gte=since)
-    return rows.filter(table=table) if table is not None else rows.exclude(table=None)
+    if table is None:
+        rows = MetricRow.objects.filter(replicator=replicator, table=None, span=LagSpan.MINUTE, at__gte=since)
+        found = rows.order_by("at").annotate(minute=F("at"), events=F("inserts") + F("updates") + F("deletes"))
+        return list(found.values("minute", *COUNTERS))
+    own = MetricMinute.objects.filter(replicator=replicator, table=table, minute__gte=since)
+    return list(own.values("minute", *COUNTERS))
 
 
-def slo(replicator: Replicator, minutes: int = 1440) -> tuple[float | None, int]:
-    """Percent of events that were queryable in time (judged by the minute's worst, p95 and p50), and their number."""
-    limit = replicator.parsed_options.slo_minutes * 60_000
-    good = total = 0.0
-    rows = metrics(replicator, minutes=minutes).filter(events__gt=0, lag_max_ms__isnull=False)
-    for events, p50, p95, worst in rows.values_list("events", "lag_p50_ms", "lag_p95_ms", "lag_max_ms"):
-        share = 1.0 if worst <= limit else 0.95 if p95 <= limit else 0.5 if p50 <= limit else 0.0
-        good += events * share
-        total += events
-    return (100 * good / total if total else None), int(total)
+def lag_minutes(
+    replicator: Replicator, *, table: ReplicatorTable | None = None, minutes: int = 60
+) -> dict[datetime, LagHistogram]:
+    """How late the events of each minute were; of one table, or of all tables together.  One query."""
+    since = timezone.now() - timedelta(minutes=minutes)
+    rows = LagRow.objects.filter(replicator=replicator, table=table, span=LagSpan.MINUTE, at__gte=since)
+    return {row.at: parsed(row).histogram for row in rows}
+
+
+def table_promises(replicator: Replicator) -> list[TablePromise]:
+    """Of the tables that have promises of their own, by name."""
+    found = TablePromise.objects.filter(table__replicator=replicator, percent__isnull=False)
+    return list(found.select_related("table").order_by("table__database", "table__name"))

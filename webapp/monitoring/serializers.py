@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rest_framework import serializers
 
+from webapp.monitoring.models import Stage
+
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -11,7 +13,9 @@ class FailureSerializer(serializers.Serializer):
     """One failed attempt; `table` is empty where the whole replicator was concerned."""
 
     id = serializers.IntegerField()
+    replicator = serializers.IntegerField(source="replicator_id")
     table = serializers.SerializerMethodField()
+    table_id = serializers.IntegerField(allow_null=True)
     stage = serializers.CharField()
     code = serializers.CharField()
     message = serializers.CharField()
@@ -19,6 +23,8 @@ class FailureSerializer(serializers.Serializer):
     attempt = serializers.IntegerField()
     first_sequence = serializers.IntegerField(allow_null=True)
     last_sequence = serializers.IntegerField(allow_null=True)
+    offset_after = serializers.CharField(help_text="It lies behind this place of the source's log; empty for not known")
+    offset_until = serializers.CharField(help_text="And not behind this one")
     at = serializers.DateTimeField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
@@ -32,7 +38,9 @@ class FailureSerializer(serializers.Serializer):
 class FailureCountSerializer(serializers.Serializer):
     """How often one kind of failure happened to one table."""
 
+    replicator = serializers.IntegerField(source="replicator_id")
     table = serializers.CharField()
+    table_id = serializers.IntegerField(allow_null=True)
     code = serializers.CharField()
     attempts = serializers.IntegerField()
     open = serializers.IntegerField()
@@ -51,12 +59,24 @@ class LogLineSerializer(serializers.Serializer):
     detail = serializers.JSONField()
 
 
-class LogQuerySerializer(serializers.Serializer):
+class LogFilterSerializer(serializers.Serializer):
     """Filters of the log."""
 
     level = serializers.ChoiceField(LEVELS, required=False, help_text="The least level")
+    stage = serializers.ChoiceField(Stage.values, required=False)
     table = serializers.CharField(required=False, help_text="database.table")
     text = serializers.CharField(required=False, default="", allow_blank=True)
+
+
+class LogFileQuerySerializer(LogFilterSerializer):
+    """What is downloaded, and in which form."""
+
+    form = serializers.ChoiceField(("text", "jsonl"), required=False, default="text")
+
+
+class LogQuerySerializer(LogFilterSerializer):
+    """What is listed."""
+
     after = serializers.IntegerField(required=False, help_text="The first lines after this id: to follow the log")
     before = serializers.IntegerField(required=False, help_text="The last lines before this id: to page back")
     limit = serializers.IntegerField(required=False, default=200, min_value=1, max_value=5000)
@@ -84,7 +104,9 @@ class TimelineSerializer(serializers.Serializer):
 class MetricsQuerySerializer(serializers.Serializer):
     """`table` is a table's id; without it, all tables of a minute are added up."""
 
-    minutes = serializers.IntegerField(required=False, default=60, min_value=1, max_value=43200)
+    minutes = serializers.IntegerField(
+        required=False, default=60, min_value=1, max_value=1440, help_text="For more than a day ask /charts/"
+    )
     table = serializers.IntegerField(required=False)
 
 
@@ -100,15 +122,104 @@ class MetricSerializer(serializers.Serializer):
     merges = serializers.IntegerField()
     merge_seconds = serializers.FloatField()
     events = serializers.IntegerField()
+    lag_p50_ms = serializers.IntegerField(allow_null=True, help_text="Rounded up: by 50 ms up to 2 s, by 5 % above")
+    lag_p95_ms = serializers.IntegerField(allow_null=True)
+    lag_p99_ms = serializers.IntegerField(allow_null=True)
     lag_max_ms = serializers.IntegerField(allow_null=True)
-    lag_p95_ms = serializers.IntegerField(allow_null=True, help_text="The worst table's")
-    lag_p50_ms = serializers.IntegerField(allow_null=True, help_text="The worst table's")
 
 
-class SloSerializer(serializers.Serializer):
-    """How the promise was kept."""
+class ChartPointSerializer(serializers.Serializer):
+    """What happened within one point of time; lags are null where nothing became queryable."""
 
-    promised_percent = serializers.FloatField()
-    promised_minutes = serializers.FloatField()
+    at = serializers.DateTimeField(help_text="Its beginning")
+    inserts = serializers.IntegerField()
+    updates = serializers.IntegerField()
+    deletes = serializers.IntegerField()
+    reads = serializers.IntegerField(help_text="Snapshot rows")
+    bytes = serializers.IntegerField(help_text="Of staged files that were merged")
+    merges = serializers.IntegerField()
+    merge_seconds = serializers.FloatField(help_text="Of all merges together")
+    merge_longest = serializers.FloatField(help_text="Seconds of the longest merge")
+    waiting_rows = serializers.IntegerField(help_text="Staged and not yet in the target, at most")
+    waiting_bytes = serializers.IntegerField()
+    waiting_seconds = serializers.FloatField(help_text="Since the oldest of these was committed, at most")
+    log_kept = serializers.IntegerField(allow_null=True, help_text="Bytes that the source keeps for this replicator")
+    failures = serializers.IntegerField(help_text="Failed attempts")
+    retries = serializers.IntegerField(help_text="Those of them that another one was to follow")
+    events = serializers.IntegerField(help_text="Changes whose lag was measured")
+    lag_p50_ms = serializers.IntegerField(allow_null=True, help_text="Of all events of the point together")
+    lag_p95_ms = serializers.IntegerField(allow_null=True)
+    lag_p99_ms = serializers.IntegerField(allow_null=True)
+
+
+class ChartsSerializer(serializers.Serializer):
+    """At most some 300 points, oldest first."""
+
+    begin = serializers.DateTimeField()
+    end = serializers.DateTimeField()
+    seconds = serializers.IntegerField(help_text="Length of a point")
+    points = ChartPointSerializer(many=True)
+
+
+class PromiseSerializer(serializers.Serializer):
+    """So many percent of the changes can be read in the target within so many seconds."""
+
+    percent = serializers.FloatField()
+    seconds = serializers.FloatField()
+
+
+class WindowSerializer(serializers.Serializer):
+    """Events that became readable within a window, and late ones that wait."""
+
+    good = serializers.IntegerField()
+    total = serializers.IntegerField()
     percent = serializers.FloatField(allow_null=True, help_text="null where there was no event")
-    events = serializers.IntegerField()
+
+
+class FiguresSerializer(serializers.Serializer):
+    """How a promise is kept."""
+
+    promise = PromiseSerializer()
+    at = serializers.DateTimeField()
+    state = serializers.CharField(help_text="The first that holds: unwatched, missed, late, burning, idle, kept")
+    windows = serializers.DictField(child=WindowSerializer(), help_text="5m, 30m, 1h, 6h, 24h, 7d, 30d")
+    budget_left_percent = serializers.FloatField(allow_null=True, help_text="Of 30 days; negative when overspent")
+    burn = serializers.DictField(child=serializers.FloatField(), help_text="1 uses the budget up in exactly 30 days")
+    waiting = serializers.IntegerField(help_text="Events that are staged and not in the target yet")
+    waiting_late = serializers.IntegerField(help_text="Those of them that wait for longer than promised")
+    unproven_since = serializers.DateTimeField(
+        allow_null=True, help_text="Since when the source is not read as promised"
+    )
+    whole_up_to = serializers.DateTimeField(allow_null=True, help_text="What was committed before is in the target")
+    watched = serializers.BooleanField(help_text="false while it is paused or stopped")
+
+
+class StandingSerializer(FiguresSerializer):
+    """How a promise was kept when it was last looked at."""
+
+    state = serializers.CharField(help_text="As of /slo/; unseen: nobody has looked for minutes")
+
+
+class AttainedSerializer(serializers.Serializer):
+    """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as late."""
+
+    promise = PromiseSerializer()
+    own = serializers.BooleanField(help_text="The promise is the table's own")
+    good = serializers.IntegerField(source="tally.good")
+    total = serializers.IntegerField(source="tally.total")
+    percent = serializers.FloatField(source="tally.percent", allow_null=True)
+
+
+class SloSerializer(FiguresSerializer):
+    """The replicator's, and those of tables with promises of their own."""
+
+    tables = serializers.DictField(child=FiguresSerializer())
+
+
+class TablePromiseSerializer(serializers.Serializer):
+    """A table's own promise."""
+
+    table = serializers.IntegerField(source="table_id", read_only=True)
+    name = serializers.CharField(source="table", read_only=True)
+    percent = serializers.FloatField(min_value=0.1, max_value=100)
+    seconds = serializers.FloatField(min_value=1, max_value=86_400)

@@ -1,0 +1,185 @@
+"""What each kind of rule looks for.  Nothing here asks the database: a round's facts are fetched once for all replicators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from replicator.errors import ConfigurationError
+from replicator.telemetry.slo import FAST, SLOW
+from webapp.alerts.models import RuleKind
+from webapp.logs import scrub
+from webapp.monitoring.slo import Figures
+from webapp.replicators.models import Desired, LogConcern, Replicator, Status
+from webapp.replicators.retention import log_kept
+from webapp.replicators.templatetags.humanised import span
+
+CRITICAL, WARNING = "critical", "warning"
+NAMED = 3  # tables in a summary
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A number that a rule may be given."""
+
+    name: str
+    label: str
+    default: float
+    least: float
+    most: float
+    help: str = ""
+
+
+HOLD = Parameter("hold_minutes", "… for (minutes)", 2, 0, 1440, "So that a moment’s delay wakes nobody.")
+PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
+    RuleKind.SLO_BURN: (
+        Parameter("least_late", "Late changes at least", 10, 1, 1_000_000, "So that few late changes wake nobody."),
+    ),
+    RuleKind.LAG: (Parameter("minutes", "Behind by more than (minutes)", 15, 0.05, 10_080), HOLD),
+    RuleKind.TABLE_FAILED: (),
+    RuleKind.STOPPED: (
+        Parameter("retrying_minutes", "Failing for (minutes)", 10, 0, 10_080, "One that has given up fires at once."),
+    ),
+    RuleKind.LOG_KEPT: (),
+    RuleKind.ROWS_PARKED: (),
+}
+EXPLAINED: Mapping[str, str] = {
+    RuleKind.SLO_BURN: "2 % of a 30 days’ error budget within an hour, or 5 % within six, and still going on.",
+    RuleKind.LAG: "Something committed at the source so long ago is not in the target, or nothing shows that it is.",
+    RuleKind.TABLE_FAILED: "A table stopped and waits for somebody; told again when a further one does.",
+    RuleKind.STOPPED: "It gave up, or tries in vain. Not when somebody pauses or stops it.",
+    RuleKind.LOG_KEPT: "As the options say (warn about log kept); lost means: start anew. Also while it is paused.",
+    RuleKind.ROWS_PARKED: "Until they are replayed or discarded; told again when they are of a further table.",
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """It holds now.  hold: for so long before it fires; members: what it is about, told again when there are more."""
+
+    summary: str
+    severity: str = WARNING
+    hold: timedelta = timedelta()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    members: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of one replicator, in one round.  figures: its own promise's first, then those of tables, by name; parked: rows by table."""
+
+    replicator: Replicator
+    figures: Mapping[str, Figures]
+    failed: Sequence[str]
+    now: datetime
+    parked: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Figures | None:
+        return self.figures.get("")
+
+    @property
+    def running(self) -> bool:
+        return self.replicator.desired == Desired.RUNNING
+
+
+def defaults(kind: str) -> dict[str, float]:
+    """A rule's parameters where nobody has chosen any."""
+    return {parameter.name: parameter.default for parameter in PARAMETERS[kind]}
+
+
+def checked(kind: str, params: Mapping[str, Any]) -> dict[str, float]:
+    """With defaults; ConfigurationError that names what is wrong."""
+    known = {parameter.name: parameter for parameter in PARAMETERS[kind]}
+    if unknown := sorted(set(params) - set(known)):
+        raise ConfigurationError(f"The rule {kind} has no parameter {unknown[0]!r}.")
+    values = defaults(kind)
+    for name, value in params.items():
+        one = known[name]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not one.least <= value <= one.most:
+            raise ConfigurationError(f"{one.label}: a number between {one.least:g} and {one.most:g}, not {value!r}.")
+        values[name] = value
+    return values
+
+
+def _slo_burn(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    if not facts.running:
+        return None
+    for rule, severity in ((FAST, CRITICAL), (SLOW, WARNING)):
+        for table, one in facts.figures.items():
+            late = one.tally(rule.long).late
+            if one.burning(rule) and (late >= params["least_late"] or one.unproven is not None):
+                whose = f"{table}: the" if table else "The"
+                said = f"{one.promise.percent:g} % within {span(one.promise.seconds)}"
+                summary = (
+                    f"{whose} error budget of the promise ({said}) burns {one.burn(rule.long):.1f} times too fast; "
+                    f"{late:,} late change{'' if late == 1 else 's'} in {rule.long}"
+                )
+                detail = {"table": table, "burn": {w: round(one.burn(w), 2) for w in (rule.long, rule.short)}}
+                return Finding(summary, severity, detail=detail)
+    return None
+
+
+def _lag(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    if not facts.running or facts.own is None or facts.own.behind is None:
+        return None
+    behind = facts.now - facts.own.behind
+    if behind <= timedelta(minutes=params["minutes"]):
+        return None
+    summary = f"The target is {span(behind.total_seconds())} behind the source"
+    hold = timedelta(minutes=params["hold_minutes"])
+    return Finding(summary, CRITICAL, hold, {"seconds": round(behind.total_seconds(), 1)})
+
+
+def _table_failed(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    del params
+    if not facts.failed:
+        return None
+    number, named = len(facts.failed), ", ".join(facts.failed[:NAMED])
+    more = f" and {number - NAMED} more" if number > NAMED else ""
+    summary = f"{number} table{'s have' if number > 1 else ' has'} failed: {named}{more}"
+    return Finding(summary, CRITICAL, detail={"tables": list(facts.failed[:100])}, members=frozenset(facts.failed))
+
+
+def _stopped(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    one = facts.replicator
+    error = {"code": one.error_code, "remedy": scrub(one.error_remedy)}
+    if one.status == Status.FAILED:
+        return Finding(f"It has stopped: {scrub(one.error_message)}", CRITICAL, detail=error)
+    since = one.first_failure_at
+    if one.status == Status.RETRYING and since and facts.now - since >= timedelta(minutes=params["retrying_minutes"]):
+        spent = span((facts.now - since).total_seconds())
+        return Finding(f"It has been failing for {spent}: {scrub(one.error_message)}", WARNING, detail=error)
+    return None
+
+
+def _log_kept(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    del params
+    kept = log_kept(facts.replicator)
+    if kept is None or not kept.concern:
+        return None
+    severity = CRITICAL if kept.concern == LogConcern.LOST else WARNING
+    detail = {"remedy": kept.remedy, "bytes": kept.bytes, "most": kept.most}
+    return Finding(kept.message, severity, detail=detail, members=frozenset({kept.concern}))
+
+
+def _rows_parked(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+    del params
+    if not facts.parked:
+        return None
+    number, tables = sum(facts.parked.values()), sorted(facts.parked)
+    more = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
+    summary = f"{number:,} row{' is' if number == 1 else 's are'} parked: {', '.join(tables[:NAMED])}{more}"
+    return Finding(summary, WARNING, detail={"tables": tables[:100]}, members=frozenset(tables))
+
+
+LOOK: Mapping[str, Callable[[Facts, Mapping[str, float]], Finding | None]] = {
+    RuleKind.SLO_BURN: _slo_burn,
+    RuleKind.LAG: _lag,
+    RuleKind.TABLE_FAILED: _table_failed,
+    RuleKind.STOPPED: _stopped,
+    RuleKind.LOG_KEPT: _log_kept,
+    RuleKind.ROWS_PARKED: _rows_parked,
+}

@@ -1,0 +1,56 @@
+"""Rows that cannot be decoded, kept until somebody decides: the dead letters."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+
+from webapp.replicators.models import Replicator, ReplicatorTable
+
+
+class Resolution(models.TextChoices):
+    """What became of a parked row; empty while it waits."""
+
+    READ_ANEW = "read_anew", "Read anew"
+    DISCARDED = "discarded", "Discarded"
+    GONE = "gone", "Gone with its table"
+
+
+class ParkedRow(models.Model):
+    """One change of a table that is not in its target (`replicator.model.change.ParkedRow`).
+
+    sequence: the number that it has used up; data: its bytes as the source sent them, cut; size: bytes of the whole.
+    keys: its key before and after the change, a list of texts by column; null where it is not known.
+    """
+
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="parked_rows")
+    table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="parked_rows")
+    sequence = models.BigIntegerField()
+    operation = models.CharField(max_length=10)
+    offset = models.CharField(max_length=200)
+    commit_ts = models.DateTimeField(null=True, blank=True)
+    txn_id = models.CharField(max_length=200, blank=True)
+    code = models.CharField(max_length=40)
+    column = models.CharField(max_length=255, blank=True)
+    message = models.TextField()
+    remedy = models.TextField(blank=True)
+    data = models.BinaryField()
+    size = models.BigIntegerField()
+    keys = models.JSONField(null=True, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+    resolved_at = models.DateTimeField(null=True, blank=True)
+    resolution = models.CharField(max_length=10, blank=True, choices=Resolution.choices)
+    resolved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+
+    class Meta:
+        ordering = ("-at", "-id")
+        constraints = (models.UniqueConstraint(fields=("table", "sequence"), name="parked_once"),)
+        indexes = (
+            models.Index(fields=("replicator", "-at")),
+            models.Index(fields=("table",), name="parked_open", condition=models.Q(resolved_at=None)),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.operation} at {self.sequence}"

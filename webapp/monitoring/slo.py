@@ -1,0 +1,317 @@
+"""How promises are kept: attainment by window, error budget, burn rates, and what waits too long already.
+
+Counted by event, each where it became readable: an event that was late is late whoever paused the replicator meanwhile.  What
+waits for longer than its promise counts as late before it is applied.  A source that is not read counts as late too, once nothing
+shows that the target is as current as promised; an idle one is read, its heartbeats say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
+
+from replicator.telemetry.lags import tally
+from replicator.telemetry.slo import (
+    FAST,
+    HOURS,
+    MINUTES,
+    PERIOD,
+    SLOW,
+    BurnRule,
+    Promise,
+    Tally,
+    budget_left,
+    burn_rate,
+    window_start,
+)
+from webapp.monitoring.models import LagRow, LagSpan, TablePromise
+from webapp.replicators.models import Desired, Replicator, Status
+
+WINDOWS = (*MINUTES, *HOURS)
+NOTHING = Tally()
+# A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not looked at.
+WAITING = """
+SELECT t.replicator_id, t.id, coalesce(sum(s.rows - s.reads), 0),
+  coalesce(sum(CASE WHEN s.last_commit_ts < c.cutoff THEN s.rows - s.reads ELSE 1 END) FILTER (WHERE s.first_commit_ts < c.cutoff), 0),
+  min(s.first_commit_ts)
+FROM replicators_segmentrow s
+JOIN replicators_replicatortable t ON t.id = s.table_id
+LEFT JOIN monitoring_tablepromise p ON p.table_id = t.id
+JOIN unnest(%s::bigint[], %s::timestamptz[]) AS r (id, cutoff) ON r.id = t.replicator_id
+CROSS JOIN LATERAL (
+  SELECT coalesce(%s::timestamptz - make_interval(secs => p.seconds), r.cutoff) AS cutoff
+) c
+WHERE s.applied_at IS NULL AND s.kind = 'log' AND t.state IN ('streaming', 'reloading')
+  AND s.last_sequence > t.live_from AND (p.since IS NULL OR s.last_commit_ts >= p.since)
+GROUP BY t.replicator_id, t.id
+"""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What is known of one promise at `at`.
+
+    windows       events by window (`WINDOWS`), those that wait too long included
+    waiting       events that are staged and not yet in the target; waiting_late: for longer than promised
+    unproven      since when nothing shows that the target is as current as promised; None: it is
+    behind        everything that was committed before it is in the target; None: not known
+    watched       False while users have it paused or stopped: what waits is late all the same, nobody is alarmed
+    """
+
+    promise: Promise
+    at: datetime
+    windows: Mapping[str, Tally] = field(default_factory=dict)
+    waiting: int = 0
+    waiting_late: int = 0
+    unproven: datetime | None = None
+    behind: datetime | None = None
+    watched: bool = True
+
+    def tally(self, window: str) -> Tally:
+        return self.windows.get(window, NOTHING)
+
+    @property
+    def budget_left(self) -> float | None:
+        """Percent; negative when overspent, None without an event in its period."""
+        return budget_left(self.promise, self.tally(PERIOD))
+
+    def burn(self, window: str) -> float:
+        """1: the budget is used up in exactly its period."""
+        share = 0.0
+        if self.unproven is not None:
+            begin = window_start(window, self.at)
+            share = max(0.0, (self.at - max(begin, self.unproven)) / (self.at - begin))
+        return burn_rate(self.promise, self.tally(window), share)
+
+    def burning(self, rule: BurnRule) -> bool:
+        """In both windows."""
+        least = rule.reached(self.promise)
+        return self.burn(rule.long) >= least and self.burn(rule.short) >= least
+
+    @property
+    def late_now(self) -> bool:
+        return self.waiting_late > 0 or self.unproven is not None
+
+    @property
+    def kept(self) -> bool | None:
+        """Over the budget's period; None without an event."""
+        percent = self.tally(PERIOD).percent
+        return None if percent is None else percent >= self.promise.percent
+
+    @property
+    def state(self) -> str:
+        """unwatched, missed, late, burning, idle (no event yet) or kept: the first that holds."""
+        if not self.watched:
+            return "unwatched"
+        if self.kept is False:
+            return "missed"
+        if self.late_now:
+            return "late"
+        if self.burning(FAST) or self.burning(SLOW):
+            return "burning"
+        return "idle" if self.kept is None else "kept"
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form, with what follows from it, for programs."""
+        return {
+            "promise": {"percent": self.promise.percent, "seconds": self.promise.seconds},
+            "at": self.at.isoformat(),
+            "state": self.state,
+            "windows": {
+                name: {"good": one.good, "total": one.total, "percent": one.percent}
+                for name, one in self.windows.items()
+            },
+            "budget_left_percent": self.budget_left,
+            "burn": {window: round(self.burn(window), 3) for window in MINUTES},
+            "waiting": self.waiting,
+            "waiting_late": self.waiting_late,
+            "unproven_since": self.unproven.isoformat() if self.unproven else None,
+            "whole_up_to": self.behind.isoformat() if self.behind else None,
+            "watched": self.watched,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Figures:
+        """Inverse of `to_dict`."""
+        unproven, behind = data["unproven_since"], data["whole_up_to"]
+        return cls(
+            Promise(data["promise"]["percent"], data["promise"]["seconds"]),
+            datetime.fromisoformat(data["at"]),
+            {name: Tally(one["good"], one["total"]) for name, one in data["windows"].items()},
+            data["waiting"],
+            data["waiting_late"],
+            datetime.fromisoformat(unproven) if unproven else None,
+            datetime.fromisoformat(behind) if behind else None,
+            data["watched"],
+        )
+
+
+Key = tuple[int, int | None]  # replicator, table (None: the replicator's own promise)
+Edges = dict[str, tuple[datetime, datetime]]
+
+
+def promise_of(replicator: Replicator) -> Promise:
+    """What its options say."""
+    options = replicator.parsed_options
+    return Promise(options.slo_percent, options.slo_minutes * 60)
+
+
+def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> dict[Key, Figures]:
+    """Of replicators, and of their tables that have promises of their own: three queries, whatever their number.
+
+    Every event counts by the promise of its table; the replicator's attainment is over all of them.
+    """
+    promises: dict[Key, Promise] = {(one.pk, None): promise_of(one) for one in replicators}
+    own = TablePromise.objects.filter(table__replicator__in=promises_of(promises), percent__isnull=False)
+    for table, replicator, percent, seconds in own.values_list("table", "table__replicator", "percent", "seconds"):
+        promises[replicator, table] = Promise(percent, seconds)
+    now = now or timezone.now()
+    counted, waiting = _count(promises, now, WINDOWS), _waiting(promises, now)
+    found = {}
+    for one in replicators:
+        watched = one.desired == Desired.RUNNING and one.status != Status.CREATED
+        for key in [key for key in promises if key[0] == one.pk]:
+            promise = promises[key]
+            staged = waiting.get(key, Waiting())
+            found[key] = Figures(
+                promise=promise,
+                at=now,
+                windows={name: part + Tally(0, staged.late) for name, part in counted[key].items()},
+                waiting=staged.events,
+                waiting_late=staged.late,
+                unproven=_unproven(one, promise, now) if watched else None,
+                behind=min((m for m in (one.source_ts, staged.oldest) if m), default=None) if one.source_ts else None,
+                watched=watched,
+            )
+    return found
+
+
+@dataclass(frozen=True)
+class Attained:
+    """Of one table over one window; `own`: by a promise of its own, not the replicator's."""
+
+    promise: Promise
+    tally: Tally
+    own: bool = False
+
+    @property
+    def kept(self) -> bool | None:
+        """None without an event."""
+        return None if self.tally.percent is None else self.tally.percent >= self.promise.percent
+
+
+def measure_tables(
+    replicator: Replicator, tables: Sequence[int], window: str = "24h", now: datetime | None = None
+) -> dict[int, Attained]:
+    """Of these tables, whatever waits too long included: three queries, and rows by the length of the window."""
+    own = TablePromise.objects.filter(table__in=tables, percent__isnull=False)
+    promised = {table: Promise(*said) for table, *said in own.values_list("table", "percent", "seconds")}
+    whole = promise_of(replicator)
+    promises: dict[Key, Promise] = {(replicator.pk, table): promised.get(table, whole) for table in tables}
+    promises[replicator.pk, None] = whole
+    now = now or timezone.now()
+    counted, waiting = _count(promises, now, (window,)), _waiting(promises, now)
+    found = {}
+    for table in tables:
+        key = (replicator.pk, table)
+        late = waiting.get(key, Waiting()).late
+        found[table] = Attained(promises[key], counted[key][window] + Tally(0, late), table in promised)
+    return found
+
+
+def promises_of(promises: Mapping[Key, Promise]) -> list[int]:
+    """The replicators among the keys."""
+    return [replicator for replicator, table in promises if table is None]
+
+
+def _unproven(replicator: Replicator, promise: Promise, now: datetime) -> datetime | None:
+    """Changes of the source may wait there, unread, for longer than promised."""
+    if replicator.source_ts is None:
+        return None
+    since = replicator.source_ts + timedelta(seconds=promise.seconds)
+    return since if since < now else None
+
+
+def _count(promises: Mapping[Key, Promise], now: datetime, windows: Sequence[str]) -> dict[Key, dict[str, Tally]]:
+    """Events by window.  Those of a table with its own promise leave the replicator's count, and return judged by it."""
+    counted = {key: dict.fromkeys(windows, NOTHING) for key in promises}
+    edges = _edges(now, windows)
+    for replicator, table, span, at, held in _rows(promises, edges):
+        stored = bytes(held)
+        key, whole = (replicator, table), (replicator, None)
+        within = [name for name, (edge, hour) in edges.items() if _inside(span, at, edge, hour)]
+        part = Tally(*tally(stored, promises[key].seconds))
+        if table is None:
+            change = part
+        elif promises[key].seconds == promises[whole].seconds:
+            change = NOTHING
+        else:
+            change = part - Tally(*tally(stored, promises[whole].seconds))
+        for name in within:
+            counted[whole][name] += change
+            if table is not None:
+                counted[key][name] += part
+    return counted
+
+
+def _inside(span: int, at: datetime, edge: datetime, hour: datetime) -> bool:
+    """Minutes up to the window's first whole hour, and hours from there."""
+    return edge <= at < hour if span == LagSpan.MINUTE else at >= hour
+
+
+def _edges(now: datetime, windows: Sequence[str]) -> Edges:
+    """Where each window begins, and its first whole hour."""
+    edges = {}
+    for name in windows:
+        edge = window_start(name, now)
+        whole = edge.replace(minute=0)
+        edges[name] = (edge, whole if whole == edge else whole + timedelta(hours=1))
+    return edges
+
+
+def _rows(promises: Mapping[Key, Promise], edges: Edges) -> Iterable[tuple[int, int | None, int, datetime, memoryview]]:
+    minutes = Q()
+    for edge, hour in edges.values():
+        if edge < hour:
+            minutes |= Q(at__gte=edge, at__lt=hour)
+    span = Q(span=LagSpan.HOUR, at__gte=min(hour for _, hour in edges.values()))
+    if minutes:
+        span |= Q(minutes, span=LagSpan.MINUTE)
+    tables = [table for _, table in promises if table is not None]
+    whose = Q(table=None) | Q(table__in=tables)
+    found = LagRow.objects.filter(whose, span, replicator__in=promises_of(promises)).order_by()
+    return found.values_list("replicator_id", "table_id", "span", "at", "histogram")
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Staged events that are not in the target yet, and the oldest one's commit time."""
+
+    events: int = 0
+    late: int = 0
+    oldest: datetime | None = None
+
+    def __add__(self, other: Waiting) -> Waiting:
+        oldest = min((moment for moment in (self.oldest, other.oldest) if moment), default=None)
+        return Waiting(self.events + other.events, self.late + other.late, oldest)
+
+
+def _waiting(promises: Mapping[Key, Promise], now: datetime) -> dict[Key, Waiting]:
+    """Of replicators and of tables with their own promise: one query."""
+    replicators = promises_of(promises)
+    cutoffs = [now - timedelta(seconds=promises[pk, None].seconds) for pk in replicators]
+    found: dict[Key, Waiting] = {}
+    with connection.cursor() as cursor:
+        cursor.execute(WAITING, [replicators, cutoffs, now])
+        rows = cursor.fetchall()
+    for replicator, table, staged, late, oldest in rows:
+        for key in ((replicator, None), (replicator, table)):
+            if key in promises:
+                found[key] = found.get(key, Waiting()) + Waiting(int(staged), int(late), oldest)
+    return found

@@ -1,0 +1,1 @@
+"""What Tidemark tells other programs: Prometheus figures, probes, OpenLineage events."""

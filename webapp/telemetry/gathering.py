@@ -1,0 +1,176 @@
+"""What snapshots and merges did, as OpenLineage events in the queue.  Read from the journal afterwards: no loop waits for it.
+
+Runs have the same id whoever tells of them, and every event a key, so telling twice is telling once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.db.models import Q, Sum
+
+from replicator.state.tables import TableState
+from replicator.telemetry.openlineage import Copy, Dataset, EventType, Job, Outcome, Run, run_event, source_dataset
+from webapp.connections.selectors import public_config
+from webapp.logs import scrub
+from webapp.monitoring.models import Failure, MetricMinute, Stage
+from webapp.replicators.lineage import lineage_at, newest_versions
+from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
+from webapp.telemetry.models import LineageEvent, LineageState
+
+OVERLAP = timedelta(minutes=2)  # a row may be committed this much later than its own time
+SETTLED = timedelta(seconds=90)  # then a minute's figures are whole
+WINDOWS = 12  # of merges, in one round
+OLDEST = timedelta(hours=6)  # after a longer pause what lies before is not told any more
+MESSAGE = 2000
+RUNS = 500
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One event of a run of a table; `identity` names the run."""
+
+    table: int
+    kind: EventType
+    at: datetime
+    identity: str
+    work: str
+    outcome: Outcome = field(default_factory=Outcome)
+
+    @property
+    def key(self) -> str:
+        return f"{Run(self.identity).id}:{self.kind}"
+
+
+def gather(state: LineageState, now: datetime) -> int:
+    """Put into the queue what has happened since the last round; the number of new events.  Saves `state`."""
+    begin = now - OVERLAP
+    snapshots_from = max(state.snapshots_to or begin, now - OLDEST)
+    found = _snapshots(snapshots_from - OVERLAP, now)
+    window = timedelta(seconds=settings.TIDEMARK_OPENLINEAGE_MERGE_SECONDS)
+    first = _aligned(max(state.merges_to or begin, now - OLDEST), window)
+    last = min(_aligned(now - SETTLED, window), first + WINDOWS * window)
+    while first < last:
+        found += _merges(first, first + window)
+        first += window
+    added = _enqueue(found)
+    state.snapshots_to, state.merges_to = now, max(first, state.merges_to or first)
+    state.dropped += _shortened()
+    state.save()
+    return added
+
+
+def _aligned(moment: datetime, window: timedelta) -> datetime:
+    seconds = window.total_seconds()
+    return datetime.fromtimestamp(moment.timestamp() // seconds * seconds, UTC)
+
+
+def _snapshots(since: datetime, until: datetime) -> list[Happened]:
+    """START, and COMPLETE, FAIL (its table stopped) or ABORT (another run took its place, or a user ended it)."""
+    touched = Q(started_at__gte=since, started_at__lt=until) | Q(finished_at__gte=since, finished_at__lt=until)
+    runs = SnapshotRun.objects.filter(touched, started_at__isnull=False).select_related("table").order_by("id")[:RUNS]
+    found = []
+    for run in runs:
+        identity = f"snapshot:{run.table.replicator_id}:{run.pk}:{run.created_at.isoformat()}"
+        assert run.started_at is not None
+        found.append(Happened(run.table_id, EventType.START, run.started_at, identity, "snapshot"))
+        if run.finished_at is not None and not run.open:
+            kind, outcome = _end(run)
+            found.append(Happened(run.table_id, kind, run.finished_at, identity, "snapshot", outcome))
+    return found
+
+
+def _end(run: SnapshotRun) -> tuple[EventType, Outcome]:
+    if run.state == RunState.DONE:
+        return EventType.COMPLETE, Outcome(rows=run.rows_read)
+    if run.table.state == TableState.FAILED.value:
+        return EventType.FAIL, Outcome(rows=run.rows_read, error=_words(run.table.error_message) or "the table stopped")
+    return EventType.ABORT, Outcome(rows=run.rows_read)
+
+
+def _merges(since: datetime, until: datetime) -> list[Happened]:
+    """All target commits of a table within a window are one run: it failed if its last failure there is not mended."""
+    rows = MetricMinute.objects.filter(
+        minute__gte=since, minute__lt=until, merges__gt=0, table__isnull=False
+    ).order_by()
+    sums = rows.values_list("table_id").annotate(Sum("inserts"), Sum("updates"), Sum("deletes"), Sum("reads"))
+    merged = {pk: sum(counts) for pk, *counts in sums}
+    failed = Failure.objects.filter(at__gte=since, at__lt=until, stage=Stage.APPLY, table__isnull=False).order_by("at")
+    last = {failure.table_id: failure for failure in failed}
+    found = []
+    for pk in sorted(merged.keys() | last.keys()):
+        identity = f"merge:{pk}:{since.isoformat()}"
+        failure = last.get(pk)
+        broken = failure is not None and (pk not in merged or failure.resolved_at is None)
+        outcome = Outcome(
+            rows=merged.get(pk, 0), error=_words(failure.message) if failure is not None and broken else ""
+        )
+        kind = EventType.FAIL if broken else EventType.COMPLETE
+        found.append(Happened(pk, EventType.START, since, identity, "merge"))
+        found.append(Happened(pk, kind, until, identity, "merge", outcome))
+    return found
+
+
+def _words(message: str) -> str:
+    return scrub(message)[:MESSAGE]
+
+
+def _enqueue(happened: Sequence[Happened]) -> int:
+    """New ones only; four queries and one insert, whatever their number."""
+    known = set(LineageEvent.objects.filter(key__in=[one.key for one in happened]).values_list("key", flat=True))
+    fresh = [one for one in happened if one.key not in known]
+    copies = copies_of({one.table for one in fresh})
+    rows = [LineageEvent(key=one.key, body=_event(one, *copies[one.table])) for one in fresh if one.table in copies]
+    LineageEvent.objects.bulk_create(rows, ignore_conflicts=True)
+    return len(rows)
+
+
+def _event(one: Happened, table: ReplicatorTable, copy: Copy) -> dict[str, object]:
+    name = f"{table.replicator.name}.{table}.{one.work}"
+    job = Job(settings.TIDEMARK_OPENLINEAGE_NAMESPACE, name, one.work.upper())
+    return run_event(one.kind, one.at, Run(one.identity, one.outcome), job, copy)
+
+
+def copies_of(tables: Iterable[int]) -> Mapping[int, tuple[ReplicatorTable, Copy]]:
+    """Both ends and the present lineage of each table that has a definition: three queries."""
+    rows = list(ReplicatorTable.objects.filter(pk__in=tables).select_related("replicator__connection"))
+    newest = newest_versions([row.pk for row in rows])
+    found = {}
+    for row in rows:
+        version = newest.get(row.pk)
+        if version is None:
+            continue
+        definition = version.definition
+        lines = lineage_at(row.replicator, row.mode, [definition], definition.version)
+        found[row.pk] = (row, Copy(_source(row), _target(row), lines))
+    return found
+
+
+def _source(row: ReplicatorTable) -> Dataset:
+    connection = row.replicator.connection
+    return source_dataset(connection.kind, public_config(connection), (row.database, row.name), connection.name)
+
+
+def _target(row: ReplicatorTable) -> Dataset:
+    """The warehouse is the namespace, without credentials or query; of Kafka the first broker, as OpenLineage names it."""
+    kind, name = str(row.replicator.target.get("kind", "iceberg")), f"{row.target_namespace}.{row.target_name}"
+    if kind == "kafka":
+        broker = f"kafka://{row.replicator.target['bootstrap_servers'].partition(',')[0]}"
+        return Dataset(broker, name, kind, broker)
+    parts = urlsplit(settings.TIDEMARK_WAREHOUSE_URL)
+    uri = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
+    return Dataset(uri, name, kind, uri)
+
+
+def _shortened() -> int:
+    """The queue is bounded: the oldest go first."""
+    waiting = LineageEvent.objects.filter(delivered_at=None)
+    over = waiting.count() - settings.TIDEMARK_OPENLINEAGE_QUEUE
+    if over <= 0:
+        return 0
+    newest_lost = waiting.order_by("id").values_list("pk", flat=True)[over - 1]
+    return waiting.filter(pk__lte=newest_lost).update(body={}, delivered_at=datetime.now(UTC))
