@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -14,6 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import TidemarkError
 from replicator.verification.cells import show
+from replicator.verification.changelog import counted, folded
 from replicator.verification.digests import Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
@@ -24,10 +26,12 @@ from replicator.verification.model import (
     TablePair,
     TableReport,
 )
+from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
 from replicator.verification.mysql_source import MySqlReader
 from replicator.verification.postgres_source import PostgresReader
-from replicator.verification.sides import target_rows, write_source, write_target
+from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import SourceReader, SourceTable
+from replicator.verification.taken import TakenReader
 from replicator.verification.target import TargetTable, key_filter, open_catalog, open_table
 
 READERS: Mapping[str, Callable[[SourceConfig], SourceReader]] = {"mysql": MySqlReader, "postgres": PostgresReader}
@@ -78,7 +82,7 @@ class _Comparison:
     def __init__(self, source: SourceConfig, catalog: CatalogConfig, options: Options) -> None:
         self._options = options
         self._catalog: SqlCatalog = open_catalog(catalog)
-        self._source = READERS[source.kind](source)
+        self._source = TakenReader(READERS[source.kind](source))
 
     def __enter__(self) -> Self:
         return self
@@ -107,21 +111,28 @@ class _Comparison:
             table, target = self._describe(pair, report)
             common = table.restrict([name for name in table.names if name in dict(target.columns)])
             keyed = bool(pair.key) and set(pair.key) <= set(common.names)
+            named = keyed and not set(pair.key) & set(table.masks)  # no SELECT finds a masked key
             found = self._whole(pair, common, target, report, keyed=keyed).lasting(before)
             before = None if report.truncated else found
-            by_key = keyed and len(found) <= self._options.recheck_keys and not found.nameless
+            by_key = (
+                named and pair.mode != CHANGELOG and len(found) <= self._options.recheck_keys and not found.nameless
+            )
             if not found or by_key:
                 break
         if found and by_key:
             found = self._recheck(pair, common, found, report)
-        self._fill(report, common, pair.key if keyed else common.names, found)
-        if found and keyed:
+        counted = pair.mode == CHANGELOG and not keyed
+        self._fill(report, common, pair.key if keyed else () if counted else common.names, found)
+        if found and named and pair.mode != CHANGELOG:
             self._name_columns(pair, common, report)
+        if pair.mode == HISTORY:
+            with self._spill() as folder:
+                report.columns += version_problems(target, pair, folder, self._options.partition_rows)
 
     def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, TargetTable]:
         table = self._source.describe(pair, self._options.zero_dates)
-        target = open_table(self._catalog, pair)
-        report.columns = column_problems(table, target, self._options)
+        target, wrong = in_mode(open_table(self._catalog, pair), pair)
+        report.columns = [*column_problems(table, target, self._options), *wrong]
         return table, target
 
     def _whole(
@@ -130,9 +141,16 @@ class _Comparison:
         key = tuple(table.names.index(name) for name in pair.key) if keyed else ()
         sequence = self._options.sequence_column
         sequence = sequence if sequence in dict(target.columns) else ""
-        with tempfile.TemporaryDirectory(prefix="tidemark-verify-", dir=self._options.spill) as folder:
-            mine = write_source(Path(folder) / "source", self._source, pair, table, key)
-            theirs = write_target(Path(folder) / "target", target, table.names, key, sequence)
+        with self._spill() as folder:
+            mine = write_source(folder / "source", self._source, pair, table, key)
+            if pair.mode == CHANGELOG and not keyed:
+                report.source_rows, report.target_rows = mine.rows, counted(target)
+                lacking = mine.rows - report.target_rows
+                return _Found(Counter({(): max(0, lacking)}), Counter({(): max(0, -lacking)}))
+            if pair.mode == CHANGELOG:
+                theirs = write_rows(folder / "target", folded(target, table.names, key, folder), key)
+            else:
+                theirs = write_target(folder / "target", target, table.names, key, sequence)
             report.source_rows, report.target_rows = mine.rows, theirs.rows
             report.null_sequences = theirs.nulls
             report.duplicate_sequences = duplicates(theirs.sequences, self._options.partition_rows)
@@ -140,6 +158,11 @@ class _Comparison:
             limit = self._options.listed_rows
             report.truncated = max(len(first), len(second)) > limit
             return _Found.of(Counter(mine.keys(first[:limit])), Counter(theirs.keys(second[:limit])), keyed=keyed)
+
+    @contextmanager
+    def _spill(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="tidemark-verify-", dir=self._options.spill) as folder:
+            yield Path(folder)
 
     def _wait(self) -> None:
         if self._options.before_recheck:
@@ -166,7 +189,7 @@ class _Comparison:
         self, pair: TablePair, table: SourceTable, keys: Sequence[Row]
     ) -> tuple[dict[Row, list[Row]], dict[Row, list[Row]]]:
         positions, wanted = [table.names.index(name) for name in pair.key], set(keys)
-        target = open_table(self._catalog, pair)
+        target, _ = in_mode(open_table(self._catalog, pair), pair)
         name = pair.key[0]
         filters = key_filter(name, table.iceberg(name), [key[0] for key in keys])
 

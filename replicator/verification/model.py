@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -41,7 +41,10 @@ class CatalogConfig:
 class TablePair:
     """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
 
+    `database` is the schema where the source is a Postgres.  mode: mirror, soft_delete, history or changelog (docs/modes.md).
     `database` is the schema where the source is a Postgres.
+    `masks`: column → kind (null, fixed, partial, hash) and what it needs; `salt`: what hashes begin with.
+    `row_filter`: conditions that hold for every row taken, each with column, operator and (as texts) values.
     """
 
     database: str
@@ -50,6 +53,10 @@ class TablePair:
     name: str
     key: tuple[str, ...] = ()
     excluded_columns: frozenset[str] = frozenset()
+    mode: str = "mirror"
+    masks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    salt: bytes = field(default=b"", repr=False)
+    row_filter: Sequence[Mapping[str, Any]] = ()
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
@@ -107,7 +114,10 @@ class Difference:
 
 @dataclass
 class TableReport:
-    """One table's outcome.  `columns`: sentences about its definition; `error`: why it was not compared."""
+    """One table's outcome.  `columns`: sentences about its definition, and its versions; `error`: why it was not compared.
+
+    Of a changelog target_rows are those that its changes come to.
+    """
 
     pair: TablePair
     source_rows: int = 0
@@ -150,12 +160,15 @@ class TableReport:
     def lines(self) -> list[str]:
         """For people: one line, then what differs."""
         if self.equal:
-            return [f"{self.pair}: equal, {self.source_rows} rows"]
+            return [f"{self.pair}: equal, {self.source_rows} row{'' if self.source_rows == 1 else 's'}"]
         counts = (
             f"{'at least ' * self.truncated}{self.missing} missing, {self.extra} extra, "
             f"{self.different} different, {self.duplicate_sequences} sequence numbers doubled, "
             f"{self.null_sequences} null"
         )
-        head = self.error or f"{counts}; {self.source_rows} rows in the source, {self.target_rows} in the target"
+        head = (
+            self.error
+            or f"{counts}; {self.source_rows} row{'' if self.source_rows == 1 else 's'} in the source, {self.target_rows} in the target"
+        )
         shown = [f"  {difference}" for difference in self.differences]
         return [f"{self.pair}: NOT equal: {head}", *(f"  {text}" for text in self.columns), *shown]

@@ -23,13 +23,7 @@ def write_source(
     key: Sequence[int],
 ) -> Side:
     """Read the source table whole.  `key`: positions of the key columns."""
-    writer = Writer(path, key)
-    try:
-        for batch in source.read(pair, table):
-            writer.add(batch)
-    finally:
-        side = writer.close()
-    return side
+    return write_rows(path, source.read(pair, table), key)
 
 
 def write_target(path: Path, table: TargetTable, names: Sequence[str], key: Sequence[int], sequence: str) -> Side:
@@ -42,6 +36,17 @@ def write_target(path: Path, table: TargetTable, names: Sequence[str], key: Sequ
                 values = column.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
                 writer.add_sequences(values, column.null_count)
             writer.add(_rows(table, batch, names))
+    finally:
+        side = writer.close()
+    return side
+
+
+def write_rows(path: Path, batches_of_rows: Iterator[list[Row]], key: Sequence[int]) -> Side:
+    """A side from rows that are made elsewhere."""
+    writer = Writer(path, key)
+    try:
+        for batch in batches_of_rows:
+            writer.add(batch)
     finally:
         side = writer.close()
     return side

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from replicator.verification.cells import Cell, Rule
@@ -27,11 +27,14 @@ class SourceTable:
     """Columns with their rules, in source order, without the excluded ones; `rows` is an estimate.
 
     `left_out`: columns that must not be in the target although nobody excluded them, each with the reason.
+    `masks`: what a value that is not null must have become, by column; `types`: those of masked columns before, in the target's words.
     """
 
     columns: tuple[tuple[NamedColumn, Rule], ...]
     rows: int
     left_out: Mapping[str, str] = field(default_factory=dict)
+    masks: Mapping[str, Callable[[bytes], Cell]] = field(default_factory=dict)
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -41,10 +44,18 @@ class SourceTable:
         """The type that column `name` must have in the target."""
         return next(found.iceberg for column, found in self.columns if column.name == name)
 
+    @property
+    def unmasked(self) -> SourceTable:
+        """As the source has it."""
+        columns = (
+            (column, replace(how, iceberg=self.types.get(column.name, how.iceberg))) for column, how in self.columns
+        )
+        return replace(self, columns=tuple(columns), masks={}, types={})
+
     def restrict(self, names: Sequence[str]) -> SourceTable:
         """Only these columns, in their order here."""
         kept = tuple(pair for pair in self.columns if pair[0].name in set(names))
-        return SourceTable(kept, self.rows, self.left_out)
+        return replace(self, columns=kept)
 
 
 class SourceReader(Protocol):

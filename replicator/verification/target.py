@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
-from pyiceberg.expressions import AlwaysTrue, BooleanExpression, In, Reference
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In, Reference
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -28,10 +28,14 @@ FILTERABLE = {"int", "long", "string", "binary"}
 
 @dataclass(frozen=True)
 class TargetTable:
-    """Column names and Iceberg types in the target's order; `handle` is pinned to the present snapshot."""
+    """Column names and Iceberg types in the target's order; `handle` is pinned to the present snapshot.
+
+    present: which rows are compared.
+    """
 
     handle: Table
     columns: tuple[tuple[str, str], ...]
+    present: BooleanExpression = field(default_factory=AlwaysTrue)
 
 
 def open_catalog(config: CatalogConfig) -> SqlCatalog:
@@ -66,7 +70,8 @@ def batches(
     """Record batches with the columns `names`."""
     if table.handle.current_snapshot() is None:
         return
-    scan = table.handle.scan(row_filter=filters or AlwaysTrue(), selected_fields=tuple(names), limit=None)
+    wanted = And(table.present, filters or AlwaysTrue())
+    scan = table.handle.scan(row_filter=wanted, selected_fields=tuple(names), limit=None)
     schema = schema_to_pyarrow(scan.projection(), include_field_ids=False)
     arrow = ArrowScan(table.handle.metadata, table.handle.io, scan.projection(), scan.row_filter)
     try:

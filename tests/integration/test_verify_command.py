@@ -110,6 +110,15 @@ def test_differences_exit_with_1_and_name_their_keys(replicator: Replicator, tar
     )
 
 
+def test_parked_rows_are_named(replicator: Replicator, target: Target) -> None:
+    ReplicatorTable.objects.update(parked=1)
+    target.write({1: "one"})
+    code, text = run()
+    assert code == 1
+    assert "verify_command.t has 1 parked row, which its copy goes without." in text
+    assert json.loads(run("--json")[1])["parked"] == {"verify_command.t": 1}
+
+
 def test_repair_reads_the_differing_tables_anew_and_verifies_again(
     replicator: Replicator, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:

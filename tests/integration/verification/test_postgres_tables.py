@@ -71,7 +71,7 @@ def test_generated_columns_are_where_the_log_has_them(
     bare = check("t")
     if version >= "18":
         assert (logged.lines(), bare.columns) == (
-            ["verify me.t: equal, 1 rows"], ["column stored is missing in the target"]
+            ["verify me.t: equal, 1 row"], ["column stored is missing in the target"]
         )  # fmt: skip
         write("t", both.append_column("virtual", pa.array([2], pa.int32())))
         assert "virtual), so the log never has it" in check("t").columns[0]
