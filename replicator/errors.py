@@ -17,11 +17,19 @@ TidemarkError
 │   ├── UnsupportedDdl
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
+│   ├── TooManyParked             more rows that cannot be decoded than are kept
+│   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
 │   ├── ValuesLost                the table is read anew by itself
 │   ├── KeyChanged                the log will tell; waited for
+│   ├── ConditionRefused          ends the snapshot that was asked for with it, and nothing else
 │   └── TableDisappeared          the same
 ├── StagingError                  retried
 │   └── StorageFull
+├── StreamError                   a stream's client asked for what it cannot have
+│   ├── StreamDisabled
+│   ├── CheckpointTooOld          what came after it is gone
+│   ├── MemberGone                it was not heard of for its lease: to join again
+│   └── ShardNotHeld              it is another member's
 ├── StateError                    retried
 │   └── FenceLost                 somebody else owns the replicator now: stop, say nothing
 └── TargetError                   retried
@@ -39,18 +47,24 @@ class TidemarkError(Exception):
 
     `code` is stable and counted; `retryable` decides retry or stop; `remedy` is one sentence (or SQL) for the user.
     Messages carry no secret (invariant 8).
+    column: the column concerned, where one value is at fault.
+    place: between which offsets of the source's log it lies, as people read them, where capture knows.
+    stack: where it was raised in another process (Spark's), for who must know more than the reason.
     """
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
     default_remedy: ClassVar[str] = "Look at the log of this replicator; if it does not say enough, report the error."
 
-    def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None) -> None:
+    def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None, column: str = "") -> None:
         """`table` names the table concerned as `database.table`, where there is one."""
         super().__init__(message)
         self.message = message
         self.remedy = remedy or self.default_remedy
         self.table = table
+        self.column = column
+        self.place: tuple[str, str] | None = None
+        self.stack = ""
 
 
 class ConfigurationError(TidemarkError):
@@ -71,6 +85,7 @@ class SourceUnreachable(SourceError):
     code = "source_unreachable"
     retryable = True
     default_remedy = "Check that the server runs, and that this machine may connect to its address and port."
+    answered = False  # on one error: the server does answer, and does not take the statement as it is
 
 
 class SourceBusy(SourceError):
@@ -142,6 +157,18 @@ class ValueDoesNotFit(TableError):
     code = "value_does_not_fit"
 
 
+class TooManyParked(TableError):
+    code = "too_many_parked"
+    default_remedy = (
+        "Correct the values in the source, or exclude the column from the replicator; then resnapshot the table."
+    )
+
+
+class SelectionDoesNotFit(TableError):
+    code = "selection_does_not_fit"
+    default_remedy = "Change what is taken of the table; it is then read anew."
+
+
 class ValuesLost(TableError):
     code = "values_lost"
     default_remedy = "The table is read anew by itself."
@@ -149,6 +176,13 @@ class ValuesLost(TableError):
 
 class KeyChanged(TableError):
     code = "key_changed"
+
+
+class ConditionRefused(TableError):
+    code = "condition_refused"
+    default_remedy = (
+        "Ask for the snapshot again, with a condition or keys that the source understands; the table goes on as it was."
+    )
 
 
 class TableDisappeared(TableError):
@@ -165,6 +199,39 @@ class StagingError(TidemarkError):
 class StorageFull(StagingError):
     code = "storage_full"
     default_remedy = "Free space at the staging location; Tidemark goes on by itself."
+
+
+class StreamError(TidemarkError):
+    code = "stream"
+
+
+class StreamDisabled(StreamError):
+    code = "stream_disabled"
+    default_remedy = "Enable the stream; what was deleted meanwhile, a client with an older checkpoint is told."
+
+
+class CheckpointTooOld(StreamError):
+    """`oldest`: the checkpoint from which on everything is there."""
+
+    code = "checkpoint_too_old"
+    default_remedy = (
+        "Begin again at `oldest` after a new snapshot of the tables (or with the rows of another copy), and give the stream "
+        "a longer retention."
+    )
+
+    def __init__(self, message: str, *, oldest: str) -> None:
+        super().__init__(message)
+        self.oldest = oldest
+
+
+class MemberGone(StreamError):
+    code = "member_gone"
+    default_remedy = "Join the group again, and send heartbeats more often than a third of the lease."
+
+
+class ShardNotHeld(StreamError):
+    code = "shard_not_held"
+    default_remedy = "Send a heartbeat: its answer has the shards that are this member's now."
 
 
 class StateError(TidemarkError):

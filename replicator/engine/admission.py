@@ -6,7 +6,8 @@ DBLog's order without its pause: capture never stops; a chunk whose window was n
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from functools import partial
 
 import numpy as np
@@ -19,9 +20,10 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import Operation, Watermark
-from replicator.model.schema import CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
+from replicator.model.schema import BEFORE, CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
+from replicator.snapshot.keys import values_of
 from replicator.snapshot.overlay import overlaid
-from replicator.snapshot.window import Shows, Window, Windows, touched_places
+from replicator.snapshot.window import Key, Shows, Window, Windows, touched_places, tuples
 from replicator.sources.base import LogReader
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -83,7 +85,7 @@ class Admission:
             return
         window.opened = True
         self._writer.cut(window.table)
-        self._entry.bases[mark.run] = (mark.attempt, self._entry.next_sequence - 1)
+        self._entry.bases[mark.run, mark.attempt] = self._entry.next_sequence - 1
 
     def _high(self, mark: Mark) -> None:
         window = self._windows.close(mark)
@@ -115,8 +117,7 @@ class Admission:
         if window is None and (shows is not None or not raw.chunk.keyless):
             return "its window was not seen whole"
         if raw.chunk.keyless:
-            base = self._entry.bases.get(mark.run)
-            if raw.base is None and (base is None or base[0] != mark.attempt):
+            if raw.base is None and (mark.run, mark.attempt) not in self._entry.bases:
                 return "its opened mark was not seen"
             late = window is not None and window.behind(shows)
         else:
@@ -155,7 +156,8 @@ class Admission:
         touched = window.keys(shows) if window is not None else set()
         self._writer.cut(table)
         with self._storage.open(raw.path) as file:
-            keys = file.iter_batches(batch_size=BATCH_ROWS, columns=list(schema.key)) if touched else ()
+            only = {"batch_size": BATCH_ROWS, "columns": list(schema.key), "use_threads": False}
+            keys = file.iter_batches(**only) if touched else ()
             stale = touched_places(keys, schema.key, touched)
             if len(stale) > max(FEW, file.metadata.num_rows // MANY):
                 segment = self._rewritten(file, schema, version, stale)
@@ -167,6 +169,8 @@ class Admission:
                 ):  # among the log's changes: a row may have moved to another chunk's key
                     whole = overlaid(rows.select(schema.names), schema.key, window.batches, shows)
                     self._add(whole, schema, version, SegmentKind.LOG)
+            if raw.chunk.bounds.keys:
+                self._gone(file, raw, version, touched)
         self._entry.closed.append(ClosedChunk(mark.chunk, mark.run, mark.attempt, segment, len(stale)))
         self._sweep_if_last(mark, raw)
         reach("capture.admit.after")
@@ -202,6 +206,19 @@ class Admission:
             self._add(rows.filter(pa.array(mask)), schema, version, SegmentKind.CHUNK)
             at += rows.num_rows
         return self._writer.take_chunk(schema.table)
+
+    def _gone(self, file: pq.ParquetFile, raw: RawChunk, version: int, touched: set[Key]) -> None:
+        """Keys that were asked for and that the source does not have: among the log's changes, as their DELETE.
+
+        Not those that the log touched: what it says of them comes later, or was not in the rows (invariant 5).
+        """
+        schema = raw.schema
+        batches = file.iter_batches(batch_size=BATCH_ROWS, columns=list(schema.key))
+        known = touched.union(*(tuples(rows, schema.key) for rows in batches))
+        gone = [key for key in values_of(raw.chunk.bounds.keys, schema) if key not in known]
+        if gone:
+            deletes = _as_deletes(gone, schema, self._entry.take(len(gone)))
+            self._writer.add(schema.table, version, deletes, SegmentKind.LOG, key=schema.key)
 
     def _add(self, rows: pa.RecordBatch, schema: TableSchema, version: int, kind: SegmentKind) -> None:
         if rows.num_rows:
@@ -270,3 +287,18 @@ def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.Recor
     arrays += [pa.nulls(count, schema.column(name).type.arrow) for name in schema.names]
     arrays += [pa.nulls(count, UNCHANGED_FIELD.type)] * schema.partial
     return pa.RecordBatch.from_arrays(arrays, schema=schema.change_arrow)
+
+
+def _as_deletes(keys: Sequence[Key], schema: TableSchema, first: int) -> pa.RecordBatch:
+    """Changes numbered from `first`, as the log has them; when they were committed nobody knows, so it is now, when that was found out."""
+    count = len(keys)
+    arrow = schema.change_arrow
+    known: dict[str, pa.Array] = {
+        "_sequence_num": pa.array(range(first, first + count), pa.int64()),
+        "_operation": pa.array([Operation.DELETE.value] * count, pa.string()),
+        "_commit_ts": pa.array([datetime.now(UTC)] * count, pa.timestamp("us", tz="UTC")),
+    }
+    for place, name in enumerate(schema.key):
+        values = pa.array([key[place] for key in keys], schema.column(name).type.arrow)
+        known |= {name: values, BEFORE + name: values}
+    return pa.RecordBatch.from_arrays([known.get(f.name, pa.nulls(count, f.type)) for f in arrow], schema=arrow)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from replicator.engine.bell import Bell
@@ -25,6 +26,7 @@ POLL_SECONDS = 0.5
 # A table whose turn came to nothing although there is something to do for it, and one in whose way another is, wait so long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
+PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     """
 
     def attempt(table: ApplyTable, *, patient: bool) -> Turn:
-        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), patient)
+        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), patient, keep)
 
     turns = _Turns(store, lease, keep, options.parallel, bell or Bell())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
@@ -69,7 +71,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
                     break
                 if turns.wait():
                     turned()
-            turns.finish()
+            turns.finish(target.interrupt)
         finally:
             if turns.begun:
                 _release(pool, options.parallel, released)
@@ -134,9 +136,13 @@ class _Turns:
         self._bell.wait(POLL_SECONDS)
         return self._settle([table for table, turn in self.under_way.items() if turn.done()])
 
-    def finish(self) -> None:
-        """Those under way are waited for."""
-        self._settle(list(self.under_way))
+    def finish(self, interrupt: Callable[[], None]) -> None:
+        """Those under way are waited for, and interrupted when they take longer."""
+        while self.under_way:
+            ended, lasting = wait(self.under_way.values(), PATIENCE_SECONDS)
+            self._settle([table for table, turn in self.under_way.items() if turn in ended])
+            if lasting:
+                interrupt()
 
     def _settle(self, ended: list[TableId]) -> bool:
         for table in ended:
@@ -153,18 +159,22 @@ class _Turns:
         return bool(ended)
 
 
-def _attempt(one: TablePass, patient: bool) -> Turn:  # noqa: FBT001
-    """patient: a conflict is no failure yet."""
+def _attempt(one: TablePass, patient: bool, keep: Callable[[], bool]) -> Turn:  # noqa: FBT001
+    """patient: a conflict is no failure yet.  Neither is what comes of an interruption."""
     try:
         one.run()
     except (FenceLost, SparkUnavailable):
         raise
     except TidemarkError as error:
+        if not keep():
+            return Turn(one.commits, failed=True)
         if patient and isinstance(error, TargetConflict):
             return Turn(one.commits, conflict=True)
         one.failed(error)
         return Turn(one.commits, failed=True)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
-        one.failed(TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}"))
+        known = TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}")
+        known.stack = "".join(traceback.format_exception(error))
+        one.failed(known)
         return Turn(one.commits, failed=True)
     return Turn(one.commits)

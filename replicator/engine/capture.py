@@ -20,14 +20,16 @@ from replicator.engine.cascades import Cascades
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
+from replicator.engine.signals import Signals
 from replicator.engine.tracking import Tracking
-from replicator.errors import SourceReplaced, TableError, TidemarkError
+from replicator.errors import SourcePermissionDenied, SourceReplaced, TableError, TidemarkError
 from replicator.faults import reach
 from replicator.model.change import (
     ChangeBatch,
     Commit,
     Heartbeat,
     LogMessage,
+    RowsParked,
     SchemaChange,
     Settled,
     TableFailed,
@@ -37,7 +39,8 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
-from replicator.sources.base import LogReader, ReadOptions, Source
+from replicator.sources.base import LogReader, ReadOptions, Source, SourceLog, SourceState
+from replicator.sources.parting import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
 from replicator.state.chunks import RawChunkStore
@@ -53,13 +56,14 @@ from replicator.state.journal import (
 from replicator.state.lease import Lease
 
 IDLE_COMMIT_SECONDS = 5.0
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.8
 PATIENCE_SECONDS = 2.0  # with a transaction that does not end, once a stop was asked for
 DISK_SECONDS = 3.0  # more, with a disk that does not answer
 SMALL_BYTES = (
     4 * 1024 * 1024
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
+MOST_PARKED = 1000  # rows of one table that wait for somebody; one that has more is better read anew
 
 
 @dataclass(frozen=True)
@@ -94,15 +98,18 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
 
     Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease went elsewhere.
     """
+    late: dict[TableId, Offset] = {}
     while keep():
         plan = journal.plan()
         if not plan.wanted:
             return
-        plan = _begin(replicator, source, parse_offset, journal, lease, plan)
+        plan = _begin(replicator, source, parse_offset, journal, lease, plan, report, late)
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
-        capture = _Capture(replicator, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep)
+        capture = _Capture(
+            replicator, source, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep, late
+        )
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
             capture.follow(start, plan)
@@ -118,6 +125,8 @@ def _begin(
     journal: Journal,
     lease: Lease,
     plan: CapturePlan,
+    report: Reporter,
+    late: dict[TableId, Offset],
 ) -> CapturePlan:
     """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
 
@@ -125,19 +134,26 @@ def _begin(
     reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was accepted
     with their being read anew, and is not for the policy to stop at.  A table found in a whole database that the catalog does not show any more is
     gone: the log's DROP or RENAME of it would mean nothing either.
+
+    `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which it was.
     """
     source.tables = plan.tables
     log = source.log(replicator)
     if plan.checkpoint and plan.checkpoint.identity:  # before anything is made there, or missed
         _check_identity(plan.checkpoint.identity, log.state().identity)
-    state = log.prepare(plan.tables, first=plan.checkpoint is None)
+    state = _prepared(log, plan, report)
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
     if state.offset < (wanted := parse_offset(checkpoint.offset)):  # waiting there would be silent, and skip what comes
         message = (
             f"The source's log ends at {state.offset}, before {wanted}, which was read already: it is an older state."
         )
         raise SourceReplaced(message)
-    known = {one.table: one.schema for one in plan.tracked if one.schema is None or not one.followed}
+    _settle_late(late, plan, log, wanted, state.offset)
+    known = {
+        one.table: one.schema
+        for one in plan.tracked
+        if (one.schema is None or not one.followed) and one.table not in late
+    }
     described = source.catalog().describe(list(known)) if known else {}
     schemas, events = _versions(known, described, checkpoint.next_sequence)
     absent = {table for table, version in known.items() if version is None} - described.keys()
@@ -149,13 +165,41 @@ def _begin(
         schemas=tuple(schemas),
         events=tuple(events),
         dropped=tuple(gone),
-        tracking=frozenset(tracked.table for tracked in plan.tracked),
+        tracking=frozenset(tracked.table for tracked in plan.tracked) - late.keys(),
         failures=tuple((table, found) for table, found in described.items() if isinstance(found, TableError)),
     )
     reach("capture.begin.before")
     journal.commit(lease, entry)
     reach("capture.begin.after")
     return journal.plan()
+
+
+def _settle_late(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog, read: Offset, end: Offset) -> None:
+    """Which tables wait: what lies between `read` and `end`, the log's end, may have been written while nobody asked for them.
+
+    One that was taken out and in again would show rows there whose deletion it does not show.
+    """
+    fresh = {one.table for one in plan.tracked if not one.followed}
+    for table in late.keys() - fresh:
+        del late[table]
+    for table in fresh:
+        if log.has_gaps and read < late.get(table, end):
+            late.setdefault(table, end)
+        else:
+            late.pop(table, None)
+
+
+def _prepared(log: SourceLog, plan: CapturePlan, report: Reporter) -> SourceState:
+    """With the signalling table, if that is allowed: nothing stops for it."""
+    first = plan.checkpoint is None
+    try:
+        return log.prepare(plan.followed, first=first)
+    except SourcePermissionDenied as error:
+        if plan.followed == plan.tables:
+            raise
+        state = log.prepare(plan.tables, first=first)
+        report.log(Level.WARNING, f"The signalling table {plan.signals} gives no signals: {error.message}")
+        return state
 
 
 def _check_identity(known: str, seen: str) -> None:
@@ -212,6 +256,7 @@ class _Capture:
     def __init__(  # noqa: PLR0913, PLR0917 - see run_capture
         self,
         replicator: str,
+        source: Source,
         journal: Journal,
         chunks: RawChunkStore,
         storage: Storage,
@@ -222,6 +267,7 @@ class _Capture:
         cascades: Cascades,
         reader: LogReader,
         keep: Callable[[], bool],
+        late: Mapping[TableId, Offset],
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
@@ -231,23 +277,28 @@ class _Capture:
         self.writer = SegmentWriter(storage, replicator, self._patient)
         self.entry = EntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
-        self._tracking = Tracking(plan, self.entry)
+        self._tracking = Tracking(plan, self.entry, late)
+        self._late = tuple(late.values())
+        self._in_time = False
         self._ddl = SchemaChanges(
             journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report
         )
         self._admission = Admission(
             journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, reader
         )
+        self._signals = Signals(plan, source.catalog(), self.entry, report)
         self._waiting_since: float | None = None
         self._flush_after = options.flush_seconds
         self._committed_at = time.monotonic()
         self._polled_at = 0.0
         self._stop_asked_at: float | None = None
+        self._passed: Offset | None = None  # the end of the last transaction that was read
         self._underway: _Underway | None = None
 
     def follow(self, start: Offset, plan: CapturePlan) -> None:
         """Handle messages until it is time to stop."""
-        messages = iter(self._reader.read(start, plan.tables, self._tracking.schemas()))
+        self._passed = start
+        messages = iter(self._reader.read(start, plan.followed, self._tracking.schemas() | self._signals.schemas()))
         with suppress(_GaveUp):
             while self._step(messages):
                 pass
@@ -265,8 +316,10 @@ class _Capture:
         reach("capture.message.read")
         self._land(0)
         boundary = self._handle(message)
+        if boundary is not None and self._late and not any(boundary < place for place in self._late):
+            self._in_time, self._stop_asked_at = True, time.monotonic()  # the plan is read again, with those tables
         stopping = self._stopping()
-        if boundary is not None and (self._due() or (stopping and self.entry.pending(self.writer))):
+        if boundary is not None and (self._due() or (stopping and (self._in_time or self.entry.pending(self.writer)))):
             self._depart(boundary)
         if stopping and (boundary is not None or self._out_of_patience(PATIENCE_SECONDS)):
             self._landed()
@@ -276,11 +329,16 @@ class _Capture:
     def _handle(self, message: LogMessage) -> Offset | None:
         """The offset to resume at, where the message stands at a transaction's end."""
         match message:
+            case ChangeBatch() | SchemaChange() | TableFailed() | RowsParked() if self._signals.takes(message):
+                pass
             case ChangeBatch():
                 self._rows(message)
+            case RowsParked():
+                self._park(message)
             case SchemaChange():
                 self._told()
                 self._ddl.handle(message)
+                self._placed(message.offset)
             case Watermark():
                 self._told()
                 self._admission.handle(message)
@@ -291,6 +349,7 @@ class _Capture:
             case Commit():
                 if message.commit_ts is not None:
                     self.entry.source_ts = message.commit_ts
+                self._passed = message.offset
                 return message.offset
             case Heartbeat():
                 if message.source_ts is not None:
@@ -302,6 +361,12 @@ class _Capture:
         if self._tracking.ignored(batch.table):
             self.entry.skip(batch)
             return
+        if batch.data.num_rows:
+            self._stage(batch)
+        for child in self._cascades.reached(batch):
+            self._ddl.reread(child, batch.table)
+
+    def _stage(self, batch: ChangeBatch) -> None:
         version = self._tracking.version_of(batch.table, batch.schema)
         if version is None:
             self._told()
@@ -311,18 +376,45 @@ class _Capture:
         self._windows.observe(batch)
         numbered = self.entry.number(batch)
         self.writer.add(batch.table, version, numbered, key=batch.schema.key, zero_dates=batch.zero_dates)
-        for child in self._cascades.reached(batch):
-            self._ddl.reread(child, batch.table)
+        self._wait()
+
+    def _wait(self) -> None:
         if self._waiting_since is None:
             self._waiting_since = time.monotonic()
 
+    def _park(self, message: RowsParked) -> None:
+        """They get numbers as any rows; which keys they have, nobody knows."""
+        table, rows = message.table, message.rows
+        if self._tracking.ignored(table):
+            self.entry.reached(rows[-1].ordinal + self.entry.shift)
+            return
+        self._windows.lost_sight(table, frozenset(row.txn_id for row in rows))
+        for row in rows:
+            self.entry.park(table, row)
+        for child in self._cascades.behind(message):
+            self._ddl.reread(child, table)
+        self._wait()
+        error = rows[0].error
+        told = f"{len(rows):,} row{'' if len(rows) == 1 else 's'} parked: {error.message}"
+        self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
+        if self._tracking.park(table, len(rows)) > MOST_PARKED:
+            self._fail(TableFailed(table, too_many(MOST_PARKED, error), message.offset))
+
     def _fail(self, failed: TableFailed) -> None:
+        if self._tracking.late(failed.table):
+            return
         self.writer.cut(failed.table)
         self._windows.spoil(failed.table, failed.error.message)
         self._tracking.ignore(failed.table)
         self.entry.failures.append((failed.table, failed.error))
+        self._placed(failed.offset)
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
         reach("capture.failure.noted")
+
+    def _placed(self, offset: Offset) -> None:
+        """Errors noted just now lie between the last transaction's end and `offset`."""
+        for _, error in self.entry.failures:
+            error.place = error.place or (str(self._passed), str(offset))
 
     def _due(self) -> bool:
         now = time.monotonic()

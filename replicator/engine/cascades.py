@@ -11,9 +11,10 @@ from collections.abc import Iterable
 
 import pyarrow.compute as pc
 
-from replicator.model.change import ChangeBatch, Operation
+from replicator.model.change import ChangeBatch, Operation, RowsParked
 from replicator.model.identifiers import TableId
-from replicator.model.schema import BEFORE, OPERATION
+from replicator.model.masks import MaskKind
+from replicator.model.schema import BEFORE, OPERATION, Column
 from replicator.sources.base import Cascade
 
 
@@ -32,13 +33,19 @@ class Cascades:
         if not rules:
             return set()
         operations = batch.data.column(OPERATION)
-        deleted = pc.any(pc.equal(operations, Operation.DELETE.value)).as_py()
+        deleted = Operation.DELETE in batch.hidden or pc.any(pc.equal(operations, Operation.DELETE.value)).as_py()
         first = {
             rule.child
             for rule in rules
             if (deleted and rule.on_delete) or (rule.on_update and _moved(batch, rule.columns))
         }
         return self._closure(first)
+
+    def behind(self, message: RowsParked) -> set[TableId]:
+        """The same for changes of which it is not known what they were."""
+        rules = self._by_parent.get(message.table, ())
+        done = {row.operation for row in message.rows} - {Operation.INSERT}
+        return self._closure({rule.child for rule in rules}) if done else set()
 
     def _closure(self, tables: set[TableId]) -> set[TableId]:
         found, todo = set(tables), list(tables)
@@ -52,11 +59,18 @@ class Cascades:
 
 def _moved(batch: ChangeBatch, columns: Iterable[str]) -> bool:
     """Did an UPDATE change one of these columns?"""
+    if Operation.UPDATE in batch.hidden:
+        return True  # not known, so assumed
     updates = pc.equal(batch.data.column(OPERATION), Operation.UPDATE.value)
     for name in columns:
-        if name not in batch.schema.names:
-            return bool(pc.any(updates).as_py())  # left out: not known, so assumed
+        if name not in batch.schema.names or _hidden(batch.schema.column(name)):
+            return bool(pc.any(updates).as_py())  # not known, so assumed
         changed = pc.not_equal(batch.data.column(name), batch.data.column(BEFORE + name))
         if pc.any(pc.and_(updates, pc.fill_null(changed, True))).as_py():  # noqa: FBT003 - pyarrow's signature
             return True
     return False
+
+
+def _hidden(column: Column) -> bool:
+    """Several values may look the same under its mask."""
+    return column.masked is not None and column.masked.mask.kind is not MaskKind.HASH

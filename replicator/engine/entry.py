@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import TidemarkError
-from replicator.model.change import ChangeBatch
+from replicator.model.change import ChangeBatch, ParkedRow
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import SEQUENCE
@@ -17,12 +17,17 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import (
     Checkpoint,
     ClosedChunk,
+    DdlSeen,
     EventKind,
     JournalEntry,
+    Parked,
     ReloadRequest,
     SchemaVersion,
+    Signal,
     TableEvent,
 )
+
+PARKED_BYTES = 64 * 1024 * 1024  # of the rows that one entry parks, kept in memory until it is journaled
 
 
 class EntryBuilder:
@@ -46,9 +51,13 @@ class EntryBuilder:
         self.schemas: list[SchemaVersion] = []
         self.closed: list[ClosedChunk] = []
         self.reopened: list[tuple[int, str]] = []
-        self.bases: dict[int, tuple[str, int]] = {}
+        self.bases: dict[tuple[int, str], int] = {}
         self.reloads: list[ReloadRequest] = []
         self.failures: list[tuple[TableId, TidemarkError]] = []
+        self.parked: list[Parked] = []
+        self._parked_room = PARKED_BYTES
+        self.seen: list[DdlSeen] = []
+        self.signals: list[Signal] = []
         self.created: list[TableId] = []
         self.dropped: list[TableId] = []
         self.renamed: list[tuple[TableId, TableId]] = []
@@ -61,7 +70,16 @@ class EntryBuilder:
 
     def skip(self, batch: ChangeBatch) -> None:
         """The rows are not kept; their numbers are used up all the same."""
-        self.reached(pc.max(batch.data.column(SEQUENCE)).as_py() + self.shift)
+        if batch.data.num_rows:
+            self.reached(pc.max(batch.data.column(SEQUENCE)).as_py() + self.shift)
+
+    def park(self, table: TableId, row: ParkedRow) -> None:
+        """The row is kept as its bytes, as far as there is room (invariant 9)."""
+        sequence = row.ordinal + self.shift
+        self.reached(sequence)
+        kept = replace(row, data=row.data[: self._parked_room])
+        self._parked_room -= len(kept.data)
+        self.parked.append(Parked(table, sequence, kept))
 
     def reached(self, sequence: int) -> None:
         """`sequence` is taken."""
@@ -124,14 +142,15 @@ class EntryBuilder:
     def urgent(self) -> bool:
         """Something that others wait for."""
         parts = (
-            self.events, self.closed, self.reopened, self.bases, self.reloads, self.failures,
+            self.events, self.closed, self.reopened, self.bases, self.reloads, self.failures, self.seen,
+            self.signals,
             self.created, self.dropped, self.renamed,
         )  # fmt: skip
         return any(parts)
 
     def pending(self, writer: SegmentWriter) -> bool:
         """Is there anything to commit?"""
-        return writer.rows > 0 or self.urgent() or bool(self.schemas)
+        return writer.rows > 0 or self.urgent() or bool(self.schemas or self.parked)
 
     def build(self, boundary: Offset) -> JournalEntry:
         """The entry as it stands, with a checkpoint at `boundary`; the next one begins.  Its segments come when their files are durable."""
@@ -144,6 +163,9 @@ class EntryBuilder:
             bases=dict(self.bases),
             reloads=tuple(self.reloads),
             failures=tuple(self.failures),
+            parked=tuple(self.parked),
+            seen=tuple(self.seen),
+            signals=tuple(self.signals),
             created=tuple(self.created),
             dropped=tuple(self.dropped),
             renamed=tuple(self.renamed),

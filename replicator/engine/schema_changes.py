@@ -15,7 +15,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import SEQUENCE
 from replicator.snapshot.window import Windows
 from replicator.staging.writer import SegmentWriter
-from replicator.state.journal import DdlAction, EventKind, Journal, ReloadRequest, TableEvent
+from replicator.state.journal import DdlAction, DdlSeen, EventKind, Journal, ReloadRequest, TableEvent
 from replicator.state.tables import TableState
 
 
@@ -42,8 +42,10 @@ class SchemaChanges:
         self._entry.reached(sequence)
         if change.operation in {Ddl.CREATE_DATABASE, Ddl.DROP_DATABASE}:
             self._event(change, sequence, None, {"statement": change.statement})
+            self._seen(change, "noted")
             return
-        if self._tracking.ignored(change.table) and change.operation is not Ddl.CREATE_TABLE:
+        created = change.operation is Ddl.CREATE_TABLE and not self._tracking.late(change.table)
+        if self._tracking.ignored(change.table) and not created:
             return
         decision = decide(change, self._tracking.schema(change.table), self._policy)
         self._writer.cut(change.table)
@@ -52,6 +54,7 @@ class SchemaChanges:
             Level.INFO, f"{change.operation}: {decision.text}", table=change.table, statement=change.statement
         )
         if decision.action is DdlAction.STOP:
+            self._seen(change, decision.text)
             self._entry.failures.append((change.table, stopped_by_policy(change, decision)))
             self._tracking.ignore(change.table)
             return
@@ -65,6 +68,7 @@ class SchemaChanges:
             case Ddl.ALTER_TABLE:
                 self._alter(change, sequence, decision)
             case Ddl.TRUNCATE_TABLE:
+                self._seen(change, decision.text)
                 if decision.action is DdlAction.APPLY:
                     self._event(change, sequence, None, {"statement": change.statement})
             case Ddl.DROP_TABLE:
@@ -89,6 +93,8 @@ class SchemaChanges:
             version = self._tracking.new_version(change.table, change.schema)
             detail = self._alter_detail(change, decision)
             self._event(change, sequence, version, detail)
+        elif change.statement:
+            self._seen(change, decision.text)
         keyless = change.schema is not None and not change.schema.key
         reloading = (keyless or rekeyed) and self._journal.state(change.table) is TableState.RELOADING
         loading = self._loading(change.table) or (keyless and reloading)
@@ -162,6 +168,9 @@ class SchemaChanges:
         fresh = schema is not None and not schema.key
         if self._entry.read_again(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True)):
             self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)
+
+    def _seen(self, change: SchemaChange, decision: str) -> None:
+        self._entry.seen.append(DdlSeen(change.table, change.operation.value, change.statement, decision))
 
     def _loading(self, table: TableId) -> bool:
         """Asked of the journal at every DDL: the apply loop ends loads behind capture's back."""

@@ -5,6 +5,7 @@ Capture admits them (engine/admission.py).  DESIGN.md "Snapshots".
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 import uuid
@@ -12,15 +13,20 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.errors import KeyChanged, TableDisappeared, TableError, TidemarkError
 from replicator.faults import reach
 from replicator.model.schema import ZERO_DATES
+from replicator.snapshot.keys import values_of
+from replicator.snapshot.throttle import Throttle
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
 from replicator.staging.storage import Storage
+from replicator.staging.work_thread import behind
 from replicator.state.chunks import (
     EVIDENCE,
     ChunkStore,
@@ -34,16 +40,21 @@ from replicator.state.chunks import (
 )
 
 WANTED_SECONDS = 1.0
+QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
 ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
 
 
 @dataclass(frozen=True)
 class SnapshotOptions:
-    """`parallel` readers, each with one connection; `ahead` planned chunks per reader."""
+    """`parallel` readers, each with one connection; at most `ahead` chunks per reader are planned and not read.
+
+    throttle: what lies between two chunks; where it wants another number of readers, all end, and `run_snapshot` returns.
+    """
 
     parallel: int = 2
     ahead: int = 2
     read: ReadOptions = field(default_factory=ReadOptions)
+    throttle: Throttle | None = None
 
 
 def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
@@ -98,20 +109,29 @@ class _Worker:
         planning: threading.Lock,
     ) -> None:
         self._planning = planning
+        self._ended = -math.inf  # of the chunk before
         self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
         self._owner, self._keep, self._options, self._report = owner, keep, options, report
 
     def run(self) -> int:
         done = 0
         with self._reader() as reader:
-            while self._keep():
+            while self._may_begin():
                 chunk = self._chunks.claim(self._owner)
                 if chunk is not None:
                     reach("snapshot.claim.after")
                     done += self._read(reader, chunk)
+                    self._ended = time.monotonic()
                 elif not self._plan(reader):
                     break
         return done
+
+    def _may_begin(self) -> bool:
+        """Another chunk, by this reader; waits for that."""
+        if self._options.throttle is None:
+            return self._keep()
+        pace = self._options.throttle.wait(self._keep, self._ended)
+        return pace is not None and pace.parallel == self._options.parallel
 
     @contextmanager
     def _reader(self) -> Iterator[SnapshotReader]:
@@ -122,7 +142,7 @@ class _Worker:
             reader.close()
 
     def _plan(self, reader: SnapshotReader) -> bool:
-        """One step of planning; False where no run can be planned further now.
+        """One chunk more, by the size of the last one; False where no run can be planned further now.
 
         One thread at a time: they would plan the same run, and the source's catalog is one connection.
         """
@@ -135,13 +155,13 @@ class _Worker:
             if run.ahead >= limit:
                 continue
             try:
-                self._plan_run(reader, run, limit - run.ahead)
+                self._plan_run(reader, run)
             except TableError as error:
                 self._chunks.run_failed(run, error)
             return True
         return False
 
-    def _plan_run(self, reader: SnapshotReader, run: RunToPlan, count: int) -> None:
+    def _plan_run(self, reader: SnapshotReader, run: RunToPlan) -> None:
         if not run.started:
             schema = self._source.catalog().describe([run.table]).get(run.table)
             if schema is None:
@@ -149,26 +169,31 @@ class _Worker:
                 raise TableDisappeared(message, table=str(run.table))
             if isinstance(schema, TableError):
                 raise schema
+            if not schema.key and run.condition:
+                message = f"{run.table} has no key any more: it can be read as a whole only."
+                raise KeyChanged(message, table=str(run.table))
             if not schema.key:
-                self._planned(run, end=None, bounds=[KeyRange()], done=True, keyless=True)
+                self._planned(run, KeyRange(), end=None, done=True, keyless=True)
                 return
-        end = run.end if run.started else reader.end_key(run.table)
+            if any(schema.column(name).masked for name in schema.key):  # bounds are key values, and would be stored
+                self._planned(run, KeyRange(), end=None, done=True)
+                return
+        end = run.end if run.started else reader.end_key(run.table, run.condition)
         if end is None:
-            self._planned(run, end=None, bounds=[KeyRange()], done=True)
+            self._planned(run, KeyRange(), end=None, done=True)
             return
-        bounds = list(_bounds(reader, run, end, count))
-        self._planned(run, end=end, bounds=bounds, done=bounds[-1].upper == end)
+        upper = reader.next_bound(run.table, run.position, end, run.chunk_rows, run.condition)
+        self._planned(run, KeyRange(run.position, upper), end=end, done=upper == end)
 
     def _planned(
-        self, run: RunToPlan, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+        self, run: RunToPlan, bounds: KeyRange, *, end: tuple[str, ...] | None, done: bool, keyless: bool = False
     ) -> None:
         reach("snapshot.plan.before")
-        self._chunks.planned(run.run, end=end, bounds=bounds, done=done, keyless=keyless)
+        self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless)
         reach("snapshot.plan.after")
 
     def _read(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
         """Low mark, SELECT, staged file, journal row, high mark: in this order."""
-        started = time.monotonic()
         try:
             if chunk.staged:  # a second high mark does no harm: the chunk is admitted at the first
                 reader.mark(high_mark(chunk))
@@ -179,8 +204,9 @@ class _Worker:
                 data = reader.read_table(chunk.table, opened_mark(chunk))
             else:
                 data = reader.read_chunk(chunk.table, chunk.bounds)
+                values_of(chunk.bounds.keys, data.schema)  # capture has to know them
             reach("snapshot.select.after")
-            raw = self._stage(chunk, data, started)
+            raw = self._stage(chunk, data)
             reach("snapshot.file.after")
             if raw is None or not self._chunks.read(raw):
                 return 0
@@ -195,29 +221,39 @@ class _Worker:
             return 0
         return 1
 
-    def _stage(self, chunk: ChunkToRead, data: Chunk, started: float) -> RawChunk | None:
-        """Write the rows as they come (invariant 9); None where the chunk is no longer wanted."""
+    def _stage(self, chunk: ChunkToRead, data: Chunk) -> RawChunk | None:
+        """Write the rows as they come (invariant 9), encoded behind the reader's back; None where the chunk is no longer wanted."""
         path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
-        rows, asked = 0, time.monotonic()
+        # Chunks are sized by these seconds: what each costs whatever its size does not count.
+        rows, started = 0, time.monotonic()
+        asked = started
         # Dictionaries cost as much as all else here and save nothing behind zstd; of the footers, merges read the key's ranges.
         options = {"use_dictionary": False, "write_statistics": list(data.schema.key)}
-        with self._storage.writer(path, _raw_schema(data), **options) as writer:
-            for batch in data.batches:
-                writer.write_batch(_with_zero_dates(batch, data.zero_dates()))
-                if rows == 0:
-                    reach("snapshot.select.rows")
-                rows += batch.num_rows
-                if time.monotonic() - asked > WANTED_SECONDS:
-                    asked = time.monotonic()
-                    if not (self._keep() and self._chunks.wanted(chunk)):
-                        break
-            else:
-                asked = 0.0
+        with self._storage.writer(path, _raw_schema(data), **options) as file:
+            with behind("chunk", QUEUE_BYTES) as thread:
+                for batch in data.batches:
+                    whole = _with_zero_dates(batch, data.zero_dates())
+                    thread.put(partial(_write, file, whole, first=rows == 0), whole.nbytes)
+                    rows += batch.num_rows
+                    del batch, whole
+                    if time.monotonic() - asked > WANTED_SECONDS:
+                        asked = time.monotonic()
+                        if not (self._keep() and self._chunks.wanted(chunk)):
+                            break
+                else:
+                    asked = 0.0
             reach("snapshot.file.before")
         if asked:
             self._storage.delete(path)
             return None
         return RawChunk(chunk, path, rows, self._storage.size(path), time.monotonic() - started, data.schema)
+
+
+def _write(file: pq.ParquetWriter, rows: pa.RecordBatch, *, first: bool) -> None:
+    """The thread's."""
+    file.write_batch(rows)
+    if first:
+        reach("snapshot.select.rows")
 
 
 def _raw_schema(data: Chunk) -> pa.Schema:
@@ -230,14 +266,3 @@ def _with_zero_dates(batch: pa.RecordBatch, counts: pa.Array | None) -> pa.Recor
     """Which rows of a chunk enter the sequence, only capture will know: so the count stands beside each."""
     column = pa.nulls(batch.num_rows, ZERO_DATES_FIELD.type) if counts is None else counts
     return batch.append_column(ZERO_DATES_FIELD, column)
-
-
-def _bounds(reader: SnapshotReader, run: RunToPlan, end: tuple[str, ...], count: int) -> Iterator[KeyRange]:
-    """Up to `count` ranges after the run's position, the last one ending at `end`."""
-    lower = run.position
-    for _ in range(count):
-        upper = reader.next_bound(run.table, lower, end, run.chunk_rows)
-        yield KeyRange(lower, upper)
-        if upper == end:
-            return
-        lower = upper

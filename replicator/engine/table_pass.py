@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import takewhile
 
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import TargetConflict, TidemarkError
@@ -40,6 +41,8 @@ from replicator.targets.base import (
 )
 
 NOTHING = ApplyResult(0, 0, 0, "skip", 0.0)
+# With a chunk, one commit of a table that is loaded takes no more: the log's changes behind it wait until it is made.
+MERGED_CHUNK_ROWS = 65_536
 
 
 class _NoLongerOursError(Exception):
@@ -66,6 +69,8 @@ class TablePass:
         self._name = TargetTable(*table.target)
         self._schemas: dict[int, TableSchema] = {}
         self._seen = NO_TABLE  # the load of the target's table as this pass knows it
+        self._unfolded = target.capabilities.unfolded
+        self._emptied = False  # told for the reload under way
         self.commits = 0
 
     @property
@@ -89,6 +94,7 @@ class TablePass:
         if position is None:
             return self.commits
         self._catch_up(position)
+        self._move_to_own_name(position)
         if self._table.state is TableState.LOADING:
             position = self._load(position)
         if self._table.state in {TableState.STREAMING, TableState.RELOADING}:
@@ -99,13 +105,15 @@ class TablePass:
 
     def _maintain(self) -> None:
         reach("apply.maintain.before")
-        if done := self._target.maintain(self._name):
+        reloading = self._table.state is TableState.RELOADING
+        if done := self._target.maintain(self._name, reloading=reloading):
             self._report.log(Level.INFO, done, table=self._table.table)
         reach("apply.maintain.after")
 
     def failed(self, error: TidemarkError) -> None:
         """Tell the store and the log."""
-        self._report.log(Level.ERROR, error.message, table=self._table.table, code=error.code)
+        stack = {"stack": error.stack} if error.stack else {}
+        self._report.log(Level.ERROR, error.message, table=self._table.table, code=error.code, **stack)
         self._store.failed(self._lease, self._table.table, error)
 
     # Where the target stands
@@ -134,14 +142,26 @@ class TablePass:
         if position is not None and position.load in table.others:
             message = f"{self._name} is still another table's in the target, which has its new name soon."
             raise TargetConflict(message, table=str(table.table))
-        if table.keyless and table.state is TableState.LOADING and position is not None:
+        loading = table.keyless and table.made and table.state is TableState.LOADING
+        if loading and position is not None and position.mode is table.mode:
             return position  # the old rows stay readable until `Replace`
         version = self._first_version()
         if version == 0:
             return None
         load = "" if table.keyless and table.state is TableState.LOADING else table.load
-        self._apply(Create(self._schema(version), version, table.live_from, load))
-        return Position(table.live_from, -1, version, load)
+        self._apply(Create(self._schema(version), version, table.live_from, load, table.mode))
+        return Position(table.live_from, -1, version, load, table.mode)
+
+    def _move_to_own_name(self, position: Position) -> None:
+        """Somebody has chosen another name for it in the target."""
+        home = TargetTable(*self._table.home)
+        if not self._table.own or home == self._name or position.load != self._table.load:
+            return
+        if self._read(home) is not None:
+            message = f"{self._name} cannot be called {home} in the target: there is a table of that name."
+            raise TargetConflict(message, table=str(self._table.table))
+        self._apply(Rename(home))
+        self._move_target(home)
 
     def _catch_up(self, position: Position) -> None:
         """The worker before us died after the target's commit: the journal does not know of it yet."""
@@ -156,16 +176,24 @@ class TablePass:
 
     def _already_renamed(self) -> Position | None:
         """A rename reached the target, but not the journal."""
+        if self._table.own:
+            return self._found(TargetTable(*self._table.home))
         for item in self._store.items(self._table.table, self._table.live_from):
             if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE:
                 new = self._renamed(item)
                 for name in (new, self._stand_in(new)):
-                    position = self._read(name)
-                    if position is not None and position.load == self._table.load:
-                        self._seen = position.load
-                        self._move_target(name)
+                    if (position := self._found(name)) is not None:
                         return position
         return None
+
+    def _found(self, name: TargetTable) -> Position | None:
+        """The table is there under this name, and the journal knows it from here on; else None."""
+        position = self._read(name)
+        if position is None or position.load != self._table.load:
+            return None
+        self._seen = position.load
+        self._move_target(name)
+        return position
 
     def _first_version(self) -> int:
         """The schema under which the first item was written; the newest where there is none."""
@@ -177,9 +205,11 @@ class TablePass:
     # Initial load
 
     def _load(self, position: Position) -> Position:
-        """Append chunks as they come; log segments wait until the run is complete."""
+        """Append chunks as they come; log segments wait until the run is complete, unless the target takes all in order."""
         if self._table.keyless:
             return self._replace(position)
+        if self._unfolded:
+            return self._load_in_order(position)
         while self._keep():
             items = self._store.items(self._table.table, position.loaded, chunks_only=True)
             chunks = [
@@ -199,6 +229,12 @@ class TablePass:
             self._move(TableState.STREAMING)
         return position
 
+    def _load_in_order(self, position: Position) -> Position:
+        position, whole = self._follow(position)
+        if whole and self._table.run_complete:
+            self._move(TableState.STREAMING)
+        return position
+
     def _replace(self, position: Position) -> Position:
         """Keyless: the rows of the whole run take the place of what is there, in one commit."""
         if not self._table.run_complete:
@@ -210,7 +246,7 @@ class TablePass:
         self._evolve_to(version, position)
         change = Replace(chunks, self._schema(version), version, self._table.live_from, loaded, self._table.load)
         result = self._apply(change)
-        position = Position(self._table.live_from, loaded, version, self._table.load)
+        position = Position(self._table.live_from, loaded, version, self._table.load, self._table.mode)
         self._mark(result, position)
         self._move(TableState.STREAMING)
         return position
@@ -221,15 +257,31 @@ class TablePass:
 
     # Following the log
 
-    def _follow(self, position: Position) -> None:
+    def _follow(self, position: Position) -> tuple[Position, bool]:
+        """To the end of what is journaled: where that is, and whether it was reached."""
         while self._keep():
             items = self._store.items(self._table.table, position.applied)
             todo = [item for item in items if not _loaded_already(item, position)]
             if not todo:
                 if items:
                     self._mark(NOTHING, replace(position, applied=_last(items[-1])))
-                return
-            position = self._step(todo, position)
+                return position, True
+            position = self._step(self._reloading(todo), position)
+        return position, False
+
+    def _reloading(self, todo: Sequence[Segment | TableEvent]) -> Sequence[Segment | TableEvent]:
+        """What comes next, up to where a reload begins; a target without rows of its own is emptied there: all are read again.
+
+        It knows whether that was told before.
+        """
+        begin = self._table.reload_from
+        if not self._unfolded or self._table.state is not TableState.RELOADING or begin < 0:
+            return todo
+        before = list(takewhile(lambda item: _last(item) < begin, todo))
+        if not before and not self._emptied:
+            self._apply(DeleteBelow(begin, begin - 1))
+            self._emptied = True
+        return before or todo
 
     def _drop(self) -> int:
         """Gone from the source: the target's table goes too, unless the policy keeps it (then with its last changes)."""
@@ -252,7 +304,7 @@ class TablePass:
         head = todo[0]
         if isinstance(head, TableEvent):
             result = NOTHING if self._on_the_way_home(head, todo) else self._event(head, todo[1:])
-            position = replace(position, applied=head.sequence)
+            position = self._reached(position, head.sequence)
             self._mark(result, position)
             return position
         schema = self._schema(head.schema_version)
@@ -262,9 +314,13 @@ class TablePass:
         follows = todo[len(group)] if len(group) < len(todo) else None
         emptied = isinstance(follows, TableEvent) and follows.kind is EventKind.TRUNCATE_TABLE
         result = self._apply(Merge(group, schema, upto, emptied))
-        position = replace(position, applied=upto)
+        position = self._reached(position, upto)
         self._mark(result, position)
         return position
+
+    def _reached(self, position: Position, applied: int) -> Position:
+        loaded = max(position.loaded, applied) if self._unfolded else position.loaded
+        return replace(position, applied=applied, loaded=loaded)
 
     def _on_the_way_home(self, event: TableEvent, todo: Sequence[Segment | TableEvent]) -> bool:
         """A rename that leads, through others, to where the table was made in the first place."""
@@ -273,16 +329,18 @@ class TablePass:
         return self._renamed(_renames(todo)[-1]) == self._name
 
     def _group(self, items: Sequence[Segment | TableEvent], whole_to: int = -1) -> list[Segment]:
-        """Segments of one schema up to the next event or `max_rows`; each ends at a transaction's end (invariant 6).
+        """Segments of one schema up to the next event or as many rows as one commit takes; each ends at a transaction's end (invariant 6).
 
-        `max_rows` does not part what lies at or below `whole_to`.
+        No number of rows parts what lies at or below `whole_to`.
         """
         group: list[Segment] = []
-        rows = 0
+        rows, most = 0, self._max_rows
         for item in items:
             if isinstance(item, TableEvent) or (group and item.schema_version != group[0].schema_version):
                 break
-            if group and rows + item.rows > self._max_rows and item.first_sequence > whole_to:
+            if item.kind is SegmentKind.CHUNK and self._table.state is not TableState.LOADING:
+                most = min(most, MERGED_CHUNK_ROWS)
+            if group and rows + item.rows > most and item.first_sequence > whole_to:
                 break
             group.append(item)
             rows += item.rows
@@ -296,12 +354,12 @@ class TablePass:
                 version = event.schema_version
                 return self._apply(Evolve(self._schema(version), version, renamed, keep_dropped=keep))
             case EventKind.TRUNCATE_TABLE:
-                return self._apply(DeleteBelow(event.sequence, event.sequence))
+                return self._apply(_ended(event, event.sequence))
             case EventKind.SWEEP:
-                result = self._apply(DeleteBelow(int(event.detail["below"]), event.sequence))
+                result = self._apply(_ended(event, int(event.detail["below"])))
                 self._move(TableState.STREAMING)
                 return result
-            case EventKind.RENAME_TABLE:
+            case EventKind.RENAME_TABLE if not self._table.own:
                 new = self._free_name(event, leaves=bool(_renames(later)))
                 result = self._apply(Rename(new))
                 self._move_target(new)
@@ -343,7 +401,7 @@ class TablePass:
         detail = {"how": result.how, "seconds": round(result.seconds, 3)}
         counts = {"inserted": result.inserted, "updated": result.updated, "deleted": result.deleted}
         rows = ", ".join(f"{number:,} {word}" for word, number in counts.items() if number)
-        text = f"{rows or 'no row changed'} in {result.seconds:.1f} s ({result.how})"
+        text = f"{rows or 'no row changed'} in {result.seconds:.1f} s: {result.how}"
         self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
         return result
 
@@ -387,6 +445,11 @@ class TablePass:
         reach("apply.move.before")
         self._store.move(self._lease, self._table.table, state, target)
         reach("apply.move.after")
+
+
+def _ended(event: TableEvent, below: int) -> DeleteBelow:
+    """A sweep has no commit time: what it finds gone is gone since some time before now."""
+    return DeleteBelow(below, event.sequence, event.kind.value, event.commit_ts or datetime.now(UTC))
 
 
 def _loaded_already(item: Segment | TableEvent, position: Position) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
+
 from replicator.engine.entry import EntryBuilder
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
@@ -11,11 +14,16 @@ from replicator.state.journal import CapturePlan, SchemaVersion
 class Tracking:
     """Present schema versions, and the tables whose changes are passed over."""
 
-    def __init__(self, plan: CapturePlan, entry: EntryBuilder) -> None:
-        """New versions are written to `entry`."""
+    def __init__(self, plan: CapturePlan, entry: EntryBuilder, late: Collection[TableId] = ()) -> None:
+        """New versions are written to `entry`.  `late`: tables of the plan of which the log has nothing to say yet."""
         self._entry = entry
-        self._versions: dict[TableId, SchemaVersion | None] = {t.table: t.schema for t in plan.tracked}
-        self._ignored: set[TableId] = set()
+        self._versions: dict[TableId, SchemaVersion | None] = {
+            t.table: t.schema for t in plan.tracked if t.table not in late
+        }
+        self._gone = plan.gone
+        self._late = frozenset(late)
+        self._ignored: set[TableId] = set(late)
+        self._parked = Counter({t.table: t.parked for t in plan.tracked})
 
     def schemas(self) -> dict[TableId, TableSchema]:
         """The schemas that hold at the checkpoint."""
@@ -42,13 +50,18 @@ class Tracking:
     def new_version(self, table: TableId, schema: TableSchema) -> int:
         """`schema` holds from here on."""
         present = self._versions.get(table)
-        version = SchemaVersion((present.version if present else 0) + 1, schema, self._entry.next_sequence)
+        last = present.version if present else self._gone.get(table, 0)
+        version = SchemaVersion(last + 1, schema, self._entry.next_sequence)
         self._versions[table] = version
         self._entry.schemas.append(version)
         return version.version
 
     def ignored(self, table: TableId) -> bool:
         return table in self._ignored
+
+    def late(self, table: TableId) -> bool:
+        """Not even its being created counts."""
+        return table in self._late
 
     def ignore(self, table: TableId) -> None:
         """Pass its changes over until the next plan."""
@@ -67,3 +80,9 @@ class Tracking:
         """The table keeps its versions under its new name."""
         self._versions[new] = self._versions.pop(old, None)
         self._ignored.discard(new)
+        self._parked[new] = self._parked.pop(old, 0)
+
+    def park(self, table: TableId, rows: int) -> int:
+        """So many more of its rows are parked.  Returns how many there are."""
+        self._parked[table] += rows
+        return self._parked[table]

@@ -44,12 +44,46 @@ class ChangeBatch:
     (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number.
     INSERT fills the row columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is
     none), as in CDAP's example.  `zero_dates`: how many values were dates that do not exist, and became null.
+    `hidden`: operations of changes that a row filter left out or made into others; then there may be no row at all.
     """
 
     table: TableId
     schema: TableSchema
     data: pa.RecordBatch
     zero_dates: int = 0
+    hidden: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRow:
+    """A change with a value that cannot be decoded, left out of its batch; it has used its ordinal up.
+
+    `ordinal`, `commit_ts`, `txn_id`, `offset`: as the batch's row would have had them.
+    data: the row as the source sent it (MySQL: its images, the one before first; Postgres: the message), cut after some length; size: bytes of the whole.
+    keys: its key before and after the change, texts by column; none where one of them is not known.
+    """
+
+    ordinal: int
+    operation: Operation
+    commit_ts: datetime | None
+    txn_id: str
+    offset: str
+    error: TableError
+    data: bytes
+    size: int
+    keys: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowsParked:
+    """Rows of one table that cannot be decoded, in log order; by option (`ReadOptions.park`) its other rows go on without them.
+
+    `offset`: they lie before it.
+    """
+
+    table: TableId
+    rows: tuple[ParkedRow, ...]
+    offset: Offset
 
 
 EVERY = "*"
@@ -124,4 +158,4 @@ class Heartbeat:
     source_ts: datetime | None
 
 
-LogMessage = ChangeBatch | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat
+LogMessage = ChangeBatch | RowsParked | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
+from replicator.model.masks import Masked
 from replicator.model.types import DataType
 
 BEFORE = "_before_"
@@ -30,7 +31,7 @@ CHANGE_FIELDS = (
 )
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
 _STORED = frozenset({"database", "table", "columns", "key", "partial", "identity"})
-_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number"})
+_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked"})
 RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES, UNCHANGED}
 
 
@@ -48,6 +49,7 @@ class Column:
     source_type: str
     warning: str = ""
     number: int = field(default=0, compare=False)
+    masked: Masked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +95,7 @@ class TableSchema:
             {"name": c.name, "type": str(c.type), "nullable": c.nullable, "source_type": c.source_type}
             | ({"warning": c.warning} if c.warning else {})
             | ({"number": c.number} if c.number else {})
+            | ({"masked": c.masked.to_dict()} if c.masked else {})
             for c in self.columns
         ]
         more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
@@ -114,6 +117,7 @@ class TableSchema:
                     c["source_type"],
                     c.get("warning", ""),
                     int(c.get("number", 0)),
+                    Masked.from_dict(c["masked"]) if "masked" in c else None,
                 )
                 for c in data["columns"]
             )

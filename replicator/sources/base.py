@@ -82,11 +82,13 @@ class ReadOptions:
     """How rows are read, the same for log and snapshot so that both give equal values.
 
     zero_dates: "null", "text" (the column becomes a string) or "fail".
+    park: a row of the log that cannot be decoded is handed on as its bytes (`RowsParked`), and does not stop its table.
     """
 
     zero_dates: str = "null"
     batch_rows: int = 20_000
     batch_bytes: int = 32 * 1024 * 1024
+    park: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,10 @@ class Catalog(Protocol):
         """Foreign keys of these tables, and of those that they refer to, whose actions the log does not show (none where it shows them)."""
         ...
 
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        """Would the server read them?  Reads none.  Raises ConditionRefused with the server's words, TableDisappeared."""
+        ...
+
 
 class LogReader(Protocol):
     """A stream of the log.  One thread."""
@@ -160,14 +166,29 @@ class KeyRange:
     """Rows with `lower` < key <= `upper`, compared by the database.  None: no bound on that side.
 
     Key values are text literals in the source's own SQL, made by the source, opaque to everybody else.
+    keys: of these, rows with these keys only (empty: all), as texts that people read (`replicator.snapshot.keys`).
+    condition: of these, rows for which this SQL of the user's is true (empty: all); see `replicator.sources.conditions`.
     """
 
     lower: tuple[str, ...] | None = None
     upper: tuple[str, ...] | None = None
+    keys: tuple[tuple[str, ...], ...] = ()
+    condition: str = ""
+
+    @property
+    def bounded(self) -> bool:
+        """Is it read along the key?"""
+        return self.lower is not None or self.upper is not None or bool(self.keys)
+
+    @property
+    def asked(self) -> bool:
+        """Is there anything of the user's in it?"""
+        return bool(self.keys or self.condition)
 
     def require_fit(self, schema: TableSchema) -> None:
         """KeyChanged where the table has another key than when the bounds were planned."""
-        if any(bound is not None and len(bound) != len(schema.key) for bound in (self.lower, self.upper)):
+        bounds = [bound for bound in (self.lower, self.upper, *self.keys) if bound is not None]
+        if any(len(bound) != len(schema.key) for bound in bounds):
             message = f"{schema.table} has another key than when its chunks were planned."
             raise KeyChanged(message, table=str(schema.table))
 
@@ -195,14 +216,14 @@ class SnapshotReader(Protocol):
         """Write a watermark into the log; returns when it is committed."""
         ...
 
-    def end_key(self, table: TableId) -> tuple[str, ...] | None:
-        """The greatest key now (None: the table is empty)."""
+    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
+        """The greatest key now of the rows for which the condition is true (None: there is none)."""
         ...
 
     def next_bound(
-        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
     ) -> tuple[str, ...]:
-        """The key `rows` rows after `after`, at most `end`."""
+        """The key `rows` such rows after `after`, at most `end`."""
         ...
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
@@ -257,8 +278,24 @@ class LogHeld:
         return min((limit for limit in (self.limit, own) if limit is not None), default=None)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceLoad:
+    """What a source is busy with: statements under way now, snapshot readers' included, and how far its replicas are behind.
+
+    replica_lag_seconds: the farthest one's; None where it has none, or does not know.
+    """
+
+    running: int
+    replica_lag_seconds: float | None = None
+
+
 class SourceLog(Protocol):
-    """The log as a whole, for one replicator: where it ends, and what the source has to keep of it."""
+    """The log as a whole, for one replicator: where it ends, and what the source has to keep of it.
+
+    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole from then on.
+    """
+
+    has_gaps: bool
 
     def state(self) -> SourceState:
         """SourceMisconfigured where the source writes no log."""
@@ -272,8 +309,8 @@ class SourceLog(Protocol):
         """
         ...
 
-    def held(self) -> LogHeld | None:
-        """None for a source that keeps nothing for a single reader, or nothing for this one."""
+    def held(self, checkpoint: Offset | None) -> LogHeld | None:
+        """What there is from `checkpoint` on, where the replicator would go on; None where that is nothing, or is not known."""
         ...
 
     def give_up(self) -> bool:
@@ -282,6 +319,10 @@ class SourceLog(Protocol):
         True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has brought is
         left alone.
         """
+        ...
+
+    def load(self) -> SourceLoad:
+        """How busy the server is at this moment."""
         ...
 
     def remove(self) -> None:

@@ -20,6 +20,7 @@ class RunToPlan:
     """A run whose chunk bounds are not all known.
 
     `position` is the last bound planned; `end` is fixed at the start; `ahead` chunks are planned and not read yet.
+    condition: only rows for which it is true are read.
     """
 
     run: int
@@ -29,6 +30,7 @@ class RunToPlan:
     started: bool
     chunk_rows: int
     ahead: int = 0
+    condition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class RawChunk:
     schema: names the table as it was read; `chunk.table` is its present name in the journal.
 
     base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
-    reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load.
+    reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load, and where
+    a part of the table is read.
     """
 
     chunk: ChunkToRead
@@ -97,7 +100,10 @@ class ChunkStore(Protocol):
         ...
 
     def failed(self, chunk: ChunkToRead, error: TidemarkError) -> None:
-        """Count it; the chunk is read again later, or the table fails (retry policy; TableError at once)."""
+        """Count it; the chunk is read again later, or the table fails (retry policy; TableError at once).
+
+        Where a part of the table is read, the run ends instead, and the table goes on.
+        """
         ...
 
     def run_failed(self, run: RunToPlan, error: TidemarkError) -> None:

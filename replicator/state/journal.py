@@ -6,13 +6,15 @@ One transaction per `Journal.commit` (invariant 2).  A file in staging without a
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
 from replicator.errors import TidemarkError
+from replicator.model.change import ParkedRow
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
@@ -33,6 +35,8 @@ class Segment:
     bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row at
     place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are null.
     without: places in a bare file whose rows are no part of the segment (nor of `rows`); their numbers are used up.
+
+    journaled_at: when the journal took it, which is the time of the read for its READ rows; None before.
     """
 
     table: TableId
@@ -52,6 +56,7 @@ class Segment:
     zero_dates: int = 0
     bare: bool = False
     without: tuple[int, ...] = ()
+    journaled_at: datetime | None = None
 
 
 class EventKind(StrEnum):
@@ -109,6 +114,7 @@ class TrackedTable:
     live_from: log changes up to this sequence number are covered by the snapshot and never applied.
     run: the present snapshot run, or None.
     followed: False where capture does not follow it yet (again): its log was not read up to here.
+    parked: rows of it that are parked and wait, without those that its present run brings anyway.
     """
 
     table: TableId
@@ -117,6 +123,7 @@ class TrackedTable:
     run: int | None
     live_from: int = -1
     followed: bool = True
+    parked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +153,34 @@ class ReloadRequest:
     again: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class DdlSeen:
+    """A statement that leaves neither a schema version nor a table's coming, going or renaming; `decision` in words."""
+
+    table: TableId
+    operation: str
+    statement: str
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """A row that was left out of its segment, because it cannot be decoded; its sequence number is used up."""
+
+    table: TableId
+    sequence: int
+    row: ParkedRow
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A row that was inserted into the signalling table; `data` is the text of a JSON object."""
+
+    id: str
+    type: str
+    data: str
+
+
 @dataclass(frozen=True)
 class JournalEntry:
     """Everything one journal transaction makes durable.
@@ -155,9 +190,12 @@ class JournalEntry:
     schemas               new versions (a version is written before anything that names it)
     tracking              tables that capture follows from here on (newly)
     closed, reopened      chunks admitted / (chunk, attempt) to be read again
-    bases                 keyless tables: run → (attempt, sequence number that its rows stand for)
+    bases                 keyless tables: (run, attempt) → sequence number that its rows stand for
     reloads               tables to read anew
     failures              tables to stop, with their error
+    parked                rows to keep as their bytes, until somebody decides
+    seen                  statements of which nothing else would tell
+    signals               rows of the signalling table, to be obeyed once
     created, dropped      tables that came into / left the selection by DDL; `renamed` is old → new
     source_ts             the source is known to be read up to this moment
     """
@@ -169,9 +207,12 @@ class JournalEntry:
     tracking: frozenset[TableId] = frozenset()
     closed: tuple[ClosedChunk, ...] = ()
     reopened: tuple[tuple[int, str], ...] = ()
-    bases: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    bases: Mapping[tuple[int, str], int] = field(default_factory=dict)
     reloads: tuple[ReloadRequest, ...] = ()
     failures: tuple[tuple[TableId, TidemarkError], ...] = ()
+    parked: tuple[Parked, ...] = ()
+    seen: tuple[DdlSeen, ...] = ()
+    signals: tuple[Signal, ...] = ()
     created: tuple[TableId, ...] = ()
     dropped: tuple[TableId, ...] = ()
     renamed: tuple[tuple[TableId, TableId], ...] = ()
@@ -188,7 +229,11 @@ class DdlAction(StrEnum):
 
 @dataclass(frozen=True)
 class CapturePlan:
-    """What capture has to do; read at the start of a slice and whenever `version` changed."""
+    """What capture has to do; read at the start of a slice and whenever `version` changed.
+
+    signals: the signalling table, which is followed whether it is selected or not; None: there is none.
+    gone: newest schema version of each table that was dropped or has halted: made again, it goes on from there.
+    """
 
     version: int
     wanted: bool
@@ -196,6 +241,16 @@ class CapturePlan:
     tracked: tuple[TrackedTable, ...]
     checkpoint: Checkpoint | None
     ddl_policy: Mapping[str, DdlAction] = field(default_factory=dict)
+    signals: TableId | None = None
+    gone: Mapping[TableId, int] = field(default_factory=dict)
+
+    @property
+    def followed(self) -> TableSet:
+        """What is read from the log."""
+        if self.signals is None or self.signals in self.tables:
+            return self.tables
+        tables, excluded = self.tables.tables | {self.signals}, self.tables.excluded - {self.signals}
+        return replace(self.tables, tables=tables, excluded=excluded)
 
 
 class Journal(Protocol):
@@ -228,8 +283,11 @@ class ApplyTable:
     load: names the target table's generation; it changes when the table has to be made anew (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
-    home: the target that the table's present name asks for; a load that begins anew goes there.
+    home: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that begins anew goes there.
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
+    mode: of this generation.
+    reload_from: the sequence number at which the present run began; -1 where there is none.
+    made: the target has had a generation of this table; one that is there without is of what had the name before, with schema versions of its own.
     """
 
     table: TableId
@@ -245,7 +303,11 @@ class ApplyTable:
     schema_version: int
     attempt: int = 0
     home: tuple[str, str] = ("", "")
+    own: bool = False
     others: frozenset[str] = frozenset()
+    mode: Mode = Mode.MIRROR
+    reload_from: int = -1
+    made: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-LEASE_SECONDS = 10.0  # where the installation says nothing else
+LEASE_SECONDS = 6.0  # where the installation says nothing else
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ class TableState(StrEnum):
     RELOADING  a later snapshot runs: its rows and the log are merged in order; ends with a sweep of rows gone meanwhile
     STREAMING  the log alone
     FAILED     stopped with an error; the other tables go on (invariant 7)
+    SKIPPED    stopped by a user, who wants the others to go on; read anew when it is resumed
     DROPPED    gone from the source
     """
 
@@ -21,17 +22,36 @@ class TableState(StrEnum):
     RELOADING = "reloading"
     STREAMING = "streaming"
     FAILED = "failed"
+    SKIPPED = "skipped"
     DROPPED = "dropped"
 
 
+HALTED = frozenset({TableState.FAILED, TableState.SKIPPED})  # not followed, read or applied until a user says so
+
 LEGAL_MOVES: dict[TableState, frozenset[TableState]] = {
-    TableState.WAITING: frozenset({TableState.LOADING, TableState.STREAMING, TableState.FAILED, TableState.DROPPED}),
-    TableState.LOADING: frozenset({TableState.LOADING, TableState.STREAMING, TableState.FAILED, TableState.DROPPED}),
-    TableState.RELOADING: frozenset(
-        {TableState.RELOADING, TableState.STREAMING, TableState.LOADING, TableState.FAILED, TableState.DROPPED}
+    TableState.WAITING: frozenset(
+        {TableState.LOADING, TableState.STREAMING, TableState.FAILED, TableState.SKIPPED, TableState.DROPPED}
     ),
-    TableState.STREAMING: frozenset({TableState.RELOADING, TableState.LOADING, TableState.FAILED, TableState.DROPPED}),
-    TableState.FAILED: frozenset({TableState.WAITING, TableState.LOADING, TableState.RELOADING, TableState.DROPPED}),
+    TableState.LOADING: frozenset(
+        {TableState.LOADING, TableState.STREAMING, TableState.FAILED, TableState.SKIPPED, TableState.DROPPED}
+    ),
+    TableState.RELOADING: frozenset(
+        {
+            TableState.RELOADING,
+            TableState.STREAMING,
+            TableState.LOADING,
+            TableState.FAILED,
+            TableState.SKIPPED,
+            TableState.DROPPED,
+        }
+    ),
+    TableState.STREAMING: frozenset(
+        {TableState.RELOADING, TableState.LOADING, TableState.FAILED, TableState.SKIPPED, TableState.DROPPED}
+    ),
+    TableState.FAILED: frozenset(
+        {TableState.WAITING, TableState.LOADING, TableState.RELOADING, TableState.SKIPPED, TableState.DROPPED}
+    ),
+    TableState.SKIPPED: frozenset({TableState.LOADING, TableState.RELOADING, TableState.DROPPED}),
     TableState.DROPPED: frozenset({TableState.WAITING, TableState.STREAMING}),
 }
 
