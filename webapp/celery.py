@@ -36,14 +36,20 @@ app.conf.update(
     worker_cancel_long_running_tasks_on_connection_loss=False,
     broker_connection_retry_on_startup=True,
     broker_transport_options={"visibility_timeout": 3600, "socket_timeout": 15, "socket_keepalive": True},
+    beat_scheduler="webapp.beat:SteadyScheduler",
     beat_schedule={
         "supervise": {"task": "tidemark.supervise", "schedule": 2.0, "options": {"expires": 10}},
         "watch_logs": {"task": "tidemark.watch_logs", "schedule": 30.0, "options": {"expires": 25}},
+        "evaluate_alerts": {"task": "tidemark.evaluate_alerts", "schedule": 30.0, "options": {"expires": 25}},
         "collect_garbage": {"task": "tidemark.collect_garbage", "schedule": 300.0, "options": {"expires": 250}},
     },
     timezone="UTC",
 )
+if settings.TIDEMARK_OPENLINEAGE_URL or settings.TIDEMARK_OPENLINEAGE_FILE:
+    app.conf.beat_schedule["tell_lineage"] = {
+        "task": "tidemark.tell_lineage", "schedule": 15.0, "options": {"expires": 12},
+    }  # fmt: skip
 # Celery closes the database connection before and after each task, unless it is told how often one may be used; Django's own
 # CONN_MAX_AGE and health checks are what counts (`close_old_connections` in every task).  A round every two seconds is not worth a login.
 app.conf["CELERY_DB_REUSE_MAX"] = 1_000_000
-app.autodiscover_tasks(["webapp.worker"])
+app.autodiscover_tasks(["webapp.worker", "webapp.telemetry"])

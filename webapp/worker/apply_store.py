@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
-from django.db.models import Case, F, Max, Min, OuterRef, Q, QuerySet, Subquery, Sum, When
-from django.db.models.functions import Coalesce, Greatest
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Greatest
 
 from replicator.errors import StateError, TidemarkError
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
 from replicator.state.lease import Lease
-from replicator.state.tables import TableState, may_move
-from webapp.monitoring.models import Stage
+from replicator.state.tables import HALTED, TableState, may_move
+from webapp.monitoring.models import Stage, TablePromise
+from webapp.monitoring.parked_services import read_anew
 from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.models import ReplicatorTable, RunState
 from webapp.replicators.selection import home_of
 from webapp.replicators.table_services import begin_run, clear_error
+from webapp.worker.covered import mark_applied
 from webapp.worker.database import clock, fenced, stored
 from webapp.worker.failures import table_attempt_failed
-from webapp.worker.minutes import Covered, count_applied, lags_ms
+from webapp.worker.lateness import count_late, read_times
+from webapp.worker.minutes import count_applied
 
 ITEMS = 2000
+MILLISECOND = timedelta(milliseconds=1)
 Structure = list[tuple[int | str, ...]]
 LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
@@ -33,12 +39,16 @@ LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMI
 
 @dataclass(frozen=True)
 class _Turn:
-    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then."""
+    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then.
+
+    given: the segments that were handed out and are not marked yet, by path: their commit times are read before the mark's transaction.
+    """
 
     pk: int
     load: str
     made_load: str
     end: int
+    given: dict[str, Segment] = field(default_factory=dict)
 
 
 class OrmApplyStore:
@@ -65,9 +75,10 @@ class OrmApplyStore:
         self._structure = structure
         runs = _present_runs(rows)
         # After the runs: a run that is complete has all its chunks below the end of the turn.
-        ends = dict(ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows]).values_list("pk", "last_sequence"))
+        found = ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows])
+        ends = {pk: (state, last) for pk, state, last in found.values_list("pk", "state", "last_sequence")}
         for row in rows:
-            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, ends.get(row.pk, -1))
+            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, _end(row, *ends.get(row.pk, ("", -1))))
         return [_apply_table(row, runs.get(row.pk), structure) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
@@ -92,7 +103,7 @@ class OrmApplyStore:
             rows = ReplicatorTable.objects.filter(
                 pk=turn.pk, load=turn.load, retry_at=None, schema_version__isnull=False
             )
-            rows.exclude(state=TableState.FAILED.value).update(made_load=turn.load)
+            rows.exclude(state__in=[state.value for state in HALTED]).update(made_load=turn.load)
 
     @stored
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
@@ -104,11 +115,15 @@ class OrmApplyStore:
         span = {"table_id": pk, "last_sequence__gt": after, "last_sequence__lte": end}
         segments = models.SegmentRow.objects.filter(**span).order_by("first_sequence")
         if chunks_only:
-            return [_segment(table, row) for row in segments.filter(kind=SegmentKind.CHUNK.value)[:ITEMS]]
+            return [segment_of(table, row) for row in segments.filter(kind=SegmentKind.CHUNK.value)[:ITEMS]]
         span = {"table_id": pk, "sequence__gt": after, "sequence__lte": end}
         events = models.TableEventRow.objects.filter(**span).order_by("sequence")
         found: list[tuple[int, Segment | TableEvent]] = []
-        found += [(row.first_sequence, _segment(table, row)) for row in segments[:ITEMS]]
+        for row in segments[:ITEMS]:
+            segment = segment_of(table, row)
+            found.append((row.first_sequence, segment))
+            if row.applied_at is None:
+                turn.given[row.path] = segment
         found += [(row.sequence, _event(row)) for row in events[:ITEMS]]
         return [item for _, item in sorted(found, key=lambda pair: pair[0])[:ITEMS]]
 
@@ -124,30 +139,31 @@ class OrmApplyStore:
     @stored
     def applied(self, lease: Lease, result: Applied) -> None:
         """The mark follows the target, which has the last word (invariant 3)."""
+        times = read_times(self._taken_back(result))  # before anything is locked: files may lie far away
         with fenced(lease):
             row = self._locked(result.table)
             if row is None:
                 return
             further = result.applied > row.applied or result.loaded > row.loaded
             row.applied, row.loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
-            covered = _mark_applied(row)
+            covered = mark_applied(row)
             row.rows_read += covered.reads
             row.rows_inserted += covered.inserts
             row.rows_updated += covered.updates
             row.rows_deleted += covered.deletes
-            if (lags := lags_ms(covered, result.queryable_at)) is not None:
-                row.applied_commit_ts, row.queryable_at, row.lag_ms = (
-                    covered.last_commit_ts,
-                    result.queryable_at,
-                    lags[0],
-                )
+            if (newest := covered.last_commit_ts) is not None:
+                row.applied_commit_ts, row.queryable_at = newest, result.queryable_at
+                row.lag_ms = max(0, (result.queryable_at - newest) // MILLISECOND)
             if row.attempt and further:
                 clear_error(row)
             if self._load(result.table) == row.load:  # else it was dropped and created again during this turn
                 row.made_load = row.load
+            if counts := bool(covered.reads + covered.changes):
+                row.merges, row.merge_seconds = row.merges + 1, row.merge_seconds + result.seconds
             row.save()
-            if covered.reads + covered.changes:
+            if counts:
                 count_applied(row, covered, result)
+                count_late(row, covered, result, times)
             reach("apply.mark.written")
 
     @stored
@@ -169,6 +185,9 @@ class OrmApplyStore:
                 row.state = state.value
                 if state is TableState.STREAMING:
                     row.load_complete = True
+                    read_anew(row)
+                    if old is TableState.LOADING:  # from here on its promise holds
+                        TablePromise.objects.update_or_create(table=row, defaults={"since": clock()})
                     summary = f"{row} is whole in the target and follows the log now"
                     note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
             row.save()
@@ -180,8 +199,18 @@ class OrmApplyStore:
         """A later retry or FAILED, by the replicator's policy."""
         with fenced(lease):
             row = self._locked(table)
-            if row is not None and row.table_state is not TableState.FAILED:
+            if row is not None and row.table_state not in HALTED:
                 table_attempt_failed(row, Stage.APPLY, error)
+
+    def _taken_back(self, result: Applied) -> list[Segment]:
+        """What the mark covers of the segments that were handed out."""
+        turn = self._turns.get(result.table)
+        if turn is None:
+            return []
+        covered = [one for one in turn.given.values() if one.last_sequence <= result.applied]
+        for one in covered:
+            del turn.given[one.path]
+        return covered
 
     def _pk(self, table: TableId) -> int:
         turn = self._turns.get(table)
@@ -191,15 +220,17 @@ class OrmApplyStore:
         return self._turns[table].load
 
     def _locked(self, table: TableId) -> ReplicatorTable | None:
-        rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+        rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
+        rows = rows.select_related("replicator", "promise")
         return rows.filter(pk=self._pk(table)).first()
 
 
 def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
     """Tables, of a replicator or of all, that the apply loop has something to do for."""
     done = Greatest("applied", "live_from")
-    complete = models.SnapshotRun.objects.filter(state=RunState.DONE).values("table_id")
-    still_open = models.SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING)).values("table_id")
+    runs = models.SnapshotRun.objects.filter(scope=models.Scope.WHOLE)
+    complete = runs.filter(state=RunState.DONE).values("table_id")
+    still_open = runs.filter(state__in=(RunState.PLANNING, RunState.READING)).values("table_id")
     loading = Q(state=TableState.LOADING.value)
     loaded = Q(pk__in=complete) & ~Q(pk__in=still_open)
     tables = ReplicatorTable.objects.filter(state__in=LIVE)
@@ -210,6 +241,7 @@ def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
         | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
         | (loading & loaded)
         | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
+        | (~Q(own_name="") & ~Q(own_name=F("target_name"), own_namespace=F("target_namespace")))
     )
 
 
@@ -221,21 +253,28 @@ def loads(replicator_id: int) -> bool:
 def _read_again(row: ReplicatorTable) -> None:
     """What was asked for while another run was under way (`ReloadRequest.again`)."""
     reason, row.reload_again = row.reload_again, ""
-    replicator = models.Replicator.objects.get(pk=row.replicator_id)
     state = TableState.LOADING if row.keyless else TableState.RELOADING
-    begin_run(row, state, sequence=replicator.next_sequence, reason=reason)
+    begin_run(row, state, sequence=None, reason=reason)
 
 
 def _overtaken(row: ReplicatorTable, state: TableState, load: str) -> bool:
     """The end of a load that is no longer the present one, or of a reload whose run was started over."""
     if state is not TableState.STREAMING:
         return False
-    return row.load != load or row.runs.filter(state__in=(RunState.PLANNING, RunState.READING)).exists()
+    still_open = row.runs.filter(state__in=(RunState.PLANNING, RunState.READING), scope=models.Scope.WHOLE)
+    return row.load != load or still_open.exists()
+
+
+def _end(row: ReplicatorTable, state: str, last: int) -> int:
+    """A turn that follows the log ends before a reload that began while it was made out: the turn does not know of it."""
+    streams = row.state == TableState.STREAMING.value
+    return row.last_sequence if streams and state != row.state else last
 
 
 def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
     ids = [row.pk for row in rows if row.state in {TableState.LOADING.value, TableState.RELOADING.value}]
-    runs = models.SnapshotRun.objects.filter(table_id__in=ids).exclude(state=RunState.CANCELLED)
+    runs = models.SnapshotRun.objects.filter(table_id__in=ids, scope=models.Scope.WHOLE)
+    runs = runs.exclude(state=RunState.CANCELLED)
     return {run.table_id: run for run in runs.order_by("id")}
 
 
@@ -255,23 +294,28 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, structure
     others = frozenset(load for pk, *_, wanted, made in structure if pk != row.pk for load in (wanted, made) if load)
     return ApplyTable(
         home=home_of(row),
+        own=bool(row.own_name),
         others=others,
         table=row.table_id,
         target=(row.target_namespace, row.target_name),
         state=row.table_state,
         live_from=row.live_from,
         run=run.pk if run else None,
+        reload_from=run.start_sequence if run else -1,
         run_complete=run is not None and run.state == RunState.DONE,
         keyless=row.keyless,
         load=row.load,
+        made=bool(row.made_load),
         applied=row.applied,
         loaded=row.loaded,
         schema_version=row.schema_version or 0,
         attempt=row.attempt,
+        mode=Mode(row.mode),
     )
 
 
-def _segment(table: TableId, row: models.SegmentRow) -> Segment:
+def segment_of(table: TableId, row: models.SegmentRow) -> Segment:
+    """The journal's row as the engine knows it."""
     return Segment(
         table=table,
         kind=SegmentKind(row.kind),
@@ -289,6 +333,7 @@ def _segment(table: TableId, row: models.SegmentRow) -> Segment:
         last_commit_ts=row.last_commit_ts,
         bare=row.bare,
         without=tuple(row.without),
+        journaled_at=row.created_at,
     )
 
 
@@ -296,18 +341,3 @@ def _event(row: models.TableEventRow) -> TableEvent:
     """Under the table's name of then: a rename is told by it."""
     table = TableId(row.database, row.name)
     return TableEvent(table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail)
-
-
-def _mark_applied(row: ReplicatorTable) -> Covered:
-    """Each segment is counted in the transaction that marks it: once, whoever died before or after a target commit."""
-    now = clock()
-    loaded = Q(kind=SegmentKind.CHUNK.value, last_sequence__lte=row.loaded)
-    pending = models.SegmentRow.objects.filter(table=row, applied_at=None)
-    newly = pending.filter(Q(last_sequence__lte=row.applied) | loaded)
-    sums = newly.aggregate(
-        inserts=Coalesce(Sum("inserts"), 0), updates=Coalesce(Sum("updates"), 0), deletes=Coalesce(Sum("deletes"), 0),
-        reads=Coalesce(Sum("reads"), 0), first_commit_ts=Min("first_commit_ts"), last_commit_ts=Max("last_commit_ts"),
-    )  # fmt: skip
-    newly.update(applied_at=now)
-    models.TableEventRow.objects.filter(table=row, applied_at=None, sequence__lte=row.applied).update(applied_at=now)
-    return Covered(**sums)

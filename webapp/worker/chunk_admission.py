@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from django.db.models import F
 
 from replicator.state.journal import ClosedChunk
+from webapp.monitoring.services import note
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, RunState, SnapshotRun
 from webapp.worker.database import clock
 
@@ -29,9 +30,31 @@ def admit(closed: ClosedChunk) -> ChunkRow | None:
 def finish_if_last(run_id: int) -> None:
     """DONE when every chunk is admitted."""
     if not ChunkRow.objects.filter(run_id=run_id, state__in=OPEN).exists():
-        SnapshotRun.objects.filter(pk=run_id, planned_all=True, state=RunState.READING).update(
-            state=RunState.DONE, finished_at=clock()
-        )
+        ended = SnapshotRun.objects.filter(pk=run_id, planned_all=True, state=RunState.READING)
+        if ended.update(state=RunState.DONE, finished_at=clock()):
+            note_over(run_id)
+
+
+def note_began(run: SnapshotRun) -> None:
+    """A line of the timeline."""
+    table = run.table
+    summary = f"Snapshot of {run.what} began: {run.reason}"
+    note(replicator=table.replicator, kind="snapshot_began", summary=summary, table=str(table))
+
+
+def note_over(run_id: int) -> None:
+    """A line of the timeline, with what it read."""
+    run = SnapshotRun.objects.select_related("table__replicator").get(pk=run_id)
+    began, ended = run.started_at or run.created_at, run.finished_at
+    seconds = round((ended - began).total_seconds(), 1) if ended else 0
+    rows = f"{run.rows_read:,} row{'' if run.rows_read == 1 else 's'}"
+    note(
+        replicator=run.table.replicator,
+        kind="snapshot_done",
+        summary=f"Snapshot of {run.what} is read: {rows} in {seconds:g} s",
+        table=str(run.table),
+        detail={"rows": run.rows_read, "seconds": seconds, "reason": run.reason},
+    )
 
 
 def reopen(chunks: Iterable[tuple[int, str]]) -> None:
@@ -42,9 +65,12 @@ def reopen(chunks: Iterable[tuple[int, str]]) -> None:
         )
 
 
-def set_bases(bases: Mapping[int, tuple[str, int]]) -> None:
-    """Keyless tables: the sequence number that the rows of the one chunk stand for."""
-    for run, (attempt, sequence) in bases.items():
+def set_bases(bases: Mapping[tuple[int, str], int]) -> None:
+    """Keyless tables: the sequence number that the rows of the one chunk stand for, as its present attempt read them.
+
+    Another one's opened mark may come after it: of a reader that stood still, and does not know yet that its claim is over.
+    """
+    for (run, attempt), sequence in bases.items():
         present = ChunkRow.objects.filter(run_id=run, attempt=attempt, state__in=UNDER_WAY)
         if present.update(base_sequence=sequence):
             ReplicatorTable.objects.filter(runs=run).update(live_from=sequence)

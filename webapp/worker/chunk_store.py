@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, When
+from django.db.models.functions import Coalesce
 
 from replicator.errors import SourcePermissionDenied, TableError, TidemarkError
 from replicator.snapshot.sizing import next_chunk_rows
+from replicator.snapshot.throttle import Pace
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import ChunkToRead, RawChunk, RunToPlan
-from replicator.state.tables import TableState
+from replicator.state.journal import SegmentKind
+from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import (
     ChunkRow,
@@ -21,17 +25,25 @@ from webapp.replicators.models import (
     Replicator,
     ReplicatorTable,
     RunState,
+    Scope,
+    SegmentRow,
     SnapshotRun,
     Status,
 )
+from webapp.replicators.partial_runs import end_partial
 from webapp.replicators.table_services import clear_error
-from webapp.worker.chunk_admission import finish_if_last
+from webapp.worker.chunk_admission import UNDER_WAY, finish_if_last, note_began
 from webapp.worker.database import clock, stored, without_nul
 from webapp.worker.failures import table_attempt_failed
 from webapp.worker.journal_store import bounds_of
 from webapp.worker.policy import Verdict
 
+Found = TypeVar("Found", ChunkRow, SnapshotRun)
 READ_AHEAD = 16
+# Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind them.
+MERGED_ROWS = 32_768
+MERGED_AHEAD = 4 * MERGED_ROWS
+LOADS = (TableState.LOADING.value, TableState.RELOADING.value)
 # A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
 LOST_AFTER = timedelta(seconds=60)
 LOST_MARGIN = timedelta(seconds=30)
@@ -46,12 +58,13 @@ TABLES_FAULT = (TableError, SourcePermissionDenied)
 class OrmChunkStore:
     """Bound to one replicator."""
 
-    def __init__(self, replicator_id: int) -> None:
+    def __init__(self, replicator_id: int, plan_version: int | None = None) -> None:
         """Every answer looks at the replicator anew: pausing takes effect at the next question (invariant 10).
 
+        `plan_version`: the plan that its readers were opened under; no chunk of a later one is theirs, whose masks they do not know.
         `blamed`: errors that were put down to their table, so that they are not the replicator's too.
         """
-        self._id = replicator_id
+        self._id, self._plan = replicator_id, plan_version
         self.blamed: list[TidemarkError] = []
 
     @stored
@@ -59,6 +72,7 @@ class OrmChunkStore:
         """Oldest run first."""
         if not wants_reading(self._id):
             return []
+        most = self._pace().chunk_rows
         return [
             RunToPlan(
                 run=run.pk,
@@ -66,10 +80,11 @@ class OrmChunkStore:
                 end=None if run.end_key is None else tuple(run.end_key),
                 position=None if run.position is None else tuple(run.position),
                 started=run.started,
-                chunk_rows=run.chunk_rows,
+                chunk_rows=min(run.chunk_rows, most),
                 ahead=run.ahead,
+                condition=run.condition,
             )
-            for run in plannable(self._id, clock())
+            for run in self._of_plan(plannable(self._id, clock()), "table__replicator")
         ]
 
     @stored
@@ -90,6 +105,7 @@ class OrmChunkStore:
         )
         if not row.started:
             row.started, row.started_at, row.end_key = True, clock(), _as_list(end)
+            note_began(row)
         row.position = _as_list(bounds[-1].upper)
         row.attempt, row.first_failure_at, row.retry_at = 0, None, None
         if done:
@@ -104,7 +120,8 @@ class OrmChunkStore:
         if not wants_reading(self._id):
             return None
         now = clock()
-        candidates = readable(self._id, now, owner.rpartition("/")[0]).select_related("run__table__replicator")
+        chunks = self._of_plan(readable(self._id, now, owner.rpartition("/")[0]), "run__table__replicator")
+        candidates = chunks.select_related("run__table__replicator")
         row = (
             candidates.select_for_update(no_key=True, of=("self",), skip_locked=True)
             .order_by("run_id", "number")
@@ -127,7 +144,8 @@ class OrmChunkStore:
     @stored
     def wanted(self, chunk: ChunkToRead) -> bool:
         """Renews the claim; False: stop reading it."""
-        if not wants_reading(self._id):
+        paused = self._present(chunk).filter(run__paused=True).exists()
+        if paused or not wants_reading(self._id):
             self._present(chunk).update(state=ChunkState.PLANNED, attempt="", owner="", claimed_until=None)
             return False
         return self._present(chunk).update(claimed_until=clock() + timedelta(seconds=60)) == 1
@@ -155,9 +173,11 @@ class OrmChunkStore:
         )
         if run is None or stored_chunk != 1:
             return False
-        run.chunk_rows = next_chunk_rows(run.chunk_rows, raw.rows, raw.seconds)
+        pace = self._pace()
+        most = pace.chunk_rows if run.fresh else min(pace.chunk_rows, MERGED_ROWS)
+        run.chunk_rows = next_chunk_rows(run.chunk_rows, raw.rows, raw.seconds, pace.chunk_seconds, most)
         run.save(update_fields=["chunk_rows"])
-        if run.table.error_code and not run.table.attempt and run.table.table_state is not TableState.FAILED:
+        if run.table.error_code and not run.table.attempt and run.table.table_state not in HALTED:
             clear_error(run.table)
             run.table.save(update_fields=["error_code", "error_message", "error_remedy"])
         return True
@@ -166,13 +186,17 @@ class OrmChunkStore:
     @transaction.atomic
     def failed(self, chunk: ChunkToRead, error: TidemarkError) -> None:
         """The chunk is read again later; what is the table's own fault counts against the table and may stop it."""
+        SnapshotRun.objects.select_for_update(no_key=True).filter(pk=chunk.run).first()  # as whoever cancels it does
         rows = ChunkRow.objects.select_for_update(no_key=True, of=("self",)).filter(
             pk=chunk.chunk, attempt=chunk.attempt
         )
-        row = rows.filter(state__in=(ChunkState.READING, ChunkState.READ)).first()
+        row = rows.filter(state__in=(ChunkState.READING, ChunkState.READ)).select_related("run").first()
         if row is None:
             return
         row.state, row.attempt, row.owner, row.claimed_until = ChunkState.PLANNED, "", "", None
+        if isinstance(error, TABLES_FAULT) and row.run.partial:
+            self._end(row.run_id, error)
+            return
         if isinstance(error, TABLES_FAULT):
             verdict = self._count(row.run_id, error, row.failures, row.first_failure_at)
             if verdict.retry_at is None:
@@ -194,11 +218,23 @@ class OrmChunkStore:
         row = rows.filter(pk=run.run, state=RunState.PLANNING).first()
         if row is None:
             return
+        if row.partial and isinstance(error, TABLES_FAULT):
+            self._end(run.run, error)
+            return
         verdict = self._count(run.run, error, row.attempt, row.first_failure_at)
         if verdict.retry_at is not None:
             SnapshotRun.objects.filter(pk=run.run).update(
                 attempt=verdict.attempt, first_failure_at=verdict.first_failure_at, retry_at=verdict.retry_at
             )
+
+    def _pace(self) -> Pace:
+        found = Replicator.objects.only("options").filter(pk=self._id).first()
+        return found.parsed_options.pace if found is not None else Pace()
+
+    def _end(self, run_id: int, error: TidemarkError) -> None:
+        """Of a run over a part of its table: the table is none the worse for it."""
+        self.blamed.append(error)
+        end_partial(run_id, without_nul(f"{error.message} {error.remedy}"))
 
     def _count(self, run_id: int, error: TidemarkError, attempt: int, first_failure_at: datetime | None) -> Verdict:
         """By the chunk's or run's own count: the table's is the apply loop's."""
@@ -210,6 +246,10 @@ class OrmChunkStore:
         verdict = table_attempt_failed(table, Stage.SNAPSHOT, error)
         ReplicatorTable.objects.filter(pk=table.pk).update(**own)
         return verdict
+
+    def _of_plan(self, rows: QuerySet[Found], replicator: str) -> QuerySet[Found]:
+        """In the statement that finds them: between two there may be another plan."""
+        return rows if self._plan is None else rows.filter(**{f"{replicator}__plan_version": self._plan})
 
     def _present(self, chunk: ChunkToRead) -> QuerySet[ChunkRow]:
         return ChunkRow.objects.filter(pk=chunk.chunk, attempt=chunk.attempt, state=ChunkState.READING)
@@ -223,11 +263,15 @@ def wants_reading(replicator_id: int) -> bool:
 
 def _open_runs(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
     """Only of tables that capture follows: a window must be seen whole."""
-    return SnapshotRun.objects.filter(
-        table__replicator_id=replicator_id,
-        table__tracked=True,
-        table__state__in=(TableState.LOADING.value, TableState.RELOADING.value),
-    ).filter(Q(retry_at=None) | Q(retry_at__lte=now))
+    found = SnapshotRun.objects.filter(_wanted(""), table__replicator_id=replicator_id)
+    return found.filter(Q(retry_at=None) | Q(retry_at__lte=now))
+
+
+def _wanted(run: str) -> Q:
+    """Runs that are to be read, by the names that they have behind `run`: a whole table's while it is loaded, a part's while it streams."""
+    loads = Q(**{f"{run}scope": Scope.WHOLE, f"{run}table__state__in": LOADS})
+    parts = ~Q(**{f"{run}scope": Scope.WHOLE}) & Q(**{f"{run}table__state": TableState.STREAMING.value})
+    return (loads | parts) & Q(**{f"{run}paused": False, f"{run}table__tracked": True})
 
 
 def plannable(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
@@ -240,12 +284,11 @@ def plannable(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
 def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[ChunkRow]:
     """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
 
-    Nothing is planned to be read while capture has enough to admit.
+    Nothing is planned to be read while capture has enough to admit, nor of a table while enough of it is on its way to being merged.
     """
     chunks = ChunkRow.objects.filter(
+        _wanted("run__"),
         run__table__replicator_id=replicator_id,
-        run__table__tracked=True,
-        run__table__state__in=(TableState.LOADING.value, TableState.RELOADING.value),
         run__state__in=(RunState.PLANNING, RunState.READING),
     )
     lost = Q(
@@ -258,9 +301,22 @@ def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[Ch
     orphaned = gone & Q(state=ChunkState.READ, read_at__lt=now - ORPHANED_AFTER)
     if waiting >= READ_AHEAD:
         return chunks.filter(orphaned)
-    due = Q(state=ChunkState.PLANNED) & (Q(retry_at=None) | Q(retry_at__lte=now))
+    unmerged = SegmentRow.objects.filter(
+        table=OuterRef("run__table"), kind=SegmentKind.CHUNK.value, last_sequence__gt=OuterRef("run__table__applied")
+    )
+    under_way = ChunkRow.objects.filter(run__table=OuterRef("run__table"), state__in=UNDER_WAY)
+    expected = Case(When(state=ChunkState.READ, then="rows"), default=MERGED_ROWS)
+    on_their_way = _total(unmerged, "table", "rows") + _total(under_way, "run__table", expected)
+    chunks = chunks.annotate(on_their_way=on_their_way)
+    roomy = Q(run__fresh=True) | Q(on_their_way__lt=MERGED_AHEAD)
+    due = Q(state=ChunkState.PLANNED) & (Q(retry_at=None) | Q(retry_at__lte=now)) & roomy
     reading = Q(state=ChunkState.READING) & (Q(claimed_until__lt=now) | gone)
     return chunks.filter(due | reading | lost | orphaned)
+
+
+def _total(rows: QuerySet[Any], by: str, number: str | Case) -> Coalesce:
+    """Of a subquery whose rows all have the same `by`."""
+    return Coalesce(Subquery(rows.order_by().values(by).annotate(total=Sum(number)).values("total")), 0)
 
 
 def has_work(replicator_id: int, lease_owner: str = "") -> bool:

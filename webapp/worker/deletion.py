@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import closing
 
 from replicator.engine.reporting import Level
 from replicator.errors import TidemarkError
@@ -74,6 +75,6 @@ def _clear_source(replicator: Replicator) -> None:
 
 def _drop_tables(replicator: Replicator) -> None:
     """Only those that this replicator has made."""
-    target = wiring.open_target(replicator)
-    for row in replicator.tables.exclude(made_load=""):
-        target.apply(TargetTable(row.target_namespace, row.target_name), Drop())
+    with closing(wiring.open_target(replicator)) as target:
+        for row in replicator.tables.exclude(made_load=""):
+            target.apply(TargetTable(row.target_namespace, row.target_name), Drop())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from django.db import transaction
 
 from replicator.errors import ConfigurationError
@@ -11,7 +13,7 @@ from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators.assessment import selected_tables
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection import SelectionEntry, ensure_table
+from webapp.replicators.selection import SelectionEntry, ensure_table, mode_of, selected
 from webapp.replicators.table_services import replan
 from webapp.worker.failures import fail_table
 
@@ -24,10 +26,9 @@ def discover(replicator: Replicator, source: Source) -> bool:
     lines = list(replicator.selection.filter(discovered=False))
     if not lines:
         return False
-    every = replicator.selection.all()
-    entries = [SelectionEntry(line.database, line.table, line.excluded) for line in every]
     fresh = {line.database for line in lines}
-    found = selected_tables(source.catalog(), [entry for entry in entries if entry.database in fresh])
+    entries = [SelectionEntry.of(line) for line in replicator.selection.filter(database__in=fresh)]
+    found = selected_tables(source.catalog(), selected(entries))
     with transaction.atomic():
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
         if still.count() != len(lines):
@@ -38,7 +39,12 @@ def discover(replicator: Replicator, source: Source) -> bool:
                 if row.table_state is TableState.DROPPED:  # made again where nobody looked (in the log it would be met)
                     ReplicatorTable.objects.filter(pk=row.pk).update(state=TableState.WAITING.value)
                 ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
-        replicator.selection.filter(pk__in=[line.pk for line in lines]).update(discovered=True)
+        for line in lines:
+            if not line.new_tables:
+                entry = replace(SelectionEntry.of(line), found=None)
+                line.found = sorted(table.name for table in found if table in selected([entry]))
+            line.discovered = True
+            line.save(update_fields=["found", "discovered"])
         replan(replicator)
     return True
 
@@ -56,6 +62,7 @@ def make_row(replicator: Replicator, table: TableId) -> ReplicatorTable:
             defaults={
                 "target_namespace": f"{replicator.uid}.{table.database}",
                 "target_name": table.name,
+                "mode": lambda: mode_of(replicator, table),
                 "state": TableState.WAITING.value,
             },
         )

@@ -8,16 +8,18 @@ from django.db import transaction
 from django.db.models import Min
 
 from replicator.errors import LogPurged, TidemarkError, ValuesLost
+from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 from webapp.replicators.table_services import begin_run, cancel_runs, replan
+from webapp.telemetry.services import count_failure
 from webapp.worker.database import clock, without_nul
 from webapp.worker.policy import Verdict, judge
 from webapp.worker.recovery import recovered
 
-CODE = 40
+CODE, PLACE = 40, 200
 READ_ANEW = 10  # times an hour
 
 
@@ -37,7 +39,7 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     if verdict.retry_at is None:
         if isinstance(error, ValuesLost) and _read_anew_lately(table) < READ_ANEW:
             _record(table.replicator, table, stage, error, verdict.attempt, now)
-            begin_run(table, TableState.LOADING, sequence=table.replicator.next_sequence, reason=error.message)
+            begin_run(table, TableState.LOADING, sequence=None, reason=error.message)
             replan(table.replicator)
             return verdict
         fail_table(table, stage, error, attempt=verdict.attempt)
@@ -184,6 +186,16 @@ def _describe(table: ReplicatorTable, error: TidemarkError) -> None:
     table.error_remedy = without_nul(error.remedy)
 
 
+def _read_up_to(replicator: Replicator) -> str:
+    """Capture began to read there; empty where it never did."""
+    if not replicator.checkpoint_offset:
+        return ""
+    try:
+        return str(source_kind(replicator.connection.kind).parse_offset(replicator.checkpoint_offset))
+    except TidemarkError:  # of another version: not worth a second failure
+        return ""
+
+
 def _record(
     replicator: Replicator,
     table: ReplicatorTable | None,
@@ -192,9 +204,12 @@ def _record(
     attempt: int,
     retry_at: datetime | None,
 ) -> None:
+    after, until = error.place or (_read_up_to(replicator) if stage is Stage.CAPTURE and table is None else "", "")
     Failure.objects.create(
         replicator=replicator,
         table=table,
+        offset_after=without_nul(after)[:PLACE],
+        offset_until=without_nul(until)[:PLACE],
         stage=stage,
         code=error.code[:CODE],
         message=without_nul(error.message),
@@ -204,3 +219,4 @@ def _record(
         last_sequence=table.last_sequence if table else None,
         next_retry_at=retry_at,
     )
+    count_failure(replicator_id=replicator.pk, stage=stage, code=error.code[:CODE], retried=retry_at is not None)

@@ -5,17 +5,25 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Max
 
 from replicator.faults import reach
 from replicator.staging.storage import Storage
-from webapp.monitoring.models import Failure, LogLine, MetricMinute, TimelineEvent
+from webapp.alerts.models import Alert
+from webapp.monitoring.lags import drop_old
+from webapp.monitoring.models import Failure, LogLine, MetricMinute, ParkedRow, TimelineEvent
+from webapp.monitoring.rollups import drop_old_rows
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, SegmentRow, TableEventRow
+from webapp.streams.carried import needed
+from webapp.streams.services import passed
 from webapp.worker import wiring
 from webapp.worker.database import clock, stored
+from webapp.worker.models import WorkerHeartbeat
 
 ORPHAN_AGE = timedelta(hours=1)
 BATCH = 1000
+SILENT = timedelta(days=1)  # a worker that was not heard of for so long is forgotten
 
 
 @stored
@@ -31,27 +39,36 @@ def collect() -> dict[str, int]:
 
 
 def _applied_segments(storage: Storage, now: datetime) -> int:
-    """Rows first: a file without a row is garbage, a row without a file would be a loss."""
+    """Rows first: a file without a row is garbage, a row without a file would be a loss.  Not what a stream still keeps."""
     before = now - timedelta(hours=settings.TIDEMARK_SEGMENT_RETENTION_HOURS)
     removed = 0
-    while found := list(SegmentRow.objects.filter(applied_at__lt=before).order_by("id")[:BATCH]):
-        SegmentRow.objects.filter(pk__in=[row.pk for row in found]).delete()
+    old = SegmentRow.objects.filter(applied_at__lt=before).exclude(needed(now, "last_sequence"))
+    while found := list(old.order_by("id")[:BATCH]):
+        with transaction.atomic():
+            passed([(row.table_id, row.last_sequence) for row in found])
+            SegmentRow.objects.filter(pk__in=[row.pk for row in found]).delete()
         reach("garbage.rows.after")
-        for row in found:
-            storage.delete(row.path)
+        storage.delete_all([row.path for row in found])
         removed += len(found)
-    TableEventRow.objects.filter(applied_at__lt=before).delete()
+    _applied_events(before, now)
     return removed
+
+
+def _applied_events(before: datetime, now: datetime) -> None:
+    old = TableEventRow.objects.filter(applied_at__lt=before).exclude(needed(now, "sequence"))
+    while found := list(old.order_by("id").values_list("pk", "table_id", "sequence")[:BATCH]):
+        with transaction.atomic():
+            passed([(table, sequence) for _, table, sequence in found if table is not None])
+            TableEventRow.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
 
 
 def _orphans(storage: Storage, folder: str, now: datetime) -> int:
     """Files older than an hour that no row names: left behind by workers that were killed, or by tables that were removed."""
-    root = storage.local("")
     old = []
     for info in storage.files(folder):
         written = info.mtime if info.mtime.tzinfo else info.mtime.replace(tzinfo=UTC)
         if now - written > ORPHAN_AGE:
-            old.append(info.path.removeprefix(root).lstrip("/"))
+            old.append(storage.path(info))
     removed = 0
     for start in range(0, len(old), BATCH):
         page = old[start : start + BATCH]
@@ -60,9 +77,9 @@ def _orphans(storage: Storage, folder: str, now: datetime) -> int:
         # After the chunks: one that is admitted between the two questions is a segment by the second.
         known |= set(SegmentRow.objects.filter(path__in=page).values_list("path", flat=True))
         reach("garbage.orphans.before")
-        for path in set(page) - known:
-            storage.delete(path)
-            removed += 1
+        gone = sorted(set(page) - known)
+        storage.delete_all(gone)
+        removed += len(gone)
     return removed
 
 
@@ -74,6 +91,12 @@ def _old_rows(now: datetime) -> int:
     removed += LogLine.objects.filter(id__lte=newest - settings.TIDEMARK_LOG_LINES).delete()[0]
     old = now - timedelta(days=settings.TIDEMARK_METRIC_RETENTION_DAYS)
     removed += MetricMinute.objects.filter(minute__lt=old).delete()[0]
+    removed += drop_old(now)
+    removed += drop_old_rows(now)
     removed += Failure.objects.filter(at__lt=old, resolved_at__isnull=False).delete()[0]
+    removed += ParkedRow.objects.filter(resolved_at__lt=old).delete()[0]
+    ended = now - timedelta(days=settings.TIDEMARK_ALERT_RETENTION_DAYS)
+    removed += Alert.objects.filter(cleared_at__lt=ended).delete()[0]
     removed += TimelineEvent.objects.filter(at__lt=old).delete()[0]
+    removed += WorkerHeartbeat.objects.filter(seen_at__lt=now - SILENT).delete()[0]
     return removed

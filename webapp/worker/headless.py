@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from enum import Enum
 from typing import Any, Self
 
 from django.db import InterfaceError, OperationalError, connection, connections
 
+from replicator.errors import StateError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
+from webapp.monitoring import gauges
 from webapp.monitoring.models import Stage
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, Status
+from webapp.telemetry.delivery import tell
 from webapp.worker import wiring
 from webapp.worker.database import clock
 from webapp.worker.failures import retry_ahead
 from webapp.worker.leases import live_leases
+from webapp.worker.outcome import Outcome
 from webapp.worker.retention import WATCH_SECONDS, watch_one
 from webapp.worker.slices import lease_name, run_slice
 from webapp.worker.supervisor import last_round
@@ -30,15 +34,8 @@ from webapp.worker.supervisor import last_round
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 0.25
+SETTLE_SECONDS = 15.0  # a metadata database that is away at the very end is waited for so long
 SUPERVISED = timedelta(seconds=25)
-
-
-class Outcome(Enum):
-    """Exit codes of `manage.py run`."""
-
-    CURRENT = 0
-    FAILED = 1
-    TIMEOUT = 2
 
 
 class HeadlessRun:
@@ -65,6 +62,7 @@ class HeadlessRun:
             services.start_replicator(replicator=replicator)
         elif replicator.status not in {Status.RUNNING, Status.RETRYING}:
             Replicator.objects.filter(pk=replicator.pk).update(status=Status.STARTING)
+        gc.freeze()  # as a worker does
         for thread in self._threads:
             thread.start()
         return self
@@ -74,6 +72,19 @@ class HeadlessRun:
         self._stop.set()
         for thread in self._threads:
             thread.join(timeout=60)
+        self._tell()
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self._settled() and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+
+    def _settled(self) -> bool:
+        """The status says what runs; False: the metadata database does not answer."""
+        with _patience():
+            self._settle()
+            return True
+        return False
+
+    def _settle(self) -> None:
         seen = last_round()
         held = {lease_name(stage, self._replicator.pk) for stage in STAGES} & live_leases()  # by another such run
         if not held and (seen is None or clock() - seen > SUPERVISED):
@@ -102,7 +113,10 @@ class HeadlessRun:
             return Outcome.TIMEOUT if reached is not None else Outcome.CURRENT
         if reached is None or not self._begun() or not captured(replicator, reached):
             return None
+        if self._upto is None and selectors.parts_open(replicator):
+            return None
         if self._upto is None:  # what is captured now holds all up to there; a source under load never stops
+            replicator.refresh_from_db(fields=["next_sequence"])  # after the look at the parts: the last one's rows too
             self._upto = replicator.next_sequence - 1
         if not selectors.is_current(replicator, self._upto):
             return None
@@ -128,13 +142,31 @@ class HeadlessRun:
             connections.close_all()
 
     def _watch(self) -> None:
-        """What the source keeps of its log: nobody else looks where no supervisor runs."""
+        """What the source has of its log, and what waits: nobody else looks where no supervisor runs."""
         looked = -WATCH_SECONDS
-        while not self._over():
-            if time.monotonic() - looked >= WATCH_SECONDS:
-                looked = time.monotonic()
-                watch_one(self._replicator.pk)
-            self._stop.wait(POLL_SECONDS)
+        try:
+            while not self._over():
+                if time.monotonic() - looked >= WATCH_SECONDS:
+                    looked = time.monotonic()
+                    watch_one(self._replicator.pk)
+                    self._gauge()
+                    self._tell()
+                self._stop.wait(POLL_SECONDS)
+        finally:
+            connections.close_all()
+
+    @staticmethod
+    def _gauge() -> None:
+        with _patience():
+            gauges.look(clock())
+
+    @staticmethod
+    def _tell() -> None:
+        """OpenLineage, where somebody wants to know."""
+        try:
+            tell()
+        except StateError as error:
+            LOGGER.warning("OpenLineage: %s", error.message)
 
 
 @contextmanager
@@ -142,7 +174,7 @@ def _patience() -> Iterator[None]:
     """A metadata database that is away for a while is asked again."""
     try:
         yield
-    except (OperationalError, InterfaceError) as error:
+    except (OperationalError, InterfaceError, StateError) as error:
         LOGGER.warning("The metadata database does not answer: %s", str(error).strip())
         connection.close()
 

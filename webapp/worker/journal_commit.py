@@ -12,21 +12,25 @@ from datetime import datetime
 from django.db.models import Q
 
 from replicator.model.identifiers import TableId
-from replicator.state.journal import EventKind, JournalEntry, ReloadRequest, SchemaVersion, Segment, TableEvent
-from replicator.state.tables import TableState
+from replicator.state.journal import EventKind, JournalEntry, Parked, ReloadRequest, SchemaVersion, Segment, TableEvent
+from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
+from webapp.monitoring.parked_services import keys_read, park
 from webapp.replicators import models
 from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.partial_runs import plan_parts_anew
 from webapp.replicators.table_services import OPEN_RUN, begin_run
 from webapp.worker.chunk_admission import admit, reopen, set_bases
 from webapp.worker.database import clock, without_nul
 from webapp.worker.discovery import make_row
 from webapp.worker.failures import fail_table, stage_works
 from webapp.worker.minutes import count_captured
+from webapp.worker.schema_history import excluded_columns, made_by, note_statement, note_version
+from webapp.worker.signals import obey
 from webapp.worker.structure import created, dropped, renamed, tracked
 
 Row = ReplicatorTable
-CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates"]
+CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates", "parked"]
 
 
 def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
@@ -36,6 +40,8 @@ def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
     write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
     write.run()
     _advance(replicator, entry)
+    if entry.signals:
+        obey(replicator_id, entry.signals)
     return write.admitted
 
 
@@ -45,12 +51,20 @@ def _locked_rows(replicator: Replicator, entry: JournalEntry) -> dict[TableId, R
     names |= {event.table for event in entry.events}
     names |= {version.schema.table for version in entry.schemas}
     names |= {closed.segment.table for closed in entry.closed if closed.segment is not None}
+    names |= {parked.table for parked in entry.parked}
     names |= {request.table for request in entry.reloads} | {table for table, _ in entry.failures}
     names |= {*entry.created, *entry.dropped} | {table for pair in entry.renamed for table in pair}
     wanted = Q(database__in={t.database for t in names}, name__in={t.name for t in names})
+    if entry.closed:
+        runs = models.SnapshotRun.objects.filter(
+            pk__in={closed.run for closed in entry.closed}, scope=models.Scope.KEYS
+        )
+        wanted |= Q(pk__in=runs.values("table"))
+    if entry.signals:
+        wanted = Q(pk__isnull=False)  # which tables they mean is not known yet
     if entry.tracking:
         wanted |= Q(tracked=False)
-    elif not names:
+    elif not names and not entry.signals and not entry.closed:
         return {}
     rows = ReplicatorTable.objects.select_for_update(no_key=True).filter(wanted, replicator=replicator).order_by("id")
     return {row.table_id: row for row in rows}
@@ -78,13 +92,17 @@ class EntryWriter:
         self._schemas()
         for row in self._changed:
             row.save(update_fields=CHANGED)
+        for row in self.rows.values():
+            keys_read(row, {closed.run for closed in self.entry.closed})
         reopen(entry.reopened)
         for row, sequence in self._moved.values():
             self._plan_anew(row, sequence)
         for request in entry.reloads:
             self._reload(request)
+        for seen in entry.seen:
+            note_statement(self.replicator, seen)
         for table, error in entry.failures:
-            if (row := self.rows.get(table)) is not None:
+            if (row := self.rows.get(table)) is not None and row.table_state is not TableState.SKIPPED:
                 fail_table(row, Stage.CAPTURE, error, tell_capture=False)
 
     def _segments(self) -> list[Segment]:
@@ -101,15 +119,21 @@ class EntryWriter:
         return segments
 
     def _walk(self, segments: list[Segment]) -> None:
-        items: list[tuple[int, int, Segment | TableEvent | SchemaVersion]] = []
+        items: list[tuple[int, int, Segment | TableEvent | SchemaVersion | Parked]] = []
         items += [(version.begins, 0, version) for version in self.entry.schemas]
         items += [(segment.first_sequence, 1, segment) for segment in segments]
         items += [(event.sequence, 1, event) for event in self.entry.events if not _premature(event)]
+        items += [(parked.sequence, 1, parked) for parked in self.entry.parked]
+        bad_rows: list[tuple[Row, Parked]] = []
         new_segments: list[models.SegmentRow] = []
         new_events: list[models.TableEventRow] = []
         for _, _, item in sorted(items, key=lambda found: found[:2]):
             if isinstance(item, SchemaVersion):
                 self._place(item)
+                continue
+            if isinstance(item, Parked):
+                if (row := self._named(item.table)) is not None:
+                    bad_rows.append((row, item))
                 continue
             row = self._row(item)
             if isinstance(item, TableEvent):
@@ -122,6 +146,8 @@ class EntryWriter:
         models.TableEventRow.objects.bulk_create(
             [one for one in new_events if not one.name or (one.table is not None and one.table.pk)]
         )
+        park(bad_rows)
+        self._changed |= {row for row, _ in bad_rows if row.pk}
 
     def _row(self, item: Segment | TableEvent) -> Row | None:
         """The row that the item's name means at this place; None for a database, or a table removed meanwhile."""
@@ -152,7 +178,7 @@ class EntryWriter:
         if event.kind is EventKind.CREATE_TABLE and event.table in entry.created:
             created(row, event.sequence)
         elif event.kind is EventKind.DROP_TABLE and event.table in entry.dropped:
-            dropped(row)
+            dropped(row, kept=bool(event.detail.get("keep")))
         elif event.kind is EventKind.RENAME_TABLE:
             new = TableId(*event.detail["new"])
             if (event.table, new) in entry.renamed:
@@ -165,29 +191,35 @@ class EntryWriter:
                 self._moved[row.pk] = (row, event.sequence)
 
     def _place(self, version: SchemaVersion) -> None:
-        table = version.schema.table
+        if (row := self._named(version.schema.table)) is not None:
+            self._placed.append((row, version))
+
+    def _named(self, table: TableId) -> Row | None:
+        """The row that the name means at this place."""
         if table not in self.rows and self._expected(table):
             self.rows[table] = make_row(self.replicator, table)
-        if (row := self.rows.get(table)) is not None:
-            self._placed.append((row, version))
+        return self.rows.get(table)
 
     def _schemas(self) -> None:
         """New versions, each with the row that its name meant where it began."""
         statements = {(e.table, e.schema_version): e for e in self.entry.events if e.schema_version}
+        left_out = excluded_columns(self.replicator) if self._placed else {}
         for row, version in self._placed:
             if row.pk is None:  # another table took its name meanwhile
                 continue
             table = version.schema.table
             event = statements.get((table, version.version))
-            models.SchemaVersion.objects.update_or_create(
+            stored, _ = models.SchemaVersion.objects.update_or_create(
                 table=row,
                 version=version.version,
                 defaults={
                     "schema": without_nul(version.schema.to_dict()),
                     "statement": without_nul(str(event.detail.get("statement", ""))) if event else "",
                     "decision": "applied" if event else "",
+                    "change": without_nul(made_by(event, left_out.get(table, ()))),
                 },
             )
+            note_version(self.replicator, row, stored)
             if version.version >= (row.schema_version or 0):
                 row.schema_version, row.keyless = version.version, not version.schema.key
             self._changed.add(row)
@@ -198,7 +230,12 @@ class EntryWriter:
         No row beyond that table's end key would be read, and the sweep would take what is there.
         """
         superseded = any(one.table == row.table_id and not one.again for one in self.entry.reloads)
-        if row.pk is None or superseded or not row.runs.filter(state__in=OPEN_RUN).exists():
+        if row.pk is None or superseded:
+            return
+        if row.table_state is TableState.STREAMING:
+            plan_parts_anew(row)
+            return
+        if not row.runs.filter(state__in=OPEN_RUN).exists():
             return
         loading = row.table_state is TableState.LOADING
         begin_run(row, row.table_state, sequence=sequence + loading, reason="it was renamed while it was read")
@@ -207,7 +244,7 @@ class EntryWriter:
         row = self.rows.get(request.table)
         if row is None:
             row = self.rows[request.table] = make_row(self.replicator, request.table)
-        if row.table_state is TableState.FAILED:
+        if row.table_state in HALTED:
             return
         if request.again and row.table_state in {TableState.LOADING, TableState.RELOADING}:
             ReplicatorTable.objects.filter(pk=row.pk).update(reload_again=request.reason[:200])

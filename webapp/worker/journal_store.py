@@ -15,7 +15,7 @@ from replicator.sources.base import KeyRange, Source
 from replicator.state.chunks import ChunkToRead, RawChunk
 from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, SchemaVersion, TrackedTable
 from replicator.state.lease import Lease
-from replicator.state.tables import TableState
+from replicator.state.tables import HALTED, TableState
 from webapp.replicators import models, selectors
 from webapp.worker.bells import ring
 from webapp.worker.database import fenced, stored
@@ -23,7 +23,7 @@ from webapp.worker.discovery import discover
 from webapp.worker.journal_commit import write_entry
 
 SNAPSHOT_STATES = (TableState.LOADING.value, TableState.RELOADING.value)
-GONE_STATES = (TableState.FAILED.value, TableState.DROPPED.value)
+GONE_STATES = (*(state.value for state in HALTED), TableState.DROPPED.value)
 
 
 class OrmJournal:
@@ -62,6 +62,8 @@ class OrmJournal:
             tracked=tuple(self._tracked()),
             checkpoint=_checkpoint(replicator),
             ddl_policy=replicator.parsed_options.ddl_actions,
+            signals=replicator.parsed_options.signals,
+            gone=self._gone(),
         )
 
     def _tracked(self) -> list[TrackedTable]:
@@ -79,9 +81,14 @@ class OrmJournal:
                     run=run.pk if run else None,
                     live_from=row.live_from,
                     followed=row.tracked,
+                    parked=_waiting(row, run),
                 )
             )
         return tracked
+
+    def _gone(self) -> dict[TableId, int]:
+        rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, state__in=GONE_STATES)
+        return {row.table_id: row.schema_version for row in rows if row.schema_version is not None}
 
     @stored
     def plan_version(self) -> int:
@@ -137,7 +144,7 @@ class OrmRawChunkStore:
         claimed = ChunkToRead(row.pk, row.run_id, table, attempt, bounds_of(row), row.keyless)
         schema = TableSchema.from_dict(row.schema)
         reloading = row.run.table.table_state is TableState.RELOADING
-        reload_from = row.run.start_sequence if reloading else None
+        reload_from = row.run.start_sequence if reloading and not row.run.partial else None
         return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from)
 
     @stored
@@ -151,8 +158,8 @@ class OrmRawChunkStore:
 
 
 def bounds_of(row: models.ChunkRow) -> KeyRange:
-    """The chunk's key range."""
-    return KeyRange(_key(row.lower), _key(row.upper))
+    """The chunk's key range, or keys, and the condition of its run."""
+    return KeyRange(_key(row.lower), _key(row.upper), tuple(map(tuple, row.keys)), row.run.condition)
 
 
 def _key(value: list[str] | None) -> tuple[str, ...] | None:
@@ -177,9 +184,16 @@ def _newest_schemas(rows: list[models.ReplicatorTable]) -> dict[int, SchemaVersi
     }
 
 
+def _waiting(row: models.ReplicatorTable, run: models.SnapshotRun | None) -> int:
+    """Parked rows of a table, without those that the run under way brings."""
+    if not row.parked or run is None or row.state not in SNAPSHOT_STATES:
+        return row.parked
+    return row.parked_rows.filter(resolved_at=None, sequence__gte=run.start_sequence).count()
+
+
 def _present_runs(replicator_id: int) -> dict[int, models.SnapshotRun]:
-    """The newest run of each table that was not cancelled."""
-    runs = models.SnapshotRun.objects.filter(table__replicator_id=replicator_id).filter(
+    """The newest run of each whole table that was not cancelled."""
+    runs = models.SnapshotRun.objects.filter(table__replicator_id=replicator_id, scope=models.Scope.WHOLE).filter(
         ~Q(state=models.RunState.CANCELLED)
     )
     return {run.table_id: run for run in runs.order_by("id")}

@@ -1,20 +1,23 @@
-"""Counters by minute."""
+"""Counters by minute, and with them by hour."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
 
 from replicator.state.journal import Applied, Segment
+from webapp.monitoring.lags import begin
+from webapp.monitoring.models import LagSpan
+from webapp.monitoring.rollups import ADD
 from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.worker.covered import Covered
 
 CAPTURED = """
 INSERT INTO monitoring_metricminute
-  (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds, lag_sum_ms, events)
-VALUES (%s, NULL, %s, %s, %s, %s, 0, %s, 0, 0, 0, %s)
+  (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds, events)
+VALUES (%s, NULL, %s, %s, %s, %s, 0, %s, 0, 0, %s)
 ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
   inserts = monitoring_metricminute.inserts + EXCLUDED.inserts,
   updates = monitoring_metricminute.updates + EXCLUDED.updates,
@@ -22,43 +25,37 @@ ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
   bytes = monitoring_metricminute.bytes + EXCLUDED.bytes,
   events = monitoring_metricminute.events + EXCLUDED.events
 """
-APPLIED = """
-INSERT INTO monitoring_metricminute
-  (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds,
-   lag_p50_ms, lag_p95_ms, lag_max_ms, lag_sum_ms, events)
-VALUES (%s, %s, %s, %s, %s, %s, %s, 0, 1, %s, %s, %s, %s, %s, %s)
-ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
-  inserts = monitoring_metricminute.inserts + EXCLUDED.inserts,
-  updates = monitoring_metricminute.updates + EXCLUDED.updates,
-  deletes = monitoring_metricminute.deletes + EXCLUDED.deletes,
-  reads = monitoring_metricminute.reads + EXCLUDED.reads,
-  merges = monitoring_metricminute.merges + 1,
-  merge_seconds = monitoring_metricminute.merge_seconds + EXCLUDED.merge_seconds,
-  lag_p50_ms = CASE WHEN monitoring_metricminute.events + EXCLUDED.events = 0 THEN NULL ELSE
-    (COALESCE(monitoring_metricminute.lag_p50_ms, 0) * monitoring_metricminute.events
-     + COALESCE(EXCLUDED.lag_p50_ms, 0) * EXCLUDED.events) / (monitoring_metricminute.events + EXCLUDED.events) END,
-  lag_p95_ms = GREATEST(monitoring_metricminute.lag_p95_ms, EXCLUDED.lag_p95_ms),
-  lag_max_ms = GREATEST(monitoring_metricminute.lag_max_ms, EXCLUDED.lag_max_ms),
-  lag_sum_ms = monitoring_metricminute.lag_sum_ms + EXCLUDED.lag_sum_ms,
-  events = monitoring_metricminute.events + EXCLUDED.events
+# The table's minute and hour, and the replicator's, in one statement.
+APPLIED = (
+    """
+WITH told (inserts, updates, deletes, reads, bytes, merges, seconds, events) AS (
+  VALUES (%(inserts)s::bigint, %(updates)s::bigint, %(deletes)s::bigint, %(reads)s::bigint, %(bytes)s::bigint, 1,
+    %(seconds)s::double precision, %(events)s::bigint)
+), minute AS (
+  INSERT INTO monitoring_metricminute AS kept
+    (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest, events)
+  SELECT %(replicator)s, %(table)s, %(minute)s, inserts, updates, deletes, reads, bytes, merges, seconds, seconds, events
+  FROM told
+  ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
+    inserts = kept.inserts + EXCLUDED.inserts,
+    updates = kept.updates + EXCLUDED.updates,
+    deletes = kept.deletes + EXCLUDED.deletes,
+    reads = kept.reads + EXCLUDED.reads,
+    bytes = kept.bytes + EXCLUDED.bytes,
+    merges = kept.merges + EXCLUDED.merges,
+    merge_seconds = kept.merge_seconds + EXCLUDED.merge_seconds,
+    merge_longest = greatest(kept.merge_longest, EXCLUDED.merge_longest),
+    events = kept.events + EXCLUDED.events
+)
+INSERT INTO monitoring_metricrow AS kept
+  (replicator_id, table_id, span, at, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest)
+SELECT %(replicator)s, row.table_id, row.span, row.at, inserts, updates, deletes, reads, bytes, merges, seconds, seconds
+FROM told, (VALUES
+  (NULL, 60, %(minute)s::timestamptz), (NULL, 3600, %(hour)s), (%(table)s::bigint, 3600, %(hour)s)
+) AS row (table_id, span, at)
 """
-
-
-@dataclass(frozen=True)
-class Covered:
-    """The segments that a target commit covers anew: their row events, and the commit times of the log's."""
-
-    inserts: int
-    updates: int
-    deletes: int
-    reads: int
-    first_commit_ts: datetime | None
-    last_commit_ts: datetime | None
-
-    @property
-    def changes(self) -> int:
-        """Without snapshot rows."""
-        return self.inserts + self.updates + self.deletes
+    + ADD
+)
 
 
 def count_captured(replicator: Replicator, segments: Sequence[Segment], now: datetime) -> None:
@@ -67,36 +64,23 @@ def count_captured(replicator: Replicator, segments: Sequence[Segment], now: dat
         return
     sums = [sum(getattr(s, name) for s in segments) for name in ("inserts", "updates", "deletes", "size", "rows")]
     with connection.cursor() as cursor:
-        cursor.execute(CAPTURED, [replicator.pk, _minute(now), *sums])
-
-
-def lags_ms(covered: Covered, queryable_at: datetime) -> tuple[int, int, int] | None:
-    """(p50, p95, max) of the commit, its changes taken as spread evenly between the first and the last commit time."""
-    if covered.first_commit_ts is None or covered.last_commit_ts is None:
-        return None
-    longest = max(0, _milliseconds(covered.first_commit_ts, queryable_at))
-    shortest = max(0, _milliseconds(covered.last_commit_ts, queryable_at))
-    span = longest - shortest
-    return shortest + span // 2, shortest + span * 95 // 100, longest
+        cursor.execute(CAPTURED, [replicator.pk, begin(LagSpan.MINUTE, now), *sums])
 
 
 def count_applied(table: ReplicatorTable, covered: Covered, result: Applied) -> None:
-    """One target commit.  Snapshot rows count as reads, and have no lag."""
-    p50, p95, longest = lags_ms(covered, result.queryable_at) or (None, None, None)
+    """One target commit.  Snapshot rows count as reads."""
+    values = {
+        "replicator": table.replicator_id,
+        "table": table.pk,
+        "minute": begin(LagSpan.MINUTE, result.queryable_at),
+        "hour": begin(LagSpan.HOUR, result.queryable_at),
+        "inserts": covered.inserts,
+        "updates": covered.updates,
+        "deletes": covered.deletes,
+        "reads": covered.reads,
+        "bytes": covered.bytes,
+        "seconds": result.seconds,
+        "events": covered.changes,
+    }
     with connection.cursor() as cursor:
-        cursor.execute(
-            APPLIED,
-            [
-                table.replicator_id, table.pk, _minute(result.queryable_at), covered.inserts, covered.updates,
-                covered.deletes, covered.reads, result.seconds, p50, p95, longest, (p50 or 0) * covered.changes,
-                covered.changes,
-            ],
-        )  # fmt: skip
-
-
-def _minute(moment: datetime) -> datetime:
-    return moment.replace(second=0, microsecond=0)
-
-
-def _milliseconds(since: datetime, until: datetime) -> int:
-    return int((until - since).total_seconds() * 1000)
+        cursor.execute(APPLIED, values)

@@ -16,7 +16,7 @@ from webapp.worker.database import without_nul
 
 LOGGER = logging.getLogger("tidemark.engine")
 NUMBERS = {Level.DEBUG: 10, Level.INFO: 20, Level.WARNING: 30, Level.ERROR: 40}
-LONGEST = 4000
+LONGEST, LONGEST_STACK = 4000, 12_000
 # Each merge writes one: no line waits for the disk, unless it is part of a transaction that must.
 LINE = """
 INSERT INTO monitoring_logline (replicator_id, at, level, stage, "table", message, detail)
@@ -36,7 +36,10 @@ class OrmReporter:
         """`detail` is JSON-able."""
         text = self._clean(message)
         clean = {
-            key: self._clean(value) if isinstance(value, str) else without_nul(value) for key, value in detail.items()
+            key: self._clean(value, LONGEST_STACK if key == "stack" else LONGEST)
+            if isinstance(value, str)
+            else without_nul(value)
+            for key, value in detail.items()
         }
         name = str(table) if table else ""
         fields = {"replicator": self._name, "stage": str(self._stage), "table": name, "detail": clean}
@@ -51,5 +54,5 @@ class OrmReporter:
             if not connection.in_atomic_block:
                 connection.close()
 
-    def _clean(self, text: str) -> str:
-        return scrub(str(without_nul(text)), self._secrets)[:LONGEST]
+    def _clean(self, text: str, longest: int = LONGEST) -> str:
+        return scrub(str(without_nul(text)), self._secrets)[:longest]

@@ -1,4 +1,4 @@
-"""The watch over what sources keep of their logs for replicators, those that stand still above all, and the guard of the sources' disks."""
+"""The watch over what sources have of their logs for replicators, those that stand still above all, and the guard of the sources' disks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from replicator.engine.reporting import Level
 from replicator.errors import SourceUnreachable, TidemarkError
 from replicator.sources.base import LogHeld, Source
-from replicator.sources.registry import KINDS, source_kind
+from replicator.sources.registry import source_kind
 from webapp.connections.selectors import full_config
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
@@ -37,7 +37,7 @@ _lock = threading.Lock()
 
 
 def watch(seconds: float = ROUND_SECONDS) -> None:
-    """One round over all sources that keep their log for a single reader.  A source that does not answer is no failure of it.
+    """One round over all sources.  A source that does not answer is no failure of it.
 
     It takes `seconds` at most: what hangs is left behind in its thread, and the order is another one every time.
     """
@@ -64,9 +64,7 @@ def watch_one(replicator_id: int) -> None:
 
 def watched() -> QuerySet[Replicator]:
     """Whatever they do, once they were started: what nobody reads is kept all the more."""
-    keeping = [name for name, kind in KINDS.items() if kind.keeps_log]
-    found = Replicator.objects.filter(connection__kind__in=keeping).exclude(status=Status.CREATED)
-    return found.select_related("connection")
+    return Replicator.objects.exclude(status=Status.CREATED).select_related("connection")
 
 
 def _work(waiting: queue.SimpleQueue[int], deadline: float) -> None:
@@ -119,13 +117,14 @@ def _look(replicators: Sequence[Replicator]) -> None:
 
 def look(replicator: Replicator, source: Source) -> None:
     """Store what is kept; give it up beyond the connection's limit.  Raises SourceError."""
-    log = source.log(wiring.label(replicator))
-    held = log.held()
+    log, kind = source.log(wiring.label(replicator)), source_kind(replicator.connection.kind)
+    checkpoint = kind.parse_offset(replicator.checkpoint_offset) if replicator.checkpoint_offset else None
+    held = log.held(checkpoint)
     if held is not None and held.beyond and log.give_up():
         _say_given_up(replicator, held)
-        held = log.held()
+        held = log.held(checkpoint)
     replicator.refresh_from_db()
-    if held is None and replicator.checkpoint_offset is not None:
+    if held is None and kind.keeps_log and replicator.checkpoint_offset is not None:
         held = LogHeld(None, MISSING, lost=True)
     _store(replicator, held)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+import traceback
 from collections.abc import Callable
+from contextlib import closing
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
 
@@ -28,6 +30,7 @@ from webapp.worker.chunk_store import OrmChunkStore, has_work
 from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_works
 from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
+from webapp.worker.pacing import Pacing
 from webapp.worker.policy import InternalError, as_tidemark
 from webapp.worker.tenure import Tenure
 
@@ -104,7 +107,9 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
         LOGGER.error("%s of %s: %s", stage, replicator.name, error.message)  # noqa: TRY400 - it says enough
         raise
     report = wiring.reporter(replicator, stage)
-    report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy)
+    stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
+    told = {"stack": stack} if stack else {}
+    report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **told)
 
 
 @stored
@@ -154,13 +159,12 @@ def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, leas
 def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
     del journaled
     assert tenure.lease is not None
-    store = OrmChunkStore(replicator.pk)
     waited, told = Patience(idle), False
     while tenure.keep() and waited.on():
         if has_work(replicator.pk, tenure.lease.owner):
-            replicator.refresh_from_db(fields=["options"])
-            with wiring.opened_source(replicator) as source:
-                source.tables = table_set(replicator)
+            replicator.refresh_from_db(fields=["options", "plan_version"])
+            store = OrmChunkStore(replicator.pk, replicator.plan_version)
+            with wiring.opened_source(replicator) as source:  # the selection of that plan, or a later one
                 done = _read_chunks(replicator, tenure, store, source)
             waited.reset(worked=bool(done))
             told = False
@@ -173,19 +177,20 @@ def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journa
 
 def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, source: Source) -> int:
     assert tenure.lease is not None
-    parallel = replicator.parsed_options.snapshot_parallel
+    parallel, report = replicator.parsed_options.snapshot_parallel, wiring.reporter(replicator, Stage.SNAPSHOT)
     try:
-        return run_snapshot(
-            replicator=wiring.label(replicator),
-            source=source,
-            chunks=store,
-            storage=wiring.storage(),
-            owner=tenure.lease.owner,
-            keep=tenure.keep,
-            options=SnapshotOptions(parallel=parallel, read=wiring.read_options(replicator)),
-            report=wiring.reporter(replicator, Stage.SNAPSHOT),
-            released=connections.close_all,
-        )
+        with Pacing(replicator, report) as pacing:
+            return run_snapshot(
+                replicator=wiring.label(replicator),
+                source=source,
+                chunks=store,
+                storage=wiring.storage(),
+                owner=tenure.lease.owner,
+                keep=tenure.keep,
+                options=SnapshotOptions(parallel, read=wiring.read_options(replicator), throttle=pacing.throttle),
+                report=report,
+                released=connections.close_all,
+            )
     except TidemarkError as error:
         if not any(error is blamed for blamed in store.blamed):
             raise
@@ -196,11 +201,11 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled
     """Stays for `idle` seconds after the last commit: what comes then is applied at once."""
     del journaled
     assert tenure.lease is not None
-    store, target = OrmApplyStore(replicator.pk), wiring.open_target(replicator)
+    store = OrmApplyStore(replicator.pk)
     report = wiring.reporter(replicator, Stage.APPLY)
     works = _Once(lambda: _works(Stage.APPLY, replicator.pk, tenure.lease))
     waited, prepared = Patience(idle), False
-    with heard(replicator.pk) as bell:
+    with closing(wiring.open_target(replicator)) as target, heard(replicator.pk) as bell:
         while tenure.keep() and waited.on():
             replicator.refresh_from_db(fields=["options"])
             commits = run_apply(

@@ -6,6 +6,8 @@ import uuid
 
 from replicator.model.identifiers import TableId
 from replicator.state.tables import TableState
+from webapp.monitoring.models import Resolution
+from webapp.monitoring.parked_services import resolve
 from webapp.monitoring.services import note
 from webapp.replicators.models import ReplicatorTable, SnapshotRun, TableSelection
 from webapp.replicators.selectors import table_set
@@ -42,27 +44,34 @@ def created(row: ReplicatorTable, sequence: int) -> None:
     """CREATE TABLE met in the log: the table is empty, so the log alone is enough."""
     cancel_runs(row)
     clear_error(row)
+    resolve(row, Resolution.GONE)
     stream(row, sequence)
     note(replicator=row.replicator, kind="table_created", summary=f"{row} was created in the source", table=str(row))
 
 
-def dropped(row: ReplicatorTable) -> None:
-    """What is pending is still applied: the event tells the apply loop."""
+def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
+    """What is pending is still applied: the event tells the apply loop.  kept: by policy, its copy stays in the target."""
     cancel_runs(row)
     clear_error(row)
+    resolve(row, Resolution.GONE)
     row.state = TableState.DROPPED.value
     row.tracked = False
     row.save()
-    note(replicator=row.replicator, kind="table_dropped", summary=f"{row} was dropped in the source", table=str(row))
+    decision = "its copy stays in the target, by policy" if kept else "its copy goes too"
+    summary = f"{row} was dropped in the source: {decision}"
+    detail = {"decision": decision}
+    note(replicator=row.replicator, kind="table_dropped", summary=summary, table=str(row), detail=detail)
 
 
 def renamed(row: ReplicatorTable, new: TableId) -> None:
     """The row keeps its history under the new name; the target's name follows when the apply loop meets the event."""
     old = str(row)
-    before = TableSelection.objects.filter(replicator=row.replicator, database=row.database, table=row.name).first()
+    lines = TableSelection.objects.filter(replicator=row.replicator)
+    before = lines.filter(database=row.database, table=row.name, pattern=False).first()
     row.database, row.name = new.database, new.name
     row.save()
-    if new not in table_set(row.replicator):
+    own = lines.filter(database=new.database, table=new.name, pattern=False, excluded=False).exists()
+    if new not in table_set(row.replicator) or (before and (before.masks or before.row_filter) and not own):
         TableSelection.objects.update_or_create(
             replicator=row.replicator,
             database=new.database,
@@ -71,6 +80,9 @@ def renamed(row: ReplicatorTable, new: TableId) -> None:
                 "excluded": False,
                 "discovered": True,
                 "excluded_columns": before.excluded_columns if before else [],
+                "mode": before.mode if before else "",
+                "masks": before.masks if before else {},
+                "row_filter": before.row_filter if before else "",
             },
         )
     note(replicator=row.replicator, kind="table_renamed", summary=f"{old} was renamed to {row}", table=str(row))

@@ -15,12 +15,15 @@ from webapp.worker.apply_store import with_work
 from webapp.worker.chunk_store import has_work
 from webapp.worker.database import clock, stored
 from webapp.worker.failures import retries_ahead
-from webapp.worker.leases import live_leases
+from webapp.worker.leases import live_and_lost, live_leases
 from webapp.worker.models import Dispatch, WorkerHeartbeat
 from webapp.worker.slices import lease_name
 
-# A message that no worker took in this time expires in the broker, and is sent again.
+# A message that no worker took in this time expires in the broker.
 DISPATCH_SECONDS = 15
+# It is sent again before: the broker may have given it to a worker that is frozen.  Of two that are taken, one finds the lease held.
+AGAIN_SECONDS = 3
+COPIES = 3  # of a message that takes over from an owner who is gone: that one may still take messages, and do nothing with them
 SUPERVISOR = "supervisor"
 HEARTBEAT = timedelta(seconds=10)
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
@@ -43,11 +46,12 @@ DELETE_TASK = "tidemark.delete_replicator"
 class Sight:
     """What a round goes by, asked once for all replicators: the same few queries whatever their number.
 
-    live: names of live leases; waiting: (replicator, stage) whose retry time is ahead; loading: replicators with an open snapshot run;
+    live, lost: names of live leases, and of those that ran out; waiting: (replicator, stage) whose retry time is ahead; loading: replicators with an open snapshot run;
     pending: those whose apply loop has something to do.
     """
 
     live: set[str]
+    lost: set[str]
     waiting: set[tuple[int, str]]
     loading: set[int]
     pending: set[int]
@@ -70,8 +74,10 @@ def look(replicator_id: int | None = None) -> Sight:
     runs = SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING))
     if replicator_id is not None:
         runs = runs.filter(table__replicator_id=replicator_id)
+    live, lost = live_and_lost()
     return Sight(
-        live=live_leases(),
+        live=live,
+        lost=lost,
         waiting=retries_ahead(clock(), replicator_id),
         loading=set(runs.values_list("table__replicator_id", flat=True).order_by().distinct()),
         pending=set(with_work(replicator_id).values_list("replicator_id", flat=True).order_by().distinct()),
@@ -118,8 +124,9 @@ def reconcile(replicator: Replicator, sight: Sight, send: Send) -> None:
     elif held:
         _set_status(replicator, Status.DELETING if replicator.desired == Desired.DELETED else Status.STOPPING)
     elif replicator.desired == Desired.DELETED:
-        if replicator.status != Status.FAILED and sight.has_work(Stage.CONTROL, replicator.pk):
-            _dispatch(f"delete:{replicator.pk}", DELETE_TASK, replicator.pk, send)
+        name = f"delete:{replicator.pk}"
+        if replicator.status != Status.FAILED and sight.has_work(Stage.CONTROL, replicator.pk) and claim_dispatch(name):
+            _send(name, DELETE_TASK, replicator.pk, send)
     elif replicator.status != Status.CREATED:
         _settle(replicator)
 
@@ -128,8 +135,9 @@ def _run(replicator: Replicator, held: set[Stage], sight: Sight, send: Send) -> 
     if replicator.status not in {Status.STARTING, Status.RUNNING, Status.RETRYING}:
         _set_status(replicator, Status.STARTING)
     for stage in STAGES:
-        if stage not in held and sight.has_work(stage, replicator.pk):
-            _dispatch(lease_name(stage, replicator.pk), TASKS[stage], replicator.pk, send)
+        name = lease_name(stage, replicator.pk)
+        if stage not in held and sight.has_work(stage, replicator.pk) and claim_dispatch(name, AGAIN_SECONDS):
+            _send(name, TASKS[stage], replicator.pk, send, copies=COPIES if name in sight.lost else 1)
 
 
 def _settle(replicator: Replicator) -> None:
@@ -149,13 +157,14 @@ def _set_status(replicator: Replicator, status: Status) -> bool:
     return changed
 
 
-def _dispatch(name: str, task: str, replicator_id: int, send: Send) -> None:
-    if claim_dispatch(name):
-        try:
+def _send(name: str, task: str, replicator_id: int, send: Send, copies: int = 1) -> None:
+    """What was claimed.  Of several copies one gets the lease; the others find it held."""
+    try:
+        for _ in range(copies):
             send(task, replicator_id)
-        except Exception:
-            dispatch_taken(name)  # nothing was sent, so the next round need not wait
-            raise
+    except Exception:
+        dispatch_taken(name)  # nothing was sent, so the next round need not wait
+        raise
 
 
 def claim_dispatch(name: str, seconds: float = DISPATCH_SECONDS) -> bool:

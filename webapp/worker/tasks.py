@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
 
 from celery import shared_task
-from celery.signals import worker_shutting_down
+from celery.signals import worker_init, worker_ready, worker_shutting_down
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
 from replicator.errors import TidemarkError
+from replicator.sources.registry import KINDS
+from webapp.alerts.delivery import deliver_due, due
+from webapp.alerts.evaluation import evaluate
 from webapp.celery import app
+from webapp.monitoring.gauges import look
 from webapp.monitoring.models import Stage
 from webapp.worker import garbage
+from webapp.worker.database import clock
 from webapp.worker.deletion import delete
+from webapp.worker.java import start_ahead
 from webapp.worker.retention import watch
 from webapp.worker.slices import lease_name, run_slice
-from webapp.worker.supervisor import DISPATCH_SECONDS, apply_soon, dispatch_taken, supervise_one
+from webapp.worker.supervisor import DISPATCH_SECONDS, apply_soon, claim_dispatch, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
 
 LOGGER = logging.getLogger("tidemark.worker")
+DELIVERY = "deliver_alerts"
 # Made before the pool forks, so that its children see it too: slices end at once when the worker is told to stop.
 STOPPING = multiprocessing.Event()
+
+
+@worker_init.connect  # type: ignore[untyped-decorator] - celery has no hints
+def keep_what_is_imported(**_: object) -> None:
+    """All modules are there and the pool is not: no garbage collection looks through them again, 0.1 s each time, and forks share them."""
+    for kind in KINDS:
+        import_module(f"replicator.sources.{kind}.source")
+    gc.freeze()
+
+
+@worker_ready.connect  # type: ignore[untyped-decorator]
+def warm_up(**_: object) -> None:
+    """A worker that merges has its JVM before its first slice: a standby then takes over at once."""
+    if _queue("tidemark.merge_slice") in app.amqp.queues.consume_from:
+        start_ahead()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator] - celery has no hints
@@ -36,7 +61,19 @@ def stop_slices(**_: object) -> None:
 
 def send(task: str, replicator_id: int) -> None:
     """Into the task's queue; it expires when the supervisor may send it again."""
-    app.send_task(task, args=[replicator_id], expires=DISPATCH_SECONDS, queue=_queue(task))
+    _put(task, args=[replicator_id], queue=_queue(task))
+
+
+def _put(task: str, **options: Any) -> None:
+    """Raises BrokerUnreachable, whatever kombu says: a channel that breaks while it is used ends as an AttributeError there."""
+    try:
+        app.send_task(task, expires=DISPATCH_SECONDS, **options)
+    except BrokerUnreachable:
+        raise
+    except Exception as error:
+        LOGGER.debug("Sending %s", task, exc_info=True)
+        message = f"The broker did not take {task}: {type(error).__name__}: {error}"
+        raise BrokerUnreachable(message) from error
 
 
 def _queue(task: str) -> str:
@@ -91,6 +128,24 @@ def watch_logs() -> None:
     """Every thirty seconds, by beat."""
     with _round("Looking at the logs that sources keep"):
         watch()
+
+
+@shared_task(name="tidemark.evaluate_alerts")
+def evaluate_alerts() -> None:
+    """Every thirty seconds, by beat.  Sending is a task of its own: a channel that hangs keeps nobody from being watched."""
+    with _round("Looking at what waits"):
+        look(clock())
+    with _round("Looking at promises and alerts"):
+        evaluate()
+        if due() and claim_dispatch(DELIVERY, 2 * DISPATCH_SECONDS):
+            _put("tidemark.deliver_alerts", queue="control")
+
+
+@shared_task(name="tidemark.deliver_alerts")
+def deliver_alerts() -> None:
+    """One at a time, so that the worker's other threads stay free; what is left is sent after the next round."""
+    with _round("Sending alerts"):
+        deliver_due()
 
 
 def _slice(stage: Stage, replicator_id: int) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable
+from datetime import datetime
 from types import TracebackType
 from typing import Self
 
@@ -16,11 +18,14 @@ from django.db import DatabaseError, InterfaceError, connection
 from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.state.lease import Lease
+from webapp.monitoring.services import note
 from webapp.replicators.models import Desired, Replicator, Status
+from webapp.replicators.templatetags.humanised import span
+from webapp.worker.database import clock
 from webapp.worker.leases import OrmLeaseStore
 
 LOGGER = logging.getLogger("tidemark.worker")
-POLL_SECONDS = 0.7
+POLL_SECONDS = 1.0
 # Shares of the lease time: it is renewed after the one, and not counted on for the other at its end.
 RENEW_SHARE = 0.3
 SAFETY_SHARE = 0.1
@@ -45,12 +50,30 @@ class Tenure:
         """Acquire, and start renewing."""
         started = time.monotonic()
         self._deadline = None if self._seconds is None else started + self._seconds
-        self.lease = self._leases.acquire(self._name, uuid.uuid4().hex)
+        taken = self._leases.take(self._name, uuid.uuid4().hex)
         self._renewed = started
-        if self.lease is not None:
+        if taken is not None:
+            self.lease, ran_out = taken
             reach("lease.acquire.after")
             self._thread.start()
+            if ran_out is not None:
+                self._tell(ran_out)
         return self
+
+    def _tell(self, ran_out: datetime) -> None:
+        """A line of the timeline: whoever held the lease did not give it back."""
+        work = self._name.partition(":")[0]
+        try:
+            replicator = Replicator.objects.filter(pk=self._id).first()
+            if replicator is None:
+                return
+            silent = span(max(1, round((clock() - ran_out).total_seconds())))
+            summary = f"Failover: {work} is taken over from a worker whose lease ran out {silent} ago"
+            detail = {"work": work, "ran_out_at": ran_out.isoformat(), "worker": socket.gethostname()}
+            note(replicator=replicator, kind="failover", summary=summary, detail=detail)
+        except (DatabaseError, InterfaceError):  # the work is worth more than a word of it
+            LOGGER.warning("A failover of %s could not be noted.", self._name)
+            connection.close()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, lru_cache
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 from django.conf import settings
 
+from replicator.selection.source import SelectedSource
 from replicator.sources.base import ReadOptions, Source
 from replicator.sources.registry import source_kind
 from replicator.staging.storage import Storage
@@ -17,11 +17,11 @@ from webapp import environment
 from webapp.connections.selectors import full_config, secret_values
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
+from webapp.replicators.selection import salt_of
 from webapp.replicators.selectors import table_set
+from webapp.replicators.targets import full_target, target_secrets
+from webapp.worker.java import spark
 from webapp.worker.reporting import OrmReporter
-
-if TYPE_CHECKING:
-    from replicator.merge.session import SparkPool
 
 
 def label(replicator: Replicator) -> str:
@@ -29,16 +29,20 @@ def label(replicator: Replicator) -> str:
     return f"r{replicator.pk}-{replicator.uid}"
 
 
+def storage() -> Storage:
+    """The staging location, one object for each that the settings have named in this process."""
+    return _storage(settings.TIDEMARK_STAGING_URL)
+
+
 @lru_cache(maxsize=4)
-def storage(url: str | None = None) -> Storage:
-    """The staging location."""
-    return Storage(url or settings.TIDEMARK_STAGING_URL)
+def _storage(url: str) -> Storage:
+    return Storage(url)
 
 
 @contextmanager
 def opened_source(replicator: Replicator) -> Iterator[Source]:
-    """Closed at the end of the block.  It knows the columns left out, and how values are read."""
-    source = source_kind(replicator.connection.kind).open(full_config(replicator.connection))
+    """Closed at the end of the block.  It knows the columns left out, the masks, and how values are read."""
+    source = SelectedSource(source_kind(replicator.connection.kind).open(full_config(replicator.connection)))
     source.tables, source.options = table_set(replicator), read_options(replicator)
     try:
         yield source
@@ -48,40 +52,26 @@ def opened_source(replicator: Replicator) -> Iterator[Source]:
 
 def read_options(replicator: Replicator) -> ReadOptions:
     """The same for log and snapshot."""
-    return ReadOptions(zero_dates=replicator.parsed_options.zero_dates)
+    options = replicator.parsed_options
+    return ReadOptions(zero_dates=options.zero_dates, park=options.on_poison == "park")
 
 
 def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
-    """Scrubs the connection's secrets and those of the installation."""
-    hidden = (*secret_values(replicator.connection), settings.SECRET_KEY, settings.DATABASES["default"]["PASSWORD"])
+    """Scrubs the connection's secrets, the target's, and those of the installation."""
+    own = (settings.SECRET_KEY, settings.DATABASES["default"]["PASSWORD"], *environment.store_secrets())
+    hidden = (*secret_values(replicator.connection), *target_secrets(replicator), salt_of(replicator), *own)
     return OrmReporter(replicator.pk, replicator.name, stage, tuple(value for value in hidden if len(value) > 3))  # noqa: PLR2004
 
 
 def open_target(replicator: Replicator) -> Target:
-    """Its Spark is the process's."""
-    from replicator.targets.registry import target_kind  # noqa: PLC0415 - Spark is loaded only where it is needed
+    """Its Spark is the process's, and started by who needs it."""
+    from replicator.targets import registry  # noqa: PLC0415 - a target's client is loaded only where it is needed
 
-    return target_kind(str(replicator.target.get("kind", "iceberg"))).open(
-        spark(settings.DATABASE_URL), storage(), label(replicator)
+    opening = registry.Opening(
+        spark=lambda: spark(settings.DATABASE_URL),
+        storage=storage(),
+        replicator=label(replicator),
+        config=full_target(replicator),
+        source=replicator.connection.kind,
     )
-
-
-@cache
-def spark(catalog: str) -> SparkPool:
-    """One for all replicators: its sessions keep database connections in the JVM.  `catalog`: the metadata database's URL."""
-    from replicator.merge.session import SparkConfig, SparkPool  # noqa: PLC0415 - as above
-    from webapp.embedded.java_artifacts import spark_jars  # noqa: PLC0415
-
-    database = environment.database(catalog)
-    config = SparkConfig(
-        jars=spark_jars(),
-        catalog_uri=f"jdbc:postgresql://{database['HOST'] or 'localhost'}:{database['PORT'] or 5432}/{database['NAME']}",
-        catalog_user=database["USER"],
-        catalog_password=database["PASSWORD"],
-        warehouse=settings.TIDEMARK_WAREHOUSE_URL,
-        master=settings.SPARK_MASTER,
-        remote=settings.SPARK_REMOTE,
-        driver_memory=settings.TIDEMARK_SPARK_MEMORY,
-        extra=settings.TIDEMARK_SPARK_EXTRA,
-    )
-    return SparkPool(config)
+    return registry.open_target(str(replicator.target.get("kind", "iceberg")), opening)
