@@ -19,7 +19,9 @@ from rest_framework.views import APIView, set_rollback
 from replicator.errors import (
     ConfigurationError,
     SourceError,
+    StagingError,
     StateError,
+    StreamError,
     TableError,
     TargetError,
     TidemarkError,
@@ -31,6 +33,8 @@ STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
     (TableError, status.HTTP_409_CONFLICT),
     (SourceError, status.HTTP_502_BAD_GATEWAY),
     (TargetError, status.HTTP_502_BAD_GATEWAY),
+    (StreamError, status.HTTP_409_CONFLICT),
+    (StagingError, status.HTTP_503_SERVICE_UNAVAILABLE),
     (StateError, status.HTTP_503_SERVICE_UNAVAILABLE),
 )
 REMEDIES: Mapping[int, str] = {

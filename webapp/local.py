@@ -20,8 +20,8 @@ from webapp.embedded.redis import EmbeddedRedis
 from webapp.headless import hold_services
 
 ROOT = Path(__file__).resolve().parent.parent
-# (queue, pool, how many at a time)
-WORKERS = (("control", "threads", 4), ("capture", "threads", 8), ("snapshot", "prefork", 2), ("merge", "threads", 4))
+# (queue, pool, how many at a time): one thread for each replicator that is busy; those beyond take turns of a slice
+WORKERS = (("control", "threads", 4), ("capture", "threads", 24), ("snapshot", "prefork", 2), ("merge", "threads", 24))
 WEB_SECONDS = 60.0
 WATCH_SECONDS = 1.0
 

@@ -17,12 +17,21 @@ CSRF_TRUSTED_ORIGINS = environment.names(os.environ.get("CSRF_TRUSTED_ORIGINS", 
 
 DATABASE_URL = environment.service_url("DATABASE_URL", TIDEMARK_HOME)
 REDIS_URL = environment.service_url("REDIS_URL", TIDEMARK_HOME)
-TIDEMARK_STAGING_URL = environment.location("TIDEMARK_STAGING_URL", TIDEMARK_HOME, "staging")
+TIDEMARK_STAGING_URL = environment.location("TIDEMARK_STAGING_URL", TIDEMARK_HOME, "staging", query=True)
 TIDEMARK_WAREHOUSE_URL = environment.location("TIDEMARK_WAREHOUSE_URL", TIDEMARK_HOME, "warehouse")
 TIDEMARK_SEGMENT_RETENTION_HOURS = float(os.environ.get("TIDEMARK_SEGMENT_RETENTION_HOURS", "6"))
 TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS", "7"))
 TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "200000"))
 TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION_DAYS", "30"))
+# How long lags are kept by minute (at least 2 days: the windows up to a day begin at one), by hour (at least 31) and by day.
+TIDEMARK_LAG_MINUTE_DAYS = environment.at_least("TIDEMARK_LAG_MINUTE_DAYS", 3, least=2, unit="days")
+TIDEMARK_LAG_HOUR_DAYS = environment.at_least("TIDEMARK_LAG_HOUR_DAYS", 35, least=31, unit="days")
+TIDEMARK_LAG_DAY_DAYS = environment.at_least("TIDEMARK_LAG_DAY_DAYS", 400, least=1, unit="days")
+TIDEMARK_ALERT_RETENTION_DAYS = float(os.environ.get("TIDEMARK_ALERT_RETENTION_DAYS", "90"))
+# Networks besides the public ones that webhooks may go to: 10.1.0.0/16,127.0.0.1.
+TIDEMARK_ALERT_NETWORKS = environment.networks("TIDEMARK_ALERT_NETWORKS")
+# How people reach these pages: https://tidemark.example.com.  Alerts link there.
+TIDEMARK_URL = os.environ.get("TIDEMARK_URL", "").rstrip("/")
 # A standby takes over this long after a worker was heard of for the last time.
 TIDEMARK_LEASE_SECONDS = environment.at_least("TIDEMARK_LEASE_SECONDS", LEASE_SECONDS, least=1)
 TIDEMARK_SLICE_SECONDS = float(os.environ.get("TIDEMARK_SLICE_SECONDS", "60"))
@@ -31,6 +40,17 @@ SPARK_REMOTE = os.environ.get("SPARK_REMOTE", "")
 TIDEMARK_SPARK_MEMORY = os.environ.get("TIDEMARK_SPARK_MEMORY", "1g")
 # Further Spark settings as JSON: {"spark.hadoop.fs.s3a.endpoint": "…"}.
 TIDEMARK_SPARK_EXTRA = environment.mapping("TIDEMARK_SPARK_EXTRA")
+# Figures at /metrics for who knows the token; at most so many tables have series of their own.
+TIDEMARK_METRICS_TOKEN = environment.secret("TIDEMARK_METRICS_TOKEN")
+TIDEMARK_METRICS_TABLES = int(os.environ.get("TIDEMARK_METRICS_TABLES", "1000"))
+# OpenLineage events to a URL or a file (docs/monitoring.md); neither: none are made.
+TIDEMARK_OPENLINEAGE_URL = environment.http_url("TIDEMARK_OPENLINEAGE_URL")
+TIDEMARK_OPENLINEAGE_TOKEN = environment.secret("TIDEMARK_OPENLINEAGE_TOKEN")
+TIDEMARK_OPENLINEAGE_FILE = os.environ.get("TIDEMARK_OPENLINEAGE_FILE", "")
+TIDEMARK_OPENLINEAGE_FILE_MIB = int(os.environ.get("TIDEMARK_OPENLINEAGE_FILE_MIB", "50"))
+TIDEMARK_OPENLINEAGE_NAMESPACE = os.environ.get("TIDEMARK_OPENLINEAGE_NAMESPACE", "tidemark")
+TIDEMARK_OPENLINEAGE_MERGE_SECONDS = environment.at_least("TIDEMARK_OPENLINEAGE_MERGE_SECONDS", 300, least=60)
+TIDEMARK_OPENLINEAGE_QUEUE = int(os.environ.get("TIDEMARK_OPENLINEAGE_QUEUE", "5000"))
 DATABASES = {"default": environment.database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -50,7 +70,10 @@ INSTALLED_APPS = [
     "webapp.connections",
     "webapp.replicators",
     "webapp.monitoring",
+    "webapp.alerts",
+    "webapp.streams",
     "webapp.worker",
+    "webapp.telemetry",
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
@@ -105,6 +128,10 @@ WHITENOISE_AUTOREFRESH = DEBUG
 # Behind a TLS proxy: HTTPS_ONLY=1.
 HTTPS_ONLY = environment.flag("HTTPS_ONLY")
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS_ONLY
+SECURE_REDIRECT_EXEMPT = [
+    r"^healthz$",
+    r"^readyz$",
+]  # probes come from inside, without a certificate; they tell no secret
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS_ONLY else None
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS_ONLY else 0
 SECURE_REFERRER_POLICY = "same-origin"
@@ -139,11 +166,26 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
 }
 
+# smtp://user:password@host:587?tls=starttls&from=tidemark@example.com (tls: starttls, implicit or none).
+_MAIL = environment.mail(os.environ.get("EMAIL_URL", ""))
+EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
+EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
+EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.tls == "starttls", _MAIL.tls == "implicit"
+EMAIL_TIMEOUT = 10
+DEFAULT_FROM_EMAIL = _MAIL.sender
+
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"json": {"()": "webapp.logs.JsonFormatter"}},
-    "handlers": {"stdout": {"class": "logging.StreamHandler", "stream": "ext://sys.stdout", "formatter": "json"}},
+    "formatters": {"json": {"()": "webapp.logs.JsonFormatter"}, "text": {"()": "webapp.logs.TextFormatter"}},
+    "handlers": {
+        "stdout": {
+            "class": "logging.StreamHandler",
+            "stream": "ext://sys.stdout",
+            "formatter": environment.one_of("TIDEMARK_LOG_FORMAT", ("json", "text")),
+        }
+    },
     "root": {"handlers": ["stdout"], "level": "WARNING"},
     "loggers": {"tidemark": {"level": "INFO"}, "celery": {"level": "WARNING"}},
 }

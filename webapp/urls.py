@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from django.http import HttpRequest, JsonResponse
 from django.urls import URLPattern, URLResolver, include, path
+
+from webapp.telemetry import probes
 
 # (prefix, module): pages first, then the API.
 MODULES = (
@@ -13,15 +14,15 @@ MODULES = (
     ("", "webapp.replicators.urls"),
     ("", "webapp.connections.urls"),
     ("", "webapp.monitoring.urls"),
+    ("", "webapp.alerts.urls"),
+    ("", "webapp.streams.urls"),
     ("api/", "webapp.api_urls"),
 )
 
 
-def healthz(request: HttpRequest) -> JsonResponse:
-    """For load balancers and `up`: answers without a database."""
-    del request
-    return JsonResponse({"status": "ok"})
-
-
-urlpatterns: list[URLPattern | URLResolver] = [path("healthz", healthz, name="healthz")]
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", probes.healthz, name="healthz"),
+    path("readyz", probes.readyz, name="readyz"),
+    path("metrics", probes.metrics, name="metrics"),
+]
 urlpatterns += [path(prefix, include(module)) for prefix, module in MODULES if find_spec(module)]

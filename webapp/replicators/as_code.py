@@ -1,4 +1,4 @@
-"""Connections and replicators as code: a YAML file applied through the services, any number of times.
+"""Connections, alert channels and replicators with their streams as code: a YAML file applied through the services, any number of times.
 
     connections:
       - name: shop
@@ -10,97 +10,91 @@
     replicators:
       - name: shop
         connection: shop
-        tables: ["shop.*", "crm.customers", {table: crm.notes, exclude_columns: [body]}]
+        tables: ["shop.*", "crm.customers", {table: crm.notes, exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}},
+                 {table: shop.orders, mode: history, mask: {email: hash}, row_filter: "id > 9", target: sales.orders}]
+        # mode: mirror, soft_delete, history, changelog; left out: as it is
         exclude: ["shop.audit"]
         target: {namespace_prefix: "lake_"}
         options: {slo_minutes: 1, ddl_policy: keep}
+        alerts: {lag: {minutes: 5, channels: [on call]}, slo_burn: {enabled: false}}
+        streams:
+          - {name: orders, shards: 4, tables: [shop.orders], retention_hours: 48}
         state: running        # running, paused, stopped; left out: as it is
+    channels:
+      - name: on call
+        kind: webhook         # or slack; email has recipients: [ada@example.com]
+        url: "${ON_CALL_URL}"
+        key: "${ON_CALL_KEY}"
 
-Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set), `${NAME:-text}` has a default.
-What is not in the file is left alone: nothing is deleted.
+Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set), `${NAME:-text}` has a default,
+`$${` is `${`.  A table's own promise is `slo`; `slo: null` is the replicator's again.  `target` is what its copy is called (docs/selection.md).
+A stream without `tables`, or `tables: null`, carries all (docs/streams.md); its tables are there already, or named under `tables`.
+`shop.order_*` are all tables that match, with those
+that come later unless `new_tables: false`; `!shop.order_tmp*` are none of them.  `mask` gives columns other values, `row_filter` says which rows are taken (docs/selection.md).  What is not in the file is left alone: nothing is
+deleted.  `manage.py export` writes such a file (`webapp.replicators.export`).
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
 
-import yaml
+from django.contrib.auth.models import User
 from django.db import transaction
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
+from replicator.model.masks import parse_masks
+from replicator.model.mode import Mode
+from replicator.model.row_filter import parse_filter
+from webapp.alerts.as_code import apply_channel, apply_rules
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.monitoring.models import TablePromise
+from webapp.monitoring.services import promise_for_table
 from webapp.replicators import selectors, services
-from webapp.replicators.models import Desired, Replicator, Status
+from webapp.replicators.document import known, list_at, mapping_at, named, of_kind, parsed, settings_at
+from webapp.replicators.homes import Home, chosen_home, parsed_home
+from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
+from webapp.replicators.modes import change_mode, effect, parsed_mode
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import SelectionEntry, covered, named_entry, selected, split_name
+from webapp.streams.as_code import apply_streams
 
-Kind = TypeVar("Kind")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 STATES = {
     "running": (Desired.RUNNING, services.start_replicator),
     "paused": (Desired.PAUSED, services.pause_replicator),
     "stopped": (Desired.STOPPED, services.stop_replicator),
 }
-MOST_OF_A_NAME, MOST_OF_A_TABLE = 100, 255  # what the columns of the models hold
 CONNECTION_KEYS = {"name", "kind", "config"}
-REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options", "state"}
+TABLE_KEYS = {"table", "exclude_columns", "mask", "mode", "new_tables", "row_filter", "slo", "target"}
+REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options", "alerts", "streams", "state"}
 
 
 @transaction.atomic
-def apply(text: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+def apply(text: str, environ: Mapping[str, str] = os.environ, user: User | None = None) -> list[str]:
     """One line for each change that was made; all or nothing.  ConfigurationError that says where the file is wrong."""
-    try:
-        document = _interpolated(yaml.safe_load(text) or {}, environ)
-    except yaml.YAMLError as error:
-        message = f"The file is not YAML: {' '.join(str(error).split())}"
-        raise ConfigurationError(message) from None
-    except RecursionError:
-        raise ConfigurationError("The file is nested too deeply.") from None
-    _known(document, {"connections", "replicators"}, "the file")
+    document = parsed(text, environ)
+    known(document, {"channels", "connections", "replicators"}, "the file")
     changes: list[str] = []
-    for item in _list(document, "connections", "the file"):
-        changes += _connection(item)
-    for item in _list(document, "replicators", "the file"):
-        changes += _replicator(item)
+    for item in list_at(document, "connections", "the file"):
+        changes += _connection(item, user)
+    for item in list_at(document, "channels", "the file"):
+        changes += apply_channel(item)
+    for item in list_at(document, "replicators", "the file"):
+        changes += _replicator(item, user)
     return changes
 
 
-def _list(item: Mapping[str, Any], key: str, where: str) -> list[Any]:
-    return _of_kind(item.get(key) or [], list, f"{where}: {key} must be a list.")
-
-
-def _mapping(item: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-    return _of_kind(item.get(key) or {}, dict, f"{where}: {key} must be a mapping.")
-
-
-def _settings(item: Mapping[str, Any], key: str, where: str) -> dict[str, Any]:
-    """A mapping of names to texts and numbers."""
-    found = _mapping(item, key, where)
-    for name, value in found.items():
-        _of_kind(name, str, f"{where}: {key} has the name {name!r}, which is no text.")
-        if isinstance(value, dict | list):
-            raise ConfigurationError(f"{where}: {key}.{name} must be a text or a number.")
-    return found
-
-
-def _of_kind(value: Any, kind: type[Kind], message: str) -> Kind:
-    if not isinstance(value, kind):
-        raise ConfigurationError(message)
-    return value
-
-
-def _connection(item: Mapping[str, Any]) -> list[str]:
-    name = _named(item, CONNECTION_KEYS, "connection")
-    config = _settings(item, "config", f"connection {name}")
+def _connection(item: Mapping[str, Any], user: User | None) -> list[str]:
+    name = named(item, CONNECTION_KEYS, "connection")
+    config = settings_at(item, "config", f"connection {name}")
     found = Connection.objects.filter(name=name).first()
     if found is None:
-        connections.create_connection(name=name, kind=str(item.get("kind", "mysql")), config=config)
+        connections.create_connection(name=name, kind=str(item.get("kind", "mysql")), config=config, user=user)
         return [f"connection {name}: created"]
     if item.get("kind", found.kind) != found.kind:
         message = f"connection {name}: its kind cannot be changed from {found.kind} to {item['kind']}."
@@ -109,17 +103,18 @@ def _connection(item: Mapping[str, Any]) -> list[str]:
     changed = sorted(key for key, value in config.items() if str(stored.get(key, "")) != str(value))
     if not changed:
         return []
-    connections.update_connection(connection=found, config={**found.config, **config})
+    connections.update_connection(connection=found, config={**found.config, **config}, user=user)
     return [f"connection {name}: changed {', '.join(changed)}"]
 
 
-def _replicator(item: Mapping[str, Any]) -> list[str]:
-    name = _named(item, REPLICATOR_KEYS, "replicator")
+def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
+    name = named(item, REPLICATOR_KEYS, "replicator")
     selection = _selection(item, name)
     where = f"replicator {name}"
-    given, target = _mapping(item, "options", where), _settings(item, "target", where)
+    given, target = mapping_at(item, "options", where), settings_at(item, "target", where)
     options = ReplicatorOptions.from_dict(given)
     found = selectors.by_name(name)
+    before = set(found.tables.values_list("database", "name")) if found else set()
     changes = []
     if found is None:
         connection = Connection.objects.filter(name=str(item.get("connection"))).first()
@@ -127,58 +122,148 @@ def _replicator(item: Mapping[str, Any]) -> list[str]:
             message = f"replicator {name}: there is no connection named {item.get('connection')!r}."
             raise ConfigurationError(message)
         found = services.create_replicator(
-            name=name, connection=connection, selection=selection, target=target, options=options
+            name=name, connection=connection, selection=selection, target=target, options=options, user=user
         )
         changes.append(f"replicator {name}: created")
     else:
-        _same_place(found, item)
-        changes += _selection_changes(found, selection)
-        changes += _option_changes(found, given)
-    return changes + _state_changes(found, item.get("state"))
+        changes += _target_changes(found, item, target, user)
+        changes += _selection_changes(found, selection, user)
+        changes += _option_changes(found, given, user)
+    changes += _home_changes(found, selection, before, user)
+    changes += _promise_changes(found, item, user)
+    changes += apply_rules(found, mapping_at(item, "alerts", where), user)
+    changes += apply_streams(found, list_at(item, "streams", where), user)
+    return changes + _state_changes(found, item.get("state"), user)
 
 
-def _same_place(replicator: Replicator, item: Mapping[str, Any]) -> None:
+def _target_changes(
+    replicator: Replicator, item: Mapping[str, Any], target: Mapping[str, Any], user: User | None
+) -> list[str]:
     if item.get("connection", replicator.connection.name) != replicator.connection.name:
         message = f"replicator {replicator.name}: its connection cannot be changed."
         raise ConfigurationError(message, remedy="Change the connection's own settings, or make another replicator.")
-    if "target" in item and services.checked_target(item["target"] or {}) != replicator.target:
-        message = f"replicator {replicator.name}: its target cannot be changed."
-        raise ConfigurationError(message, remedy="Make another replicator.")
+    if "target" not in item:
+        return []
+    changed = services.update_target(replicator=replicator, target=target, user=user)
+    return [f"replicator {replicator.name}: changed {', '.join(changed)} of its target"] if changed else []
 
 
-def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry]) -> list[str]:
-    """Lines are added and changed (an excluded table goes with it); single tables that are no longer named are removed."""
-    present = {
-        (s.database, s.table): SelectionEntry(s.database, s.table, s.excluded, tuple(s.excluded_columns))
-        for s in replicator.selection.all()
-    }
-    named = {(entry.database, entry.table): entry for entry in wanted}
-    changes = []
-    if fresh := [entry for key, entry in named.items() if present.get(key) != entry]:
-        services.add_tables(replicator=replicator, selection=wanted)
+def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry], user: User | None) -> list[str]:
+    """Lines are added and changed (an excluded table goes with it); single tables and patterns that are no longer named are removed.
+
+    A table that is there through its database or a pattern needs no line of its own, though the file names it for its promise.
+    """
+    lines = {(entry.database, entry.table): entry for entry in wanted}
+    changes = _mode_changes(replicator, wanted, user)
+    present = {}
+    for s in replicator.selection.all():
+        said = lines.get((s.database, s.table))
+        mode = s.mode if said is not None and said.mode else ""  # a file that names none leaves it as it is
+        present[s.database, s.table] = replace(SelectionEntry.of(s), mode=mode)
+    there = set(replicator.tables.values_list("database", "name"))
+    wide = selected(entry for entry in wanted if entry.wide)
+    for key, entry in list(lines.items()):
+        plain = entry == SelectionEntry(*key)
+        if plain and key not in present and key in there and TableId(*key) in wide:
+            del lines[key]
+    if fresh := [entry for key, entry in lines.items() if present.get(key) != entry]:
+        services.add_tables(replicator=replicator, selection=list(lines.values()), user=user)
         changes += [
             f"replicator {replicator.name}: {'excluded' if e.excluded else 'selected'} {e.database}.{e.table or '*'}"
             for e in fresh
         ]
     for key, entry in present.items():
-        if key not in named and entry.table and not entry.excluded:
-            services.remove_table(replicator=replicator, table=TableId(*key))
+        if key not in lines and entry.table and not entry.excluded:
+            if entry.pattern:
+                services.remove_pattern(replicator=replicator, database=key[0], pattern=key[1], user=user)
+            else:
+                services.remove_table(replicator=replicator, table=TableId(*key), user=user)
             changes.append(f"replicator {replicator.name}: removed {entry.database}.{entry.table}")
     return changes
 
 
-def _option_changes(replicator: Replicator, given: Mapping[str, Any]) -> list[str]:
+def _mode_changes(replicator: Replicator, wanted: list[SelectionEntry], user: User | None) -> list[str]:
+    """Of tables that are there: the file's word is the confirmation."""
+    named = {(entry.database, entry.table) for entry in wanted if entry.mode and entry.table}
+    changes = []
+    for entry in wanted:
+        if entry.excluded or not entry.mode:
+            continue
+        for row in covered(replicator, entry).exclude(mode=entry.mode).select_related("replicator"):
+            if entry.table or (row.database, row.name) not in named:
+                said = effect(row, Mode(entry.mode))
+                change_mode(table=row, mode=entry.mode, confirmed=True, user=user)
+                changes.append(f"replicator {replicator.name}: {said}")
+    return changes
+
+
+def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User | None) -> list[str]:
     """Options that the file does not name stay as they are."""
     old = replicator.parsed_options.to_dict()
     options = ReplicatorOptions.from_dict({**old, **given})
     changed = sorted(key for key, value in options.to_dict().items() if old[key] != value)
     if not changed:
         return []
-    services.update_options(replicator=replicator, options=options)
+    services.update_options(replicator=replicator, options=options, user=user)
     return [f"replicator {replicator.name}: changed {', '.join(changed)}"]
 
 
-def _state_changes(replicator: Replicator, state: str | None) -> list[str]:
+def _home_changes(
+    replicator: Replicator, wanted: list[SelectionEntry], before: Collection[tuple[str, str]], user: User | None
+) -> list[str]:
+    """Of the tables that have a name of their own in the target; rows that were not there `before` were made with it."""
+    changes = []
+    for entry in {(entry.database, entry.table): entry for entry in wanted}.values():
+        if entry.home is None:
+            continue
+        table = ReplicatorTable.objects.get(replicator=replicator, database=entry.database, name=entry.table)
+        old = chosen_home(table) or Home(table.target_namespace, table.target_name)
+        if (entry.database, entry.table) not in before:
+            changes.append(f"replicator {replicator.name}: the copy of {table} is called {entry.home}")
+        elif old != entry.home:
+            services.rename_target(table=table, namespace=entry.home.namespace, name=entry.home.name, user=user)
+            changes.append(
+                f"replicator {replicator.name}: the copy of {table} is to be called {entry.home}, no longer {old}"
+            )
+    return changes
+
+
+def _promise_changes(replicator: Replicator, item: Mapping[str, Any], user: User | None) -> list[str]:
+    """Of the tables that say something of it; named ones have their rows by now."""
+    changes = []
+    for line in list_at(item, "tables", f"replicator {replicator.name}"):
+        if isinstance(line, str) or "slo" not in line:
+            continue
+        percent, seconds = _promise(line, replicator.name)
+        database, name = split_name(str(line["table"]), f"replicator {replicator.name}: ")
+        table = ReplicatorTable.objects.filter(replicator=replicator, database=database, name=name).first()
+        if table is None:
+            message = (
+                f"replicator {replicator.name}: {line['table']} is not one table, so it has no promise of its own."
+            )
+            raise ConfigurationError(message)
+        held = TablePromise.objects.filter(table=table).values_list("percent", "seconds").first() or (None, None)
+        if held != (percent, seconds):
+            promise_for_table(table=table, percent=percent, seconds=seconds, user=user)
+            changes.append(f"replicator {replicator.name}: promise of {table}")
+    return changes
+
+
+def _promise(line: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
+    """Percent and seconds; two times None for the replicator's."""
+    if line["slo"] is None:
+        return None, None
+    where = f"replicator {name}, {line.get('table')}"
+    given = mapping_at(line, "slo", where)
+    known(given, {"percent", "minutes"}, f"{where}, slo")
+    numbers: list[Any] = [given.get(key) for key in ("percent", "minutes")]
+    if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
+        raise ConfigurationError(f"{where}: slo has a percent and minutes, both numbers.")
+    percent, minutes = numbers
+    return percent, round(minutes * 60, 6)
+
+
+def _state_changes(replicator: Replicator, state: str | None, user: User | None) -> list[str]:
     if state is None:
         return []
     if not isinstance(state, str) or state not in STATES:
@@ -188,73 +273,36 @@ def _state_changes(replicator: Replicator, state: str | None) -> list[str]:
     fresh = replicator.desired == desired and replicator.status != Status.FAILED
     if fresh:
         return []
-    change(replicator=replicator)
+    change(replicator=replicator, user=user)
     return [f"replicator {replicator.name}: {state}"]
 
 
 def _selection(item: Mapping[str, Any], name: str) -> list[SelectionEntry]:
-    entries = []
-    for line in _list(item, "tables", f"replicator {name}"):
-        values = {"table": line} if isinstance(line, str) else line
-        _known(values, {"table", "exclude_columns"}, f"replicator {name}, tables")
-        database, table = _split(str(values.get("table", "")), name)
-        columns = tuple(sorted(map(str, _list(values, "exclude_columns", f"replicator {name}, tables"))))
-        entries.append(SelectionEntry(database, "" if table == "*" else table, excluded_columns=columns))
-    left_out = _list(item, "exclude", f"replicator {name}")
-    return entries + [SelectionEntry(*_split(str(line), name), excluded=True) for line in left_out]
+    where = f"replicator {name}: "
+    entries = [
+        _entry({"table": line} if isinstance(line, str) else line, name)
+        for line in list_at(item, "tables", f"replicator {name}")
+    ]
+    left_out = [str(line) for line in list_at(item, "exclude", f"replicator {name}")]
+    return entries + [named_entry(f"!{line.removeprefix('!')}", where) for line in left_out]
 
 
-def _split(text: str, name: str) -> tuple[str, str]:
-    database, dot, table = text.partition(".")
-    if max(len(database), len(table)) > MOST_OF_A_TABLE:
-        message = f"replicator {name}: a database or table has at most {MOST_OF_A_TABLE} characters."
+def _entry(values: Mapping[str, Any], name: str) -> SelectionEntry:
+    where = f"replicator {name}, tables"
+    known(values, TABLE_KEYS, where)
+    given = of_kind(values.get("row_filter") or "", str, f"replicator {name}: row_filter must be a text.")
+    new_tables = of_kind(values.get("new_tables", True), bool, f"replicator {name}: new_tables must be true or false.")
+    entry = named_entry(str(values.get("table", "")), f"replicator {name}: ")
+    home = parsed_home(values["target"], f"replicator {name}, {entry}") if "target" in values else None
+    if home and (entry.wide or entry.excluded):
+        message = f"replicator {name}: {entry} is not one table that is taken, so it has no target of its own."
         raise ConfigurationError(message)
-    if not (database and dot and table):
-        message = f"replicator {name}: {text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * for all of its tables."
-        raise ConfigurationError(message)
-    return database, table
-
-
-def _named(item: Any, keys: set[str], what: str) -> str:
-    if not isinstance(item, Mapping) or not item.get("name"):
-        message = f"Every {what} needs a name."
-        raise ConfigurationError(message)
-    _known(item, keys, f"{what} {item['name']}")
-    name = str(item["name"])
-    if len(name) > MOST_OF_A_NAME:
-        message = f"The name of a {what} has at most {MOST_OF_A_NAME} characters."
-        raise ConfigurationError(message)
-    return name
-
-
-def _known(item: Any, keys: set[str], where: str) -> None:
-    if not isinstance(item, Mapping):
-        message = f"{where} must be a mapping."
-        raise ConfigurationError(message)
-    if unknown := sorted(map(str, set(item) - keys)):
-        message = f"{where}: there is no {unknown[0]!r}; there are: {', '.join(sorted(keys))}."
-        raise ConfigurationError(message)
-
-
-def _interpolated(value: Any, environ: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        text = _VARIABLE.sub(lambda match: _variable(match, environ), value)
-        if "\0" in text:
-            message = "The file has a text with a NUL character, which cannot be stored."
-            raise ConfigurationError(message)
-        return text
-    if isinstance(value, Mapping):
-        return {key: _interpolated(item, environ) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_interpolated(item, environ) for item in value]
-    return value
-
-
-def _variable(match: re.Match[str], environ: Mapping[str, str]) -> str:
-    name, default = match.groups()
-    if name in environ:
-        return environ[name]
-    if default is None:
-        message = f"The environment variable {name} is not set."
-        raise ConfigurationError(message, remedy=f"export {name}=…, or write ${{{name}:-default}} into the file.")
-    return str(default)
+    return replace(
+        entry,
+        excluded_columns=tuple(sorted(map(str, list_at(values, "exclude_columns", where)))),
+        masks=parse_masks(mapping_at(values, "mask", where)),
+        row_filter=parse_filter(given),
+        new_tables=new_tables,
+        mode=parsed_mode(str(values["mode"])).value if "mode" in values else "",
+        home=home,
+    )

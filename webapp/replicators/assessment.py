@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.masks import Mask
+from replicator.model.mode import Mode
+from replicator.model.row_filter import WHOLE_ROWS
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.types import Kind
 from replicator.sources.base import Cascade, Catalog, TableInfo
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import SelectionEntry, selected
 
 FULL, PARTIAL, NONE = "full", "partial", "none"
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
@@ -50,29 +53,49 @@ def assess(
 ) -> list[TableAssessment]:
     """One per selected table that exists or was named, by name.  Raises SourceError where the source cannot be asked."""
     with opened(connection) as source:
-        source.tables = _taken(selection)
+        source.tables = selected(selection)
         catalog = source.catalog()
-        found = selected_tables(catalog, selection)
+        found = selected_tables(catalog, source.tables)
         described: dict[TableId, TableSchema | TableError] = {}
         names = sorted(found)
         for start in range(0, len(names), DESCRIBE):
             described |= catalog.describe(names[start : start + DESCRIBE])
         cascades = catalog.cascades(names)
-    left_out = {TableId(e.database, e.table): frozenset(e.excluded_columns) for e in selection if e.table}
+    lines = {TableId(e.database, e.table): e for e in selection if not e.wide}
     assessed = [
-        _assess_table(table, found[table], described.get(table), left_out.get(table, frozenset()), options)
+        _assess_table(
+            table,
+            found[table],
+            described.get(table),
+            lines.get(table) or SelectionEntry(table.database, table.name),
+            options,
+        )
         for table in names
+    ]
+    said = {(entry.database, entry.table): entry.mode for entry in selection if entry.mode}
+    modes = {t: Mode(said.get((t.database, t.name)) or said.get((t.database, "")) or options.mode) for t in names}
+    assessed = [
+        _in_mode(
+            one,
+            described.get(one.table),
+            modes[one.table],
+            frozenset(lines[one.table].excluded_columns if one.table in lines else ()),
+        )
+        for one in assessed
     ]
     return [_with_cascades(one, cascades, found) for one in assessed]
 
 
-def _taken(selection: Sequence[SelectionEntry]) -> TableSet:
-    """What is taken, for sources where one table brings others along; columns are left out later, so that they are known."""
-    return TableSet(
-        tables=frozenset(TableId(e.database, e.table) for e in selection if e.table and not e.excluded),
-        databases=frozenset(e.database for e in selection if not e.table and not e.excluded),
-        excluded=frozenset(TableId(e.database, e.table) for e in selection if e.table and e.excluded),
-    )
+def _in_mode(
+    one: TableAssessment, schema: TableSchema | TableError | None, mode: Mode, left_out: frozenset[str]
+) -> TableAssessment:
+    """Some modes need a key, and each has columns of its own."""
+    try:
+        if isinstance(schema, TableSchema) and one.support != NONE:
+            mode.check(replace(schema, columns=tuple(c for c in schema.columns if c.name not in left_out)))
+    except TableError as error:
+        return replace(one, support=NONE, reasons=(*one.reasons, f"{error.message} {error.remedy}"))
+    return one
 
 
 def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
@@ -94,20 +117,16 @@ def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: 
     return replace(one, reasons=tuple(reasons), support=support)
 
 
-def selected_tables(catalog: Catalog, selection: Sequence[SelectionEntry]) -> dict[TableId, TableInfo | None]:
-    """Tables that the selection takes now; None for a table that was named and is not there."""
-    whole = {entry.database for entry in selection if not entry.table and not entry.excluded}
-    named = {TableId(e.database, e.table) for e in selection if e.table and not e.excluded}
-    excluded = {TableId(e.database, e.table) for e in selection if e.table and e.excluded}
-    found: dict[TableId, TableInfo | None] = dict.fromkeys(named - excluded)
-    found |= catalog.infos(sorted(table for table in found if table.database not in whole))
-    for database in sorted(whole):
+def selected_tables(catalog: Catalog, taken: TableSet) -> dict[TableId, TableInfo | None]:
+    """Tables that are taken now; None for a table that was named and is not there."""
+    named = taken.tables - taken.excluded
+    found: dict[TableId, TableInfo | None] = dict.fromkeys(named)
+    found |= catalog.infos(sorted(table for table in named if table.database not in taken.searched))
+    for database in sorted(taken.searched):
         offset, total = 0, 1
         while offset < total:
             page, total = catalog.tables(database=database, limit=PAGE, offset=offset)
-            for info in page:
-                if info.table not in excluded:
-                    found[info.table] = info
+            found |= {info.table: info for info in page if info.table in taken}
             offset += PAGE
     return found
 
@@ -116,16 +135,19 @@ def _assess_table(
     table: TableId,
     info: TableInfo | None,
     schema: TableSchema | TableError | None,
-    left_out: frozenset[str],
+    taken: SelectionEntry,
     options: ReplicatorOptions,
 ) -> TableAssessment:
+    left_out = frozenset(taken.excluded_columns)
     rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
     if schema is None:
         return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} is not there.",))
     if isinstance(schema, TableError):
         return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
     columns = tuple(
-        _assess_column(schema, column.name, options) for column in schema.columns if column.name not in left_out
+        _masked(_assess_column(schema, column.name, options), schema, taken.masks)
+        for column in schema.columns
+        if column.name not in left_out
     )
     reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
     if not schema.key:
@@ -140,7 +162,12 @@ def _assess_table(
         reasons.append(f"Columns left out that do not exist: {', '.join(missing)}.")
     if in_key := sorted(left_out & set(schema.key)):
         reasons.append(f"Key columns cannot be left out: {', '.join(in_key)}.")
-    support = _worst([column.support for column in columns] + [NONE] * bool(in_key) + [PARTIAL] * bool(absent))
+    if unknown := sorted(set(taken.masks) - set(schema.names)):
+        reasons.append(f"Columns to be masked that do not exist: {', '.join(unknown)}.")
+    if why := taken.row_filter.refusal(schema):
+        reasons.append(f"Row filter: {why}" + (f" {WHOLE_ROWS}" if schema.partial else ""))
+    impossible = [NONE] * bool(in_key or unknown or why)
+    support = _worst([column.support for column in columns] + impossible + [PARTIAL] * bool(absent))
     return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
 
 
@@ -155,6 +182,17 @@ def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -
         target = "string"
         note = "Kept as text, by the replicator's policy for dates like 0000-00-00 or infinity."
     return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
+
+
+def _masked(one: ColumnAssessment, schema: TableSchema, masks: Mapping[str, Mask]) -> ColumnAssessment:
+    """A mask is the user's own wish, so nothing that has to be accepted; one that cannot be is a reason to stop."""
+    mask = masks.get(one.name)
+    if mask is None:
+        return one
+    column = schema.column(one.name)
+    if why := mask.refusal(one.name, column.type, key=one.name in schema.key):
+        return replace(one, support=NONE, note=why)
+    return replace(one, target_type=str(mask.type(column.type)), note=f"Masked: {mask}.")
 
 
 def _worst(supports: Sequence[str]) -> str:

@@ -10,8 +10,13 @@ from typing import Any
 from django import forms
 
 from replicator.errors import ConfigurationError
+from replicator.snapshot.sizing import MAX_ROWS
+from replicator.targets.kinds import FORMS
+from webapp.connections.forms import form_field
+from webapp.monitoring.services import check_seconds
 from webapp.replicators.models import Replicator
 from webapp.replicators.options import DDL_OPERATIONS, DDL_PRESETS, IGNORABLE, ReplicatorOptions
+from webapp.replicators.targets import DEFAULT_KIND
 
 CUSTOM = "custom"
 NAMESPACE = re.compile(r"[A-Za-z0-9_]*")
@@ -34,6 +39,7 @@ OPERATION_LABELS = {
 }
 AT_ONCE = "Takes effect at once."
 NEXT_SLICE = "Takes effect within a minute, without a gap."
+NEXT_CHUNK = "Takes effect at the next chunk of each reader."
 NEXT_LOAD = "Takes effect for tables that are loaded from now on."
 
 
@@ -92,6 +98,70 @@ class TargetForm(forms.Form):
         return prefix
 
 
+class KafkaForm(forms.Form):
+    """What the Kafka target asks for.  Its settings are those that `webapp.replicators.targets` checks."""
+
+    main = ("bootstrap_servers", "topic_prefix", "format", "envelope")
+
+    def __init__(self, *args: Any, stored: bool = False, **kwargs: Any) -> None:
+        """`stored`: there is a password already, which is kept where the field stays empty."""
+        super().__init__(*args, **kwargs)
+        for field in FORMS["kafka"].form:
+            self.fields[field.name] = form_field(field, stored=stored)
+
+    @property
+    def main_fields(self) -> list[forms.BoundField]:
+        """What everybody fills in."""
+        return [self[name] for name in self.main]
+
+    @property
+    def further_fields(self) -> list[forms.BoundField]:
+        """What has a default."""
+        return [self[name] for name in self.fields if name not in self.main]
+
+    @property
+    def further_open(self) -> bool:
+        """Something is wrong there, or not as it is by itself."""
+        return any(
+            field.errors or str(field.value() or "") != str(field.initial or "") for field in self.further_fields
+        )
+
+
+class TargetSettingsForm(forms.Form):
+    """What can be changed of a replicator's target; `effects` and `fixed` say the rest."""
+
+    def __init__(self, *args: Any, replicator: Replicator, **kwargs: Any) -> None:
+        """Empty, and so not to be shown, where nothing can be changed."""
+        initial = {name: value for name, value in replicator.target.items() if value != ""}
+        super().__init__(*args, initial=initial, auto_id="id_target_%s", **kwargs)
+        self.kind = FORMS[str(replicator.target.get("kind") or DEFAULT_KIND)]
+        stored = bool(replicator.target_secrets)
+        for field in self.kind.form:
+            if field.name in self.kind.effects:
+                self.fields[field.name] = form_field(field, stored=stored)
+        self.replicator = replicator
+
+    @property
+    def lines(self) -> list[tuple[forms.BoundField, str]]:
+        """Each with when a change of it takes effect."""
+        return [(self[name], self.kind.effects[name]) for name in self.fields]
+
+    @property
+    def fixed(self) -> list[tuple[str, str, str]]:
+        """Label, value in words, and why it cannot be changed."""
+        found = []
+        for field in self.kind.form:
+            if field.name in self.kind.fixed:
+                value = str(self.replicator.target.get(field.name) or field.default)
+                found.append((field.label, dict(field.choices).get(value, value), self.kind.fixed[field.name]))
+        return found
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """By name; of a valid form."""
+        return {name: "" if value is None else value for name, value in self.cleaned_data.items()}
+
+
 class OptionsForm(forms.Form):
     """Every option of a replicator; `options` gives the validated value back."""
 
@@ -123,6 +193,12 @@ class OptionsForm(forms.Form):
         help_text="The source purged it, or the limit of the connection was passed.",
         widget=forms.Select(attrs={"class": "select"}),
     )
+    on_poison = forms.ChoiceField(
+        label="When a row of the log cannot be decoded",
+        choices=(("stop", "Its table stops"), ("park", "The row is parked, the others go on")),
+        help_text="Parked rows are missing in the copy, and kept with their bytes until somebody decides.",
+        widget=forms.Select(attrs={"class": "select"}),
+    )
     retention_warn_percent = forms.FloatField(
         label="Warn about log kept at (%)",
         min_value=1,
@@ -139,12 +215,64 @@ class OptionsForm(forms.Form):
         ),
         widget=forms.Select(attrs={"class": "select"}),
     )
+    mode = forms.ChoiceField(
+        label="What a copy keeps",
+        choices=(
+            ("mirror", "Mirror: the rows as they are in the source"),
+            ("soft_delete", "Soft delete: deleted rows stay, and are marked"),
+            ("history", "History: every version of a row, with its times"),
+            ("changelog", "Changelog: every change is a row"),
+        ),
+        help_text="Of each table that has no mode of its own. Soft delete and history need a key.",
+        widget=forms.Select(attrs={"class": "select"}),
+    )
     snapshot_parallel = forms.IntegerField(
         label="Snapshot readers",
         min_value=1,
         max_value=16,
         help_text="Connections that read existing rows at the same time.",
         widget=forms.NumberInput(attrs=NUMBER),
+    )
+    snapshot_chunk_seconds = forms.FloatField(
+        label="A chunk takes about (seconds)",
+        min_value=0.05,
+        max_value=60,
+        help_text="What one SELECT of a snapshot may take; its rows follow from that.",
+        widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
+    )
+    snapshot_chunk_rows = forms.IntegerField(
+        label="Rows of a chunk at most",
+        min_value=1,
+        max_value=MAX_ROWS,
+        widget=forms.NumberInput(attrs=NUMBER),
+    )
+    snapshot_delay_seconds = forms.FloatField(
+        label="Wait between chunks (seconds)",
+        min_value=0,
+        max_value=3600,
+        help_text="Each reader, after each chunk.",
+        widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
+    )
+    snapshot_most_running = forms.IntegerField(
+        label="Give way above running statements",
+        min_value=0,
+        max_value=1_000_000,
+        help_text="Of the source, snapshot readers’ included. 0: never give way.",
+        widget=forms.NumberInput(attrs=NUMBER),
+    )
+    snapshot_most_lag_seconds = forms.FloatField(
+        label="Give way above replica lag (seconds)",
+        min_value=0,
+        max_value=86_400,
+        help_text="Where the source knows how far its replicas are behind (Postgres). 0: never give way.",
+        widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
+    )
+    signal_table = forms.CharField(
+        label="Signalling table",
+        required=False,
+        max_length=260,
+        help_text="database.table (schema.table) of the source. A row inserted there asks for a snapshot, in Debezium’s form.",
+        widget=forms.TextInput(attrs={"class": "input mono", "autocomplete": "off", "spellcheck": "false"}),
     )
     merge_parallel = forms.IntegerField(
         label="Tables merged at a time",
@@ -160,9 +288,17 @@ class OptionsForm(forms.Form):
         "initial_snapshot": "Takes effect for tables that are added from now on.",
         "on_table_failure": "Takes effect at the next failure.",
         "on_log_lost": "Takes effect at the next failure.",
+        "on_poison": NEXT_SLICE,
         "retention_warn_percent": "Takes effect within a minute.",
         "zero_dates": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
-        "snapshot_parallel": NEXT_SLICE,
+        "mode": "Takes effect for tables that are added from now on; that of a table is changed on its own.",
+        "snapshot_parallel": NEXT_CHUNK,
+        "snapshot_chunk_seconds": "Takes effect for chunks that are planned from now on.",
+        "snapshot_chunk_rows": "Takes effect for chunks that are planned from now on.",
+        "snapshot_delay_seconds": NEXT_CHUNK,
+        "snapshot_most_running": NEXT_CHUNK,
+        "snapshot_most_lag_seconds": NEXT_CHUNK,
+        "signal_table": "Takes effect within seconds, for rows inserted from then on.",
         "merge_parallel": NEXT_SLICE,
         "ddl": "Takes effect at the next change of a definition.",
     }
@@ -208,4 +344,10 @@ class OptionsForm(forms.Form):
         except ConfigurationError as error:
             if not self.errors:
                 raise forms.ValidationError(error.message) from None
+            return data
+        if self.options.slo_minutes != self.base.slo_minutes:
+            try:
+                check_seconds(self.options.slo_minutes * 60)
+            except ConfigurationError as error:
+                self.add_error("slo_minutes", f"{error.message} {error.remedy}")
         return data

@@ -10,9 +10,12 @@ from typing import Any
 from django.db.models import Case, Count, Max, Q, QuerySet, Sum, When
 from django.utils import timezone
 
-from replicator.model.evolution import plan_evolution
 from replicator.state.tables import TableState
-from webapp.monitoring import selectors as monitoring
+from replicator.telemetry.differences import difference
+from webapp.alerts.models import Alert, RuleKind
+from webapp.alerts.selectors import firing
+from webapp.monitoring.failures import open_count
+from webapp.monitoring.slo import Attained, measure_tables
 from webapp.replicators import selectors
 from webapp.replicators.models import (
     Replicator,
@@ -35,10 +38,12 @@ from webapp.replicators.presentation import (
     state_parts,
     table_word,
 )
+from webapp.replicators.promises import PromiseView, promises_of_fleet
 from webapp.replicators.retention import LogKept, log_kept
 
+# What the head tells of by itself, with more to do about it.
+SAID_ALREADY = frozenset({RuleKind.TABLE_FAILED, RuleKind.STOPPED, RuleKind.LOG_KEPT})
 OPEN_RUNS = (RunState.PLANNING, RunState.READING)
-SLO_WINDOW_MINUTES = 1440
 
 
 @dataclass(frozen=True)
@@ -64,40 +69,39 @@ class Header:
     late: bool
     rate: float
     spark: Sparkline
-    slo_percent: float | None
-    slo_events: int
+    promise: PromiseView
+    alerts: list[Alert]
     tables: int
     parts: list[StatePart]
     actions: frozenset[str]
     problem: Problem | None
     log_kept: LogKept | None = None
-
-    @property
-    def slo_known(self) -> bool:
-        return self.slo_percent is not None
+    failures: int = 0
+    parked: int = 0
 
 
 def header(replicator: Replicator) -> Header:
-    """About six queries, whatever the number of tables."""
-    states = dict(
-        ReplicatorTable.objects.filter(replicator=replicator).order_by().values_list("state").annotate(Count("pk"))
-    )
+    """About eight queries, whatever the number of tables."""
+    tables = ReplicatorTable.objects.filter(replicator=replicator).order_by()
+    counted = list(tables.values_list("state").annotate(Count("pk"), Sum("parked")))
+    states = {state: number for state, number, _ in counted}
     lag = selectors.replicator_lag_ms(replicator)
     minutes = rows_by_minute([replicator.pk]).get(replicator.pk, {})
-    percent, events = monitoring.slo(replicator, minutes=SLO_WINDOW_MINUTES)
     return Header(
         word=replicator_word(replicator.status, replicator.desired),
         lag_ms=lag,
         late=late(replicator, lag),
         rate=recent_rate(minutes),
         spark=spark_of(minutes),
-        slo_percent=percent,
-        slo_events=events,
+        promise=promises_of_fleet([replicator])[replicator.pk],
+        alerts=[alert for alert in firing(replicator) if alert.rule.kind not in SAID_ALREADY],
         tables=sum(states.values()),
         parts=state_parts(states),
         actions=selectors.allowed_actions(replicator),
         problem=problem(replicator),
         log_kept=log_kept(replicator),
+        failures=open_count(replicator),
+        parked=sum(parked for *_, parked in counted),
     )
 
 
@@ -232,6 +236,7 @@ class TableLine:
     progress: Progress | None
     lag_ms: int | None
     late: bool
+    attained: Attained
 
     @property
     def rows_in(self) -> int:
@@ -254,13 +259,13 @@ def find_tables(replicator: Replicator, *, state: str = "", search: str = "") ->
 
 
 def table_lines(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TableLine]:
-    """One query for the snapshots of all of them."""
-    runs = open_runs(tables)
+    """One query for the snapshots of all of them, three for what came in time of the last day."""
+    runs, attained = open_runs(tables), measure_tables(replicator, [table.pk for table in tables])
     lines = []
     for table in tables:
         lag = selectors.table_lag_ms(table, replicator)
         word = table_word(table.state, retrying=table.retry_at is not None)
-        lines.append(TableLine(table, word, runs.get(table.pk), lag, late(replicator, lag)))
+        lines.append(TableLine(table, word, runs.get(table.pk), lag, late(replicator, lag), attained[table.pk]))
     return lines
 
 
@@ -293,9 +298,4 @@ def schema_changes(before: SchemaVersion | None, version: SchemaVersion) -> list
     """In words."""
     if before is None:
         return ["first seen"] if version.version == 1 else []
-    plan = plan_evolution(before.parsed, version.parsed, {})
-    return [
-        *(f"− {name}" for name in plan.dropped),
-        *(f"+ {column.name} {column.type}" for column in plan.added),
-        *(f"{column.name} → {column.type}" for column in (*plan.widened, *plan.replaced)),
-    ] or ["order or nullability only"]
+    return difference(before.definition, version.definition).texts

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import uuid
-from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import models
-from django.utils import timezone
 
 from replicator.model.identifiers import TableId
+from replicator.model.masks import Mask, parse_masks
+from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
-from replicator.snapshot.sizing import START_ROWS
 from replicator.state.tables import TableState
+from replicator.telemetry.differences import Definition
 from webapp.connections.models import Connection
 from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.snapshots import ChunkRow, ChunkState, RunState, Scope, SnapshotRun
+
+__all__ = ["ChunkRow", "ChunkState", "RunState", "Scope", "SnapshotRun"]  # beside what is defined here
 
 TABLE_STATES = [(state.value, state.value) for state in TableState]
+MODES = [(mode.value, mode.label) for mode in Mode]
 
 
 class Desired(models.TextChoices):
@@ -55,9 +59,11 @@ def new_uid() -> str:
 class Replicator(models.Model):
     """Source + table selection + target + policies, and capture's checkpoint.
 
-    target: {"kind": "iceberg", "namespace_prefix": ""}.  plan_version changes whenever capture must read its plan again.
+    target: {"kind": "iceberg", "namespace_prefix": ""}, and its secret settings as one Fernet token in target_secrets.  plan_version changes whenever capture must read its plan again.
     log_held_…: what the source kept of its log at log_held_at (None: not a source that does): bytes, those at which it is lost,
     its own word for how safe that is, and what there is to warn of.
+    secrets: sealed (webapp/connections/secrets.py): the salt of its hashes, once a mask needs one.
+    snapshot_waits: why no chunk is begun though there is one; empty where nothing waits.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -66,7 +72,9 @@ class Replicator(models.Model):
     desired = models.CharField(max_length=10, choices=Desired.choices, default=Desired.STOPPED)
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.CREATED)
     target = models.JSONField(default=dict)
+    target_secrets = models.TextField(blank=True, editable=False)
     options = models.JSONField(default=dict)
+    secrets = models.TextField(blank=True, editable=False)
     plan_version = models.BigIntegerField(default=1)
     checkpoint_offset = models.JSONField(null=True, blank=True)
     next_sequence = models.BigIntegerField(default=0)
@@ -84,6 +92,7 @@ class Replicator(models.Model):
     log_held_status = models.CharField(max_length=40, blank=True)
     log_held_at = models.DateTimeField(null=True, blank=True)
     log_concern = models.CharField(max_length=10, blank=True, choices=LogConcern.choices)
+    snapshot_waits = models.CharField(max_length=200, blank=True)
     drop_target_on_delete = models.BooleanField(default=False)
     leave_source_on_delete = models.BooleanField(default=False)
     created_by = models.ForeignKey(
@@ -103,9 +112,13 @@ class Replicator(models.Model):
 
 
 class TableSelection(models.Model):
-    """One line of the selection.  An empty `table` is the whole database, with the tables it will get later.
+    """One line of the selection.  An empty `table` is the whole database; with `pattern`, `table` stands for all names that it matches.
+
+    new_tables: of these two, tables that come later are taken too; otherwise `found` names those that were there when capture looked.
 
     discovered: its tables that existed when capture first saw the line have their rows.
+    mode: of its tables; empty for the replicator's own (a table's line goes before its database's).
+    masks: column → `replicator.model.masks.Mask` in JSON; row_filter: as `replicator.model.row_filter` reads it.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="selection")
@@ -113,6 +126,12 @@ class TableSelection(models.Model):
     table = models.CharField(max_length=255, blank=True)
     excluded = models.BooleanField(default=False)
     excluded_columns = models.JSONField(default=list)
+    mode = models.CharField(max_length=20, blank=True, choices=MODES)
+    pattern = models.BooleanField(default=False)
+    new_tables = models.BooleanField(default=True)
+    found = models.JSONField(default=list, blank=True)
+    masks = models.JSONField(default=dict, blank=True)
+    row_filter = models.TextField(blank=True, default="")
     discovered = models.BooleanField(default=False)
 
     class Meta:
@@ -122,15 +141,23 @@ class TableSelection(models.Model):
     def __str__(self) -> str:
         return f"{self.database}.{self.table or '*'}"
 
+    @property
+    def parsed_masks(self) -> dict[str, Mask]:
+        return parse_masks(self.masks)
+
 
 class ReplicatorTable(models.Model):
     """One table of a replicator: state, marks, totals, last error.
 
     applied, loaded    copies of the target's own position (invariant 3), -1 for nothing
+    own_namespace, own_name   the target that somebody chose; empty: the one that the source's names give
+    mode               of the generation wanted: another one makes another generation (`webapp.replicators.modes`)
     load, made_load    the generation wanted, and the one that the target was last seen to have
     load_complete      the generation's initial load is over
     live_from          log changes up to this sequence number are covered by the snapshot
     lag_ms             source commit → queryable, of the newest change of the last merge
+    merges, merge_seconds   target commits with rows, and the time they took; only ever grow
+    parked             rows that are parked and wait for somebody: the copy is not exact
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="tables")
@@ -140,7 +167,10 @@ class ReplicatorTable(models.Model):
     target_name = models.CharField(max_length=255)
     state = models.CharField(max_length=10, choices=TABLE_STATES, default=TableState.WAITING.value)
     tracked = models.BooleanField(default=False)
+    mode = models.CharField(max_length=20, choices=MODES, default=Mode.MIRROR.value)
     load = models.CharField(max_length=32, blank=True)
+    own_namespace = models.CharField(max_length=255, blank=True)
+    own_name = models.CharField(max_length=255, blank=True)
     made_load = models.CharField(max_length=32, blank=True)
     load_complete = models.BooleanField(default=False)
     live_from = models.BigIntegerField(default=-1)
@@ -158,7 +188,10 @@ class ReplicatorTable(models.Model):
     applied_commit_ts = models.DateTimeField(null=True, blank=True)
     queryable_at = models.DateTimeField(null=True, blank=True)
     lag_ms = models.BigIntegerField(null=True, blank=True)
+    merges = models.BigIntegerField(default=0)
+    merge_seconds = models.FloatField(default=0)
     zero_dates = models.BigIntegerField(default=0)
+    parked = models.PositiveIntegerField(default=0, db_default=0)
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
     error_remedy = models.TextField(blank=True)
@@ -186,7 +219,11 @@ class ReplicatorTable(models.Model):
 
 
 class SchemaVersion(models.Model):
-    """Schema history of a table; versions count from 1."""
+    """Schema history of a table; versions count from 1.
+
+    change: what made the version, kept for as long as the version is (its table event is not): `kind` (the statement's, empty for
+    none), `renamed` {old: new}, `keep_dropped`, `reload`, `decision` in words, `left_out` (columns that the selection excluded then).
+    """
 
     table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="schemas")
     version = models.PositiveIntegerField()
@@ -194,6 +231,7 @@ class SchemaVersion(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     statement = models.TextField(blank=True)
     decision = models.CharField(max_length=10, blank=True)
+    change = models.JSONField(default=dict)
 
     class Meta:
         ordering = ("version",)
@@ -205,6 +243,19 @@ class SchemaVersion(models.Model):
     @property
     def parsed(self) -> TableSchema:
         return TableSchema.from_dict(self.schema)
+
+    @property
+    def definition(self) -> Definition:
+        """With what made it; versions from before that was kept know only what the schema itself tells."""
+        made = self.change
+        return Definition(
+            version=self.version,
+            schema=self.parsed,
+            renamed=made.get("renamed", {}) if made else None,
+            keep_dropped=bool(made.get("keep_dropped")),
+            created=made.get("kind") == "CREATE_TABLE" and self.version > 1,
+            left_out=frozenset(made.get("left_out", ())),
+        )
 
 
 class SegmentRow(models.Model):
@@ -231,7 +282,11 @@ class SegmentRow(models.Model):
 
     class Meta:
         ordering = ("first_sequence",)
-        indexes = (models.Index(fields=("table", "last_sequence")), models.Index(fields=("path",)))
+        indexes = (
+            models.Index(fields=("table", "last_sequence")),
+            models.Index(fields=("path",)),
+            models.Index(fields=("table",), name="segment_waiting", condition=models.Q(applied_at=None)),
+        )
 
     def __str__(self) -> str:
         return self.path
@@ -261,105 +316,6 @@ class TableEventRow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.sequence}"
-
-
-class RunState(models.TextChoices):
-    PLANNING = "planning"
-    READING = "reading"
-    DONE = "done"
-    CANCELLED = "cancelled"
-
-
-class SnapshotRun(models.Model):
-    """A copy of the rows that exist now.  `end_key` is fixed at the start; `position` is the last bound planned.
-
-    start_sequence: rows with a smaller sequence number that the run did not touch are swept at its end (reloads).
-    """
-
-    table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="runs")
-    reason = models.CharField(max_length=200)
-    state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.PLANNING)
-    started = models.BooleanField(default=False)
-    end_key = models.JSONField(null=True, blank=True)
-    position = models.JSONField(null=True, blank=True)
-    planned_all = models.BooleanField(default=False)
-    chunk_rows = models.PositiveIntegerField(default=START_ROWS)
-    start_sequence = models.BigIntegerField(default=-1)
-    rows_estimate = models.BigIntegerField(null=True, blank=True)
-    rows_read = models.BigIntegerField(default=0)
-    attempt = models.PositiveIntegerField(default=0)
-    first_failure_at = models.DateTimeField(null=True, blank=True)
-    retry_at = models.DateTimeField(null=True, blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True, blank=True)
-    finished_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        ordering = ("-id",)
-        indexes = (models.Index(fields=("table", "state")),)
-
-    def __str__(self) -> str:
-        return f"snapshot of {self.table}: {self.state}"
-
-    @property
-    def open(self) -> bool:
-        return self.state in {RunState.PLANNING, RunState.READING}
-
-    @property
-    def fraction(self) -> float | None:
-        """0 to 1 by the row estimate; None where there is no estimate."""
-        if self.state == RunState.DONE:
-            return 1.0
-        return min(self.rows_read / self.rows_estimate, 0.99) if self.rows_estimate else None
-
-    @property
-    def eta(self) -> datetime | None:
-        """When the run ends if it goes on as it did so far."""
-        done = self.fraction
-        if not self.open or not done or self.started_at is None:
-            return None
-        now = timezone.now()
-        return now + timedelta(seconds=(now - self.started_at).total_seconds() * (1 - done) / done)
-
-
-class ChunkState(models.TextChoices):
-    PLANNED = "planned"
-    READING = "reading"
-    READ = "read"
-    DONE = "done"
-    CANCELLED = "cancelled"
-
-
-class ChunkRow(models.Model):
-    """One key range of a run.  `attempt` names the present reading; an older one's results are ignored."""
-
-    run = models.ForeignKey(SnapshotRun, on_delete=models.CASCADE, related_name="chunks")
-    number = models.PositiveIntegerField()
-    lower = models.JSONField(null=True, blank=True)
-    upper = models.JSONField(null=True, blank=True)
-    keyless = models.BooleanField(default=False)
-    state = models.CharField(max_length=10, choices=ChunkState.choices, default=ChunkState.PLANNED)
-    attempt = models.CharField(max_length=32, blank=True)
-    owner = models.CharField(max_length=100, blank=True)
-    claimed_until = models.DateTimeField(null=True, blank=True)
-    failures = models.PositiveIntegerField(default=0)
-    retry_at = models.DateTimeField(null=True, blank=True)
-    first_failure_at = models.DateTimeField(null=True, blank=True)
-    read_at = models.DateTimeField(null=True, blank=True)
-    path = models.CharField(max_length=500, blank=True)
-    rows = models.BigIntegerField(default=0)
-    size = models.BigIntegerField(default=0)
-    seconds = models.FloatField(default=0)
-    schema = models.JSONField(null=True, blank=True)
-    base_sequence = models.BigIntegerField(null=True, blank=True)
-
-    class Meta:
-        ordering = ("run", "number")
-        constraints = (models.UniqueConstraint(fields=("run", "number"), name="chunk_once"),)
-        indexes = (models.Index(fields=("run", "state")),)
-
-    def __str__(self) -> str:
-        return f"chunk {self.number} of run {self.run_id}"
 
 
 class Draft(models.Model):

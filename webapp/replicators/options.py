@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
+from replicator.snapshot.sizing import MAX_ROWS, TARGET_SECONDS
+from replicator.snapshot.throttle import Pace
 from replicator.state.journal import DdlAction
 
 DDL_OPERATIONS = (
@@ -18,12 +23,27 @@ DDL_OPERATIONS = (
     "drop_table",
     "rename_table",
 )
+SIGNAL_TABLE = re.compile(r"|[^.\0]{1,128}\.[^\0]{1,128}")
 IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "zero_dates": ("null", "text", "fail"),
     "on_table_failure": ("continue", "stop"),
     "on_log_lost": ("stop", "start_anew"),
+    "on_poison": ("stop", "park"),
+    "mode": tuple(mode.value for mode in Mode),
 }
+
+
+PACE = frozenset(
+    {
+        "snapshot_parallel",
+        "snapshot_chunk_seconds",
+        "snapshot_chunk_rows",
+        "snapshot_delay_seconds",
+        "snapshot_most_running",
+    }
+    | {"snapshot_most_lag_seconds"}
+)
 
 
 def _policy(default: str, **others: str) -> dict[str, str]:
@@ -47,8 +67,15 @@ class ReplicatorOptions:
     zero_dates                 null, text or fail
     on_table_failure           continue (the others go on) or stop (the replicator stops)
     on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read again)
+    on_poison                  a row of the log cannot be decoded: stop (its table), or park (the row; the others go on)
+    mode                       of tables that have none of their own: mirror, soft_delete, history or changelog
     retention_warn_percent     warn when so much of the log that the source may keep for the replicator is kept
     snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time
+    snapshot_chunk_seconds     what a chunk may take; its rows follow from that.  snapshot_chunk_rows: and has at most
+    snapshot_delay_seconds     a reader waits for so long between two chunks
+    snapshot_most_running      no chunk is begun while the source does more than that at a time (0: whatever it does)
+    snapshot_most_lag_seconds  no chunk is begun while a replica of the source is that far behind (0: however far)
+    signal_table               database.table of the source whose rows ask for snapshots (empty: none)
     """
 
     slo_percent: float = 99.0
@@ -59,10 +86,18 @@ class ReplicatorOptions:
     zero_dates: str = "null"
     on_table_failure: str = "continue"
     on_log_lost: str = "stop"
+    on_poison: str = "stop"
+    mode: str = "mirror"
     retention_warn_percent: float = 80
     snapshot_parallel: int = 2
     merge_parallel: int = 3
     snapshot_paused: bool = False
+    snapshot_chunk_seconds: float = TARGET_SECONDS
+    snapshot_chunk_rows: int = MAX_ROWS
+    snapshot_delay_seconds: float = 0
+    snapshot_most_running: int = 0
+    snapshot_most_lag_seconds: float = 0
+    signal_table: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
@@ -72,6 +107,24 @@ class ReplicatorOptions:
     def ddl_preset(self) -> str:
         """Name of the preset that the policy equals; `custom` where there is none."""
         return next((name for name, policy in DDL_PRESETS.items() if policy == dict(self.ddl_policy)), "custom")
+
+    @property
+    def signals(self) -> TableId | None:
+        """The signalling table."""
+        database, _, name = self.signal_table.partition(".")
+        return TableId(database, name) if name else None
+
+    @property
+    def pace(self) -> Pace:
+        """How snapshots are read."""
+        return Pace(
+            parallel=self.snapshot_parallel,
+            chunk_seconds=self.snapshot_chunk_seconds,
+            chunk_rows=self.snapshot_chunk_rows,
+            delay_seconds=self.snapshot_delay_seconds,
+            most_running=self.snapshot_most_running,
+            most_lag_seconds=self.snapshot_most_lag_seconds,
+        )
 
     @property
     def ddl_actions(self) -> dict[str, DdlAction]:
@@ -130,7 +183,15 @@ def _validate(options: ReplicatorOptions) -> None:
     _number(options, "retention_warn_percent", 1, 100)
     _number(options, "snapshot_parallel", 1, 16)
     _number(options, "merge_parallel", 1, 16)
-    for name in ("snapshot_parallel", "merge_parallel"):
+    _number(options, "snapshot_chunk_seconds", 0.05, 60)
+    _number(options, "snapshot_chunk_rows", 1, MAX_ROWS)
+    _number(options, "snapshot_delay_seconds", 0, 3600)
+    _number(options, "snapshot_most_running", 0, 1_000_000)
+    _number(options, "snapshot_most_lag_seconds", 0, 86_400)
+    if not isinstance(options.signal_table, str) or not SIGNAL_TABLE.fullmatch(options.signal_table):
+        message = f"signal_table must be database.table, not {options.signal_table!r}."
+        raise ConfigurationError(message)
+    for name in ("snapshot_parallel", "merge_parallel", "snapshot_chunk_rows", "snapshot_most_running"):
         if not isinstance(getattr(options, name), int):
             message = f"{name} must be a whole number."
             raise ConfigurationError(message)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from django.db.models import F, Sum
 from django.http import QueryDict
@@ -14,8 +13,7 @@ from django.utils import timezone
 from replicator.state.tables import TableState
 from webapp.monitoring.models import MetricMinute
 from webapp.monitoring.presentation import Sparkline, last_minutes, seconds_of, sparkline
-from webapp.replicators import selectors
-from webapp.replicators.models import Desired, Replicator, Status
+from webapp.replicators.models import Desired, Replicator, RunState, SnapshotRun, Status
 
 SPARK_MINUTES = 15
 RATE_MINUTES = 5
@@ -47,6 +45,9 @@ REPLICATOR_WORDS: Mapping[str, StateWord] = {
 }
 TABLE_WORDS: Mapping[str, StateWord] = {
     TableState.FAILED.value: StateWord("Failed", "failed", "bad", 90),
+    TableState.SKIPPED.value: StateWord(
+        "Skipped", "pause", "idle", 50, hint="Left out by somebody; resuming it reads it anew"
+    ),
     TableState.LOADING.value: StateWord("Loading", "loading", "info", 40, moving=True),
     TableState.RELOADING.value: StateWord("Reloading", "loading", "info", 40, moving=True),
     TableState.WAITING.value: StateWord("Waiting", "clock", "idle", 30),
@@ -76,6 +77,17 @@ def table_word(state: str, *, retrying: bool = False) -> StateWord:
     if retrying and state != TableState.FAILED.value:
         return RETRYING
     return TABLE_WORDS.get(state, StateWord(state.capitalize(), "info", "idle"))
+
+
+def run_word(run: SnapshotRun) -> StateWord:
+    """What became of a snapshot, or becomes of it."""
+    if run.open:
+        return (
+            StateWord("Paused", "pause", "idle") if run.paused else StateWord("Reading", "loading", "info", moving=True)
+        )
+    if run.state == RunState.DONE:
+        return StateWord("Read", "ok", "ok")
+    return StateWord("Ended", "failed", "bad") if run.error else StateWord("Stopped", "stop", "idle")
 
 
 @dataclass(frozen=True)
@@ -145,60 +157,9 @@ def page_number(query: QueryDict) -> int:
     return max(1, int(text)) if text.isdigit() and len(text) < 9 else 1  # noqa: PLR2004
 
 
-@dataclass(frozen=True)
-class FleetLine:
-    """A replicator on the fleet page.  Lag in milliseconds, rate in rows a second over the last five minutes."""
-
-    replicator: Replicator
-    word: StateWord
-    tables: int
-    parts: list[StatePart]
-    lag_ms: int | None
-    late: bool
-    rate: float
-    spark: Sparkline
-    failures: int
-    actions: frozenset[str]
-
-    @property
-    def trouble(self) -> tuple[int, int, str]:
-        """Sort key: the one that needs somebody first."""
-        failed = next((part.count for part in self.parts if part.state == TableState.FAILED.value), 0)
-        score = self.word.trouble + (25 if failed else 0) + (10 if self.late else 0)
-        return (-score, -self.failures, self.replicator.name.lower())
-
-
-@dataclass(frozen=True)
-class Fleet:
-    """The fleet page's figures; `all` counts before the search."""
-
-    lines: list[FleetLine]
-    all: int
-    search: str
-    totals: Mapping[str, int] = field(default_factory=dict)
-
-
 def late(replicator: Replicator, lag_ms: int | None) -> bool:
     """True where the lag now is over what the SLO promises."""
     return lag_ms is not None and lag_ms > replicator.parsed_options.slo_minutes * 60_000
-
-
-def fleet(search: str = "") -> Fleet:
-    """Every replicator whose name, source or connection holds `search`, by trouble."""
-    rows = selectors.fleet()
-    series = rows_by_minute([row.replicator.pk for row in rows])
-    needle = search.strip().lower()
-    lines = [
-        _fleet_line(row, series.get(row.replicator.pk, {}))
-        for row in rows
-        if needle in f"{row.replicator.name} {row.replicator.connection.name}".lower()
-    ]
-    lines.sort(key=lambda line: line.trouble)
-    totals = {
-        "running": sum(line.word.tone == "ok" for line in lines),
-        "trouble": sum(line.word.tone in {"bad", "warn"} or line.failures > 0 for line in lines),
-    }
-    return Fleet(lines, len(rows), search, totals)
 
 
 def rows_by_minute(replicators: Sequence[int]) -> dict[int, dict[datetime, int]]:
@@ -227,19 +188,3 @@ def spark_of(minutes: Mapping[datetime, int]) -> Sparkline:
     """The last minutes as a sparkline, a silent minute as zero."""
     times = last_minutes(SPARK_MINUTES, minutes)
     return sparkline([minutes.get(moment, 0) / seconds_of(moment) for moment in times])
-
-
-def _fleet_line(row: Any, minutes: Mapping[datetime, int]) -> FleetLine:
-    replicator = row.replicator
-    return FleetLine(
-        replicator=replicator,
-        word=replicator_word(replicator.status, replicator.desired),
-        tables=row.tables,
-        parts=state_parts(row.states),
-        lag_ms=row.lag_ms,
-        late=late(replicator, row.lag_ms),
-        rate=recent_rate(minutes),
-        spark=spark_of(minutes),
-        failures=row.failures_open,
-        actions=selectors.allowed_actions(replicator),
-    )

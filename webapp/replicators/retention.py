@@ -45,7 +45,7 @@ class LogKept:
 
 
 def log_kept(replicator: Replicator) -> LogKept | None:
-    """None where nothing was seen: a source that keeps its log for nobody in particular, or a replicator that never ran."""
+    """None where nothing was seen: a replicator that never ran, or a source that does not say."""
     if replicator.log_held_at is None:
         return None
     message, remedy = _words(replicator)

@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet, Sum
+from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from replicator.model.identifiers import TableId, TableSet
-from replicator.state.tables import TableState
+from replicator.model.row_filter import parse_filter
+from replicator.state.tables import HALTED, TableState
+from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,
     Draft,
     Replicator,
     ReplicatorTable,
     RunState,
+    Scope,
     SnapshotRun,
     Status,
 )
+from webapp.replicators.selection import SelectionEntry, salt_of, selected
 
 QUIET = frozenset({TableState.STREAMING.value, TableState.DROPPED.value})
-FAILED = TableState.FAILED.value
+LEFT_ALONE = frozenset(state.value for state in HALTED)
 
 
 def list_replicators() -> QuerySet[Replicator]:
@@ -52,17 +57,20 @@ def table_of(replicator: Replicator, table: TableId) -> ReplicatorTable | None:
 
 
 def table_set(replicator: Replicator) -> TableSet:
-    """The selection; a FAILED table is not captured any more."""
+    """The selection; a FAILED or SKIPPED table is not captured any more."""
     lines = list(replicator.selection.all())
-    failed = tables_of(replicator).filter(state=TableState.FAILED.value)
-    return TableSet(
-        tables=frozenset(TableId(s.database, s.table) for s in lines if s.table and not s.excluded),
-        databases=frozenset(s.database for s in lines if not s.table and not s.excluded),
-        excluded=frozenset(TableId(s.database, s.table) for s in lines if s.table and s.excluded)
-        | frozenset(table.table_id for table in failed),
+    masks = {TableId(s.database, s.table): s.parsed_masks for s in lines if s.masks}
+    halted = tables_of(replicator).filter(state__in=LEFT_ALONE)
+    taken = selected(SelectionEntry.of(line) for line in lines)
+    return replace(
+        taken,
+        excluded=taken.excluded | {table.table_id for table in halted},
         excluded_columns={
             TableId(s.database, s.table): frozenset(s.excluded_columns) for s in lines if s.table and s.excluded_columns
         },
+        masks=masks,
+        row_filters={TableId(s.database, s.table): parse_filter(s.row_filter) for s in lines if s.row_filter},
+        salt=bytes.fromhex(salt_of(replicator)) if masks else b"",
     )
 
 
@@ -75,6 +83,12 @@ def open_runs(replicator: Replicator) -> dict[int, SnapshotRun]:
     """Runs under way by table id: one query for a page of many tables."""
     runs = SnapshotRun.objects.filter(table__replicator=replicator, state__in=(RunState.PLANNING, RunState.READING))
     return {run.table_id: run for run in runs.order_by("id")}
+
+
+def parts_open(replicator: Replicator) -> bool:
+    """Is a part of some table being read, or to be?"""
+    runs = SnapshotRun.objects.filter(table__replicator=replicator, state__in=(RunState.PLANNING, RunState.READING))
+    return runs.filter(table__state=TableState.STREAMING.value).exclude(scope=Scope.WHOLE).exists()
 
 
 def allowed_actions(replicator: Replicator) -> frozenset[str]:
@@ -124,21 +138,18 @@ class FleetRow:
     lag_ms: int | None
     rows_per_minute: int
     failures_open: int
+    parked: int = 0
     actions: frozenset[str] = field(default_factory=frozenset)
 
 
 def fleet() -> list[FleetRow]:
     """All replicators with figures; a constant number of queries."""
+    unsolved = Failure.objects.filter(replicator=OuterRef("pk"), resolved_at=None).order_by().values("replicator")
+    counted = Coalesce(Subquery(unsolved.annotate(n=Count("pk")).values("n")), 0)
+    found = list(list_replicators().annotate(failures_open=counted))
     since = timezone.now() - timedelta(minutes=5)
-    recent = Q(metrics__minute__gte=since, metrics__table__isnull=False)
-    found = list(
-        list_replicators().annotate(
-            recent_events=Sum("metrics__events", filter=recent), recent_reads=Sum("metrics__reads", filter=recent)
-        )
-    )
-    failures = dict(
-        Replicator.objects.annotate(n=Count("failures", filter=Q(failures__resolved_at=None))).values_list("id", "n")
-    )
+    minutes = MetricMinute.objects.filter(minute__gte=since, table__isnull=False).order_by()
+    recent = dict(minutes.values_list("replicator").annotate(moved=Sum(F("events") + F("reads"))))
     tables: dict[int, list[ReplicatorTable]] = {}
     for table in ReplicatorTable.objects.all():
         tables.setdefault(table.replicator_id, []).append(table)
@@ -151,8 +162,9 @@ def fleet() -> list[FleetRow]:
                 tables=len(own),
                 states=dict(Counter(table.state for table in own)),
                 lag_ms=replicator_lag_ms(one, own),
-                rows_per_minute=((one.recent_events or 0) + (one.recent_reads or 0)) // 5,
-                failures_open=failures.get(one.pk, 0),
+                rows_per_minute=recent.get(one.pk, 0) // 5,
+                failures_open=one.failures_open,
+                parked=sum(table.parked for table in own),
                 actions=allowed_actions(one),
             )
         )
@@ -160,10 +172,10 @@ def fleet() -> list[FleetRow]:
 
 
 def is_current(replicator: Replicator, upto: int | None = None) -> bool:
-    """Every table that has not failed streams (or is gone), and everything journaled, or all up to `upto`, is applied."""
+    """Every table that has not failed and is not skipped streams (or is gone), and everything journaled, or all up to `upto`, is applied."""
     if replicator.selection.filter(discovered=False, excluded=False).exists():
         return False
-    rows = tables_of(replicator).exclude(state=FAILED)
+    rows = tables_of(replicator).exclude(state__in=LEFT_ALONE)
     if rows.exclude(state__in=QUIET).exists():  # asked often: hundreds of rows need not be fetched for that
         return False
     return all(_settled(row, upto) for row in rows)
@@ -190,6 +202,7 @@ def _table_summary(table: ReplicatorTable, replicator: Replicator, run: Snapshot
             "deleted": table.rows_deleted,
         },
         "zero_dates": table.zero_dates,
+        "parked": table.parked,
         "lag_seconds": None if lag is None else round(lag / 1000, 3),
     }
     if run is not None:
@@ -214,6 +227,8 @@ def summary(replicator: Replicator) -> dict[str, Any]:
         "next_sequence": replicator.next_sequence,
         "tables": [_table_summary(table, replicator, runs.get(table.pk)) for table in tables_of(replicator)],
     }
+    if replicator.snapshot_waits:
+        result["snapshot_waits"] = replicator.snapshot_waits
     if replicator.error_code:
         result["error"] = {
             "code": replicator.error_code,

@@ -7,13 +7,17 @@ from typing import Any
 
 from rest_framework import serializers
 
+from replicator.model.masks import parse_masks
+from replicator.model.row_filter import parse_filter
 from webapp.connections.models import Connection
+from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
+from webapp.replicators.models import MODES
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection import SelectionEntry
 
 
 class SelectionSerializer(serializers.Serializer):
-    """One line: a table, or with an empty `table` a whole database with the tables that it will get later."""
+    """One line: a table, a whole database (an empty `table`), or with `pattern` all tables whose names match (`*`, `?`)."""
 
     database = serializers.CharField(max_length=255, trim_whitespace=False)
     table = serializers.CharField(max_length=255, required=False, allow_blank=True, default="", trim_whitespace=False)
@@ -21,11 +25,44 @@ class SelectionSerializer(serializers.Serializer):
     excluded_columns = serializers.ListField(
         child=serializers.CharField(trim_whitespace=False), required=False, default=list
     )
+    mode = serializers.ChoiceField(
+        choices=MODES,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Of its tables; empty: the replicator's. That of a table which is there is changed by its own action",
+    )
+    masks = serializers.DictField(
+        child=serializers.JSONField(allow_null=True),
+        required=False,
+        default=dict,
+        help_text="Column → null, hash, {kind: fixed, value: …} or {kind: partial, first: n, last: m}",
+    )
+    pattern = serializers.BooleanField(required=False, default=False)
+    new_tables = serializers.BooleanField(
+        required=False, default=True, help_text="Of a database or pattern: tables that come later, too"
+    )
+    row_filter = serializers.CharField(
+        required=False, allow_blank=True, default="", help_text="country = 'DE' AND total >= 10"
+    )
 
 
 def entries(lines: list[dict[str, Any]]) -> list[SelectionEntry]:
-    """For the services."""
-    return [SelectionEntry(**{**line, "excluded_columns": tuple(line["excluded_columns"])}) for line in lines]
+    """For the services.  ConfigurationError for a mask that makes no sense."""
+    return [
+        SelectionEntry(
+            line["database"],
+            line["table"],
+            line["excluded"],
+            tuple(line["excluded_columns"]),
+            line["mode"],
+            parse_masks(line["masks"]),
+            parse_filter(line["row_filter"]),
+            line["pattern"],
+            line["new_tables"],
+        )
+        for line in lines
+    ]
 
 
 class OptionsSerializer(serializers.Serializer):
@@ -40,13 +77,32 @@ class OptionsSerializer(serializers.Serializer):
     )
     zero_dates = serializers.CharField(required=False, help_text="null, text or fail")
     on_table_failure = serializers.CharField(required=False, help_text="continue or stop")
+    mode = serializers.CharField(
+        required=False, help_text="mirror, soft_delete, history or changelog: of tables that are added from now on"
+    )
     on_log_lost = serializers.CharField(
         required=False, help_text="stop or start_anew: where the source no longer has the log to go on from"
+    )
+    on_poison = serializers.CharField(
+        required=False, help_text="stop (the table) or park (the row): where a row of the log cannot be decoded"
     )
     retention_warn_percent = serializers.FloatField(
         required=False, help_text="Warn when so much of the log that the source may keep is kept"
     )
     snapshot_parallel = serializers.IntegerField(required=False)
+    snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="What a chunk may take")
+    snapshot_chunk_rows = serializers.IntegerField(required=False, help_text="Rows of a chunk at most")
+    snapshot_delay_seconds = serializers.FloatField(required=False, help_text="Between two chunks of a reader")
+    snapshot_most_running = serializers.IntegerField(
+        required=False,
+        help_text="No chunk is begun while the source does more than that at a time; 0: whatever it does",
+    )
+    snapshot_most_lag_seconds = serializers.FloatField(
+        required=False, help_text="No chunk is begun while a replica of the source is that far behind; 0: however far"
+    )
+    signal_table = serializers.CharField(
+        required=False, allow_blank=True, help_text="database.table of the source whose rows ask for snapshots"
+    )
     merge_parallel = serializers.IntegerField(required=False)
     snapshot_paused = serializers.BooleanField(required=False)
 
@@ -73,8 +129,44 @@ class AssessSerializer(serializers.Serializer):
 class TargetSerializer(serializers.Serializer):
     """Where the copy goes."""
 
-    kind = serializers.CharField(required=False, default="iceberg")
-    namespace_prefix = serializers.CharField(required=False, allow_blank=True, default="")
+    kind = serializers.CharField(required=False, help_text="iceberg (the default) or kafka")
+    namespace_prefix = serializers.CharField(required=False, allow_blank=True, help_text="Iceberg")
+    bootstrap_servers = serializers.CharField(required=False, help_text="Kafka: host:port, separated by commas")
+    topic_prefix = serializers.CharField(required=False, allow_blank=True)
+    format = serializers.CharField(required=False, help_text="json or avro")
+    envelope = serializers.CharField(required=False, help_text="debezium or flat")
+    partitions = serializers.IntegerField(required=False)
+    replication_factor = serializers.IntegerField(required=False)
+    tombstones = serializers.BooleanField(required=False)
+    security_protocol = serializers.CharField(required=False)
+    sasl_mechanism = serializers.CharField(required=False)
+    username = serializers.CharField(required=False, allow_blank=True)
+    password = serializers.CharField(required=False, allow_blank=True, write_only=True)
+    ca = serializers.CharField(required=False, allow_blank=True, help_text="PEM; empty for the system's authorities")
+
+    def to_internal_value(self, data: Any) -> Any:
+        """A setting that does not exist is an error, not a silence."""
+        if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({unknown[0]: ["There is no such setting."]})
+        return super().to_internal_value(data)
+
+
+class TargetSettingsSerializer(serializers.Serializer):
+    """A replicator's target, without its secrets."""
+
+    settings = serializers.DictField()
+    secrets = serializers.ListField(child=serializers.CharField(), help_text="Names of those that are stored")
+    effects = serializers.DictField(child=serializers.CharField(), help_text="What can be changed, and when it shows")
+    fixed = serializers.DictField(child=serializers.CharField(), help_text="What cannot be changed, and why")
+
+
+class TargetCheckSerializer(serializers.Serializer):
+    """One line of a target's test."""
+
+    title = serializers.CharField()
+    status = serializers.CharField(help_text="ok or failed")
+    detail = serializers.CharField()
+    remedy = serializers.CharField()
 
 
 class ReplicatorCreateSerializer(AssessSerializer):
@@ -89,6 +181,12 @@ class AddTablesSerializer(serializers.Serializer):
     """Lines to add to the selection, or to change in it."""
 
     selection = SelectionSerializer(many=True, allow_empty=False)
+
+
+class EffectsSerializer(serializers.Serializer):
+    """In sentences."""
+
+    effects = serializers.ListField(child=serializers.CharField())
 
 
 class ReasonSerializer(serializers.Serializer):
@@ -134,6 +232,9 @@ class ReplicatorSerializer(serializers.Serializer):
     lag_ms = serializers.IntegerField(allow_null=True, help_text="Now minus the source time that is queryable")
     rows_per_minute = serializers.IntegerField()
     failures_open = serializers.IntegerField()
+    parked = serializers.IntegerField(help_text="Rows of all its tables that are parked, and missing in the target")
+    slo = StandingSerializer(allow_null=True, help_text="Null where its promise was not looked at yet")
+    alerts_firing = serializers.IntegerField()
     error = ErrorStateSerializer(allow_null=True)
     log_kept = LogKeptSerializer(
         allow_null=True, help_text="Null where the source keeps its log for nobody in particular"
@@ -146,12 +247,37 @@ class ReplicatorSerializer(serializers.Serializer):
     created_at = serializers.DateTimeField()
 
 
+class SnapshotRequestSerializer(serializers.Serializer):
+    """Either `keys` or `where`.
+
+    A key is a value, or a list of values in the order of the key's columns; or all of them are one text with a key a line (CSV or JSON
+    arrays).  `where` is a condition in the source's own SQL.
+    """
+
+    keys = serializers.JSONField(required=False, help_text='[1, 2] or [["north", 1]] or "north,1\\nnorth,2"')
+    where = serializers.CharField(required=False, allow_blank=True, help_text="updated_at >= '2026-01-01'")
+    reason = serializers.CharField(required=False, default="asked for through the API", max_length=200)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """One of the two."""
+        if ("keys" in attrs) == ("where" in attrs):
+            message = "Give either keys or where; to read the whole table anew, use resnapshot."
+            raise serializers.ValidationError(message)
+        if not isinstance(attrs.get("keys", []), list | str):
+            raise serializers.ValidationError({"keys": "A list, or a text with a key a line."})
+        return attrs
+
+
 class SnapshotSerializer(serializers.Serializer):
-    """Progress of one copy of a table's rows.  `fraction` and `eta` go by the row estimate."""
+    """Progress of one copy of a table's rows, or of a part of them.  `fraction` and `eta` go by the row estimate."""
 
     id = serializers.IntegerField()
     table = serializers.CharField()
     reason = serializers.CharField()
+    scope = serializers.CharField(help_text="whole, keys, or rows (those for which `condition` is true)")
+    condition = serializers.CharField()
+    paused = serializers.BooleanField()
+    error = serializers.CharField(help_text="What ended it, where that was no wish of anybody's")
     state = serializers.CharField()
     rows_read = serializers.IntegerField()
     rows_estimate = serializers.IntegerField(allow_null=True)
@@ -170,6 +296,20 @@ class RowsSerializer(serializers.Serializer):
     deleted = serializers.IntegerField(source="rows_deleted")
 
 
+class TargetNameSerializer(serializers.Serializer):
+    """What a table's copy is to be called."""
+
+    namespace = serializers.CharField(max_length=255)
+    name = serializers.CharField(max_length=255)
+
+
+class ModeSerializer(serializers.Serializer):
+    """What a table's copy is to keep.  Without `confirm` the answer says what would happen."""
+
+    mode = serializers.ChoiceField(choices=MODES)
+    confirm = serializers.BooleanField(default=False)
+
+
 class ReplicatorTableSerializer(serializers.Serializer):
     """One table of a replicator."""
 
@@ -179,14 +319,17 @@ class ReplicatorTableSerializer(serializers.Serializer):
     target_namespace = serializers.CharField()
     target_name = serializers.CharField()
     state = serializers.CharField()
+    mode = serializers.CharField()
     keyless = serializers.BooleanField()
     rows = RowsSerializer(source="*")
     zero_dates = serializers.IntegerField(help_text="Dates that do not exist, read or changed, which became null")
+    parked = serializers.IntegerField(help_text="Rows that are parked: with any, the copy is not exact")
     schema_version = serializers.IntegerField(allow_null=True)
     applied_sequence = serializers.IntegerField(source="applied")
     last_sequence = serializers.IntegerField()
     lag_ms = serializers.SerializerMethodField()
     queryable_at = serializers.DateTimeField(allow_null=True)
+    slo = serializers.SerializerMethodField()
     snapshot = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()
     attempt = serializers.IntegerField()
@@ -197,6 +340,10 @@ class ReplicatorTableSerializer(serializers.Serializer):
         from webapp.replicators import selectors  # noqa: PLC0415 - only where it is needed
 
         return selectors.table_lag_ms(table, table.replicator)
+
+    def get_slo(self, table: Any) -> AttainedSerializer():  # type: ignore[valid-type]
+        """What came in time of the last 24 hours."""
+        return AttainedSerializer(self.context["attained"][table.pk]).data
 
     def get_snapshot(self, table: Any) -> SnapshotSerializer(allow_null=True):  # type: ignore[valid-type]
         """The snapshot under way."""
@@ -223,6 +370,7 @@ class SchemaVersionSerializer(serializers.Serializer):
     created_at = serializers.DateTimeField()
     statement = serializers.CharField()
     decision = serializers.CharField()
+    change = serializers.DictField(help_text="What made it: kind, renamed, keep_dropped, reload, decision, left_out")
 
 
 class ColumnAssessmentSerializer(serializers.Serializer):

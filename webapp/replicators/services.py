@@ -11,48 +11,63 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from webapp.connections.models import Connection
-from webapp.monitoring.services import note
+from webapp.connections.secrets import seal, unseal
+from webapp.monitoring.services import check_seconds, note
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
-from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.modes import change_mode
+from webapp.replicators.options import PACE, ReplicatorOptions
+from webapp.replicators.partial_runs import read_keys, read_rows, set_paused, stop_snapshots
 from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
 from webapp.replicators.table_services import (
     add_tables,
     cancel_snapshot,
     read_all_anew,
+    remove_pattern,
     remove_table,
+    rename_target,
     resnapshot_table,
+    resume_table,
     retry_table,
     set_snapshot_paused,
+    skip_table,
     try_again,
 )
+from webapp.replicators.targets import check_fixed, checked_target
 
 __all__ = [
     "SelectionEntry",
     "add_tables",
     "cancel_snapshot",
+    "change_mode",
     "create_replicator",
     "delete_replicator",
     "discard_draft",
     "load_draft",
     "pause_replicator",
+    "read_keys",
+    "read_rows",
+    "remove_pattern",
     "remove_table",
+    "rename_target",
     "resnapshot_table",
     "resume_replicator",
+    "resume_table",
     "retry_replicator",
     "retry_table",
     "save_draft",
+    "set_paused",
     "set_snapshot_paused",
+    "skip_table",
     "start_anew",
     "start_replicator",
     "stop_replicator",
+    "stop_snapshots",
     "update_options",
+    "update_target",
 ]
 
-MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
-TARGET_KEYS = frozenset({"kind", "namespace_prefix"})
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
 STARTED_BY_ITSELF = "started_anew_by_itself"
-DEFAULT_TARGET = {"kind": "iceberg", "namespace_prefix": ""}
 
 
 @transaction.atomic
@@ -69,11 +84,15 @@ def create_replicator(
     """ConfigurationError that names what is missing or wrong.  `options` may be their JSON form, partial."""
     _check_name(name)
     check_selection(selection)
+    wanted = _options(options)
+    check_seconds(wanted.slo_minutes * 60)
+    public, secret = checked_target(target or {})
     replicator = Replicator.objects.create(
         name=name.strip(),
         connection=connection,
-        target=checked_target(target or {}),
-        options=_options(options).to_dict(),
+        target=public,
+        target_secrets=seal(secret),
+        options=wanted.to_dict(),
         created_by=user if user and user.is_authenticated else None,
     )
     write_selection(replicator, selection)
@@ -87,20 +106,35 @@ def _options(given: ReplicatorOptions | Mapping[str, Any] | None) -> ReplicatorO
     return given if isinstance(given, ReplicatorOptions) else ReplicatorOptions.from_dict(given or {})
 
 
-def checked_target(target: Mapping[str, Any]) -> dict[str, Any]:
-    """With defaults; ConfigurationError for what is not known."""
-    if unknown := sorted(set(target) - TARGET_KEYS):
-        message = f"target: there is no setting {unknown[0]!r}; there are: {', '.join(sorted(TARGET_KEYS))}."
-        raise ConfigurationError(message)
-    values = DEFAULT_TARGET | dict(target)
-    if values["kind"] != "iceberg":
-        message = f"There is no target of kind {values['kind']!r}; there is: iceberg."
-        raise ConfigurationError(message)
-    prefix = values["namespace_prefix"]
-    if not isinstance(prefix, str) or len(prefix) > MOST_OF_A_PREFIX:
-        message = f"target: namespace_prefix must be a text of at most {MOST_OF_A_PREFIX} characters."
-        raise ConfigurationError(message)
-    return values
+@transaction.atomic
+def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: User | None = None) -> list[str]:
+    """How the target is reached; ConfigurationError for what would make it another one.  Gives the names of what changed.
+
+    Running slices read it at their next beginning, within a minute; what waits for its retry time is tried then.
+    """
+    waiting = ReplicatorTable.objects.filter(replicator=replicator, retry_at__isnull=False).order_by("id")
+    tables = list(waiting.select_for_update(no_key=True))  # before their replicator, as the workers lock them
+    fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
+    stored = unseal(fresh.target_secrets)
+    public, secret = checked_target(target, stored)
+    changed = sorted(
+        name for name, value in {**public, **secret}.items() if {**fresh.target, **stored}.get(name) != value
+    )
+    check_fixed(fresh, public["kind"], changed)
+    if changed:
+        fresh.target, fresh.target_secrets = public, seal(secret)
+        fresh.plan_version += 1
+        fresh.next_retry_at = None
+        fresh.save(update_fields=["target", "target_secrets", "plan_version", "next_retry_at"])
+        ReplicatorTable.objects.filter(pk__in=[table.pk for table in tables]).update(retry_at=None)
+        note(
+            replicator=fresh,
+            kind="target",
+            summary=f"How the target is reached was changed: {', '.join(changed)}",
+            user=user,
+        )
+    replicator.refresh_from_db()
+    return changed
 
 
 def start_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
@@ -228,13 +262,17 @@ def _begin_anew(fresh: Replicator, status: Status) -> None:
 
 @transaction.atomic
 def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: User | None = None) -> Replicator:
-    """Takes effect at once: capture and snapshot read their plan again."""
+    """Takes effect at once: capture and snapshot read their plan again; readers ask for their pace before each chunk."""
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     old = fresh.parsed_options.to_dict()
     changed = {name: value for name, value in options.to_dict().items() if old[name] != value}
+    if (
+        "slo_minutes" in changed
+    ):  # one that was stored before this was asked for stays, and counts as the next shorter one
+        check_seconds(options.slo_minutes * 60)
     if changed:
         fresh.options = options.to_dict()
-        fresh.plan_version += 1
+        fresh.plan_version += bool(changed.keys() - PACE)  # the pace is no matter of capture's
         fresh.save(update_fields=["options", "plan_version"])
         note(
             replicator=fresh,

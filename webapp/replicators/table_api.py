@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.db.models import Q
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import status
@@ -11,11 +15,21 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from webapp.api_base import ApiViewSet
+from webapp.monitoring.slo import measure_tables
 from webapp.replicators import selectors, serializers, services
+from webapp.replicators.effects import effects
+from webapp.replicators.lineage import table_lineage
+from webapp.replicators.lineage_serializers import LineageSerializer
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
+
+
+def _context(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> dict[str, Any]:
+    """What `ReplicatorTableSerializer` asks for: four queries."""
+    attained = measure_tables(replicator, [table.pk for table in tables])
+    return {"runs": selectors.open_runs(replicator), "attained": attained}
 
 
 @extend_schema(tags=["tables"], parameters=[REPLICATOR])
@@ -34,7 +48,7 @@ class TableViewSet(ApiViewSet):
 
     def _answer(self, replicator: str, pk: str) -> Response:
         table = self._get(replicator, pk)
-        context = {"runs": selectors.open_runs(table.replicator)}
+        context = _context(table.replicator, [table])
         return Response(serializers.ReplicatorTableSerializer(table, context=context).data)
 
     @extend_schema(
@@ -54,7 +68,7 @@ class TableViewSet(ApiViewSet):
         if search := query.get("search"):
             found = found.filter(Q(database__icontains=search) | Q(name__icontains=search))
         page = self.paginate_queryset(found)
-        context = {"runs": selectors.open_runs(owner)}
+        context = _context(owner, page or [])
         lines = serializers.ReplicatorTableSerializer(page, many=True, context=context).data
         return self.get_paginated_response(lines)
 
@@ -69,6 +83,14 @@ class TableViewSet(ApiViewSet):
         services.add_tables(replicator=owner, selection=serializers.entries(lines), user=request.user)
         answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
         return Response(answer, status=status.HTTP_201_CREATED)
+
+    @extend_schema(request=serializers.AddTablesSerializer, responses=serializers.EffectsSerializer)
+    @action(detail=False, methods=["post"])
+    def effects(self, request: Request, replicator: str) -> Response:
+        """What adding or changing these lines would do; nothing is done."""
+        owner = self._replicator(replicator)
+        lines = self.read(serializers.AddTablesSerializer, request)["selection"]
+        return Response({"effects": effects(owner, serializers.entries(lines))})
 
     @extend_schema(parameters=[ID])
     def retrieve(self, request: Request, replicator: str, pk: str) -> Response:
@@ -98,11 +120,79 @@ class TableViewSet(ApiViewSet):
         services.resnapshot_table(table=self._get(replicator, pk), reason=reason, user=request.user)
         return self._answer(replicator, pk)
 
+    @extend_schema(parameters=[ID], request=serializers.TargetNameSerializer)
+    @action(detail=True, methods=["post"], url_path="rename-target")
+    def rename_target(self, request: Request, replicator: str, pk: str) -> Response:
+        """Call its copy otherwise in the target, from the next merge on."""
+        name = self.read(serializers.TargetNameSerializer, request)
+        services.rename_target(table=self._get(replicator, pk), **name, user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=serializers.ModeSerializer)
+    @action(detail=True, methods=["post"])
+    def mode(self, request: Request, replicator: str, pk: str) -> Response:
+        """Change its mode: it is read anew into a new table, which takes the place of its copy.  Asks for `confirm` first."""
+        body = self.read(serializers.ModeSerializer, request)
+        table = self._get(replicator, pk)
+        services.change_mode(table=table, mode=body["mode"], confirmed=body["confirm"], user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"])
+    def skip(self, request: Request, replicator: str, pk: str) -> Response:
+        """Go on without the table; its copy stays as it is."""
+        services.skip_table(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"])
+    def resume(self, request: Request, replicator: str, pk: str) -> Response:
+        """Read a skipped table anew, and follow it again."""
+        services.resume_table(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"], url_path="cancel-snapshot")
     def cancel_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Give up a reload; the table keeps the rows it has."""
         services.cancel_snapshot(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(
+        parameters=[ID],
+        request=serializers.SnapshotRequestSerializer,
+        responses={201: serializers.SnapshotSerializer},
+    )
+    @action(detail=True, methods=["post"])
+    def snapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Read a part of the table while it streams: rows by their keys, or those for which a condition is true."""
+        table, asked = self._get(replicator, pk), self.read(serializers.SnapshotRequestSerializer, request)
+        about = {"table": table, "reason": asked["reason"], "user": request.user}
+        if "keys" in asked:
+            run = services.read_keys(keys=asked["keys"], **about)
+        else:
+            run = services.read_rows(condition=asked["where"], **about)
+        return Response(serializers.SnapshotSerializer(run).data, status=status.HTTP_201_CREATED)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"], url_path="stop-snapshot")
+    def stop_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Stop all that is being read of the table; nothing is wrong where nothing is."""
+        services.stop_snapshots(table=self._get(replicator, pk), user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"], url_path="pause-snapshot")
+    def pause_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Its readers stop within seconds; its changes go on being copied."""
+        services.set_paused(table=self._get(replicator, pk), paused=True, user=request.user)
+        return self._answer(replicator, pk)
+
+    @extend_schema(parameters=[ID], request=None)
+    @action(detail=True, methods=["post"], url_path="resume-snapshot")
+    def resume_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
+        """Go on where it paused."""
+        services.set_paused(table=self._get(replicator, pk), paused=False, user=request.user)
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], responses=serializers.SnapshotSerializer(many=True))
@@ -119,3 +209,17 @@ class TableViewSet(ApiViewSet):
         """How the table's definition changed."""
         del request
         return self.page(self._get(replicator, pk).schemas.all(), serializers.SchemaVersionSerializer)
+
+    @extend_schema(
+        parameters=[ID, OpenApiParameter("version", int, description="Schema version; the present one by default")],
+        responses=LineageSerializer,
+    )
+    @action(detail=True)
+    def lineage(self, request: Request, replicator: str, pk: str) -> Response:
+        """Field by field: source column to target column, with both types, policies, and the column's life."""
+        asked = request.query_params.get("version", "")
+        version = int(asked) if asked.isdigit() and len(asked) < 9 else None  # noqa: PLR2004 - digits of a version
+        found = table_lineage(self._get(replicator, pk), version=version, collapse=False)
+        if found is None or (version is not None and version != found.version):
+            raise Http404
+        return Response(LineageSerializer(found).data)

@@ -13,8 +13,9 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
-from replicator.state.tables import TableState
+from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.services import note
+from webapp.replicators.homes import Home, checked_home, chosen_home
 from webapp.replicators.models import (
     ChunkRow,
     ChunkState,
@@ -24,7 +25,15 @@ from webapp.replicators.models import (
     SnapshotRun,
     TableSelection,
 )
-from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
+from webapp.replicators.selection import (
+    Anew,
+    SelectionEntry,
+    changed_selection,
+    check_selection,
+    drop_unselected,
+    selected,
+    write_selection,
+)
 
 OPEN_RUN = (RunState.PLANNING, RunState.READING)
 BY_USER = "tried again by a user"
@@ -33,9 +42,12 @@ BY_USER = "tried again by a user"
 @transaction.atomic
 def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], user: User | None = None) -> Replicator:
     """Lines that exist already are changed; the new tables are read while the others go on."""
-    check_selection(selection)
-    changed = write_selection(replicator, selection)
+    check_selection(changed_selection(replicator, selection))
+    written = write_selection(replicator, selection)
+    changed = written.changed
     if changed:
+        for table, how in written.anew.items():
+            _take_anew(replicator, table, how)
         replan(replicator)
         note(
             replicator=replicator,
@@ -47,12 +59,24 @@ def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], u
     return replicator
 
 
+def _take_anew(replicator: Replicator, table: TableId, how: Anew) -> None:
+    """Not tracked until capture has the new plan: nothing is read before it is known how."""
+    rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+    row = rows.filter(replicator=replicator, database=table.database, name=table.name).first()
+    if row is None or row.table_state in {TableState.WAITING, TableState.DROPPED, TableState.SKIPPED}:
+        return
+    row.tracked = False
+    keep = how is Anew.ROWS and row.load_complete and not row.keyless
+    state = TableState.RELOADING if keep else TableState.LOADING
+    begin_run(row, state, sequence=None, reason="what is taken of it was changed")
+
+
 @transaction.atomic
 def remove_table(*, replicator: Replicator, table: TableId, user: User | None = None) -> None:
     """Not captured any more; the target's table stays as it is.  Its staged files become garbage."""
     lines = TableSelection.objects.filter(replicator=replicator, database=table.database)
-    lines.filter(table=table.name).delete()
-    if lines.filter(table="", excluded=False).exists():
+    lines.filter(table=table.name, pattern=False).delete()
+    if table in selected(SelectionEntry.of(line) for line in lines):
         TableSelection.objects.create(
             replicator=replicator, database=table.database, table=table.name, excluded=True, discovered=True
         )
@@ -65,10 +89,21 @@ def remove_table(*, replicator: Replicator, table: TableId, user: User | None = 
 
 
 @transaction.atomic
+def remove_pattern(*, replicator: Replicator, database: str, pattern: str, user: User | None = None) -> None:
+    """Tables that no other line takes are not captured any more; their copies in the target stay as they are."""
+    replicator.selection.filter(database=database, table=pattern, pattern=True).delete()
+    check_selection([SelectionEntry.of(line) for line in replicator.selection.all()])
+    replicator.selection.filter(database=database).update(discovered=False)  # what it kept out may be taken now
+    drop_unselected(replicator)
+    replan(replicator)
+    note(replicator=replicator, kind="table_removed", summary=f"{database}.{pattern} removed", user=user)
+
+
+@transaction.atomic
 def retry_table(*, table: ReplicatorTable, user: User | None = None) -> None:
-    """Now instead of at its retry time; a failed table, whose changes were not captured meanwhile, is read anew."""
+    """Now instead of at its retry time; a failed or skipped table, whose changes were not captured meanwhile, is read anew."""
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
-    if fresh.table_state is TableState.FAILED:
+    if fresh.table_state in HALTED:
         resnapshot_table(table=fresh, reason=BY_USER, user=user)
         return
     try_again(fresh)
@@ -110,9 +145,9 @@ def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | N
 
 
 def read_all_anew(tables: Sequence[ReplicatorTable], *, reason: str) -> None:
-    """Locked tables, whose log was not followed to its end; those that are gone stay so until they are found again."""
+    """Locked tables, whose log was not followed to its end; those that are gone or skipped stay so."""
     for table in tables:
-        if table.table_state in {TableState.DROPPED, TableState.WAITING}:
+        if table.table_state in {TableState.DROPPED, TableState.WAITING, TableState.SKIPPED}:
             continue
         table.tracked = False
         _read_anew(table, reason)
@@ -126,16 +161,74 @@ def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
             message, remedy="Create the table again in the source; Tidemark then takes it by itself."
         )
     keep = table.load_complete and not table.keyless
-    if table.table_state is TableState.FAILED:
+    if table.table_state in HALTED:
         table.tracked = False  # the log was not followed meanwhile
     run = begin_run(
         table,
         TableState.RELOADING if keep else TableState.LOADING,
-        sequence=table.replicator.next_sequence,
+        sequence=None,
         reason=reason,
     )
     replan(table.replicator)
     return run
+
+
+@transaction.atomic
+def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
+    """The others go on without it; its copy in the target stays as it is.  Resuming it reads it anew."""
+    rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+    fresh = rows.get(pk=table.pk)
+    if fresh.table_state is TableState.SKIPPED:
+        return
+    if fresh.table_state is TableState.DROPPED:
+        message = f"{fresh} is gone from the source: there is nothing to skip."
+        raise ConfigurationError(message)
+    cancel_runs(fresh)
+    clear_error(fresh)
+    fresh.state = TableState.SKIPPED.value
+    fresh.tracked = False
+    fresh.needs_reload = True
+    fresh.reload_again = ""
+    fresh.save()
+    replan(fresh.replicator)
+    note(
+        replicator=fresh.replicator,
+        kind="table_skipped",
+        summary=f"{fresh} is skipped until somebody resumes it",
+        table=str(fresh),
+        user=user,
+    )
+    table.refresh_from_db()
+
+
+@transaction.atomic
+def resume_table(*, table: ReplicatorTable, user: User | None = None) -> None:
+    """A skipped table is read anew, because its changes were not captured meanwhile."""
+    fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
+    if fresh.table_state is not TableState.SKIPPED:
+        message = f"{fresh} is not skipped."
+        raise ConfigurationError(message, remedy="Resnapshot it to read it anew.")
+    resnapshot_table(table=table, reason="it was skipped, and is resumed", user=user)
+
+
+@transaction.atomic
+def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: User | None = None) -> None:
+    """Call its copy so in the target, from the next merge on, whatever the source's table is called later.  ConfigurationError."""
+    fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
+    before = Home(fresh.target_namespace, fresh.target_name)
+    home = checked_home(fresh.replicator, Home(namespace, name), fresh)
+    if home == (chosen_home(fresh) or before):
+        return
+    fresh.own_namespace, fresh.own_name = home
+    fresh.save(update_fields=["own_namespace", "own_name"])
+    note(
+        replicator=fresh.replicator,
+        kind="target_renamed",
+        summary=f"The copy of {fresh} is to be called {home}, no longer {before}",
+        table=str(fresh),
+        user=user,
+    )
+    table.refresh_from_db()
 
 
 @transaction.atomic
@@ -169,9 +262,15 @@ def set_snapshot_paused(*, replicator: Replicator, paused: bool, user: User | No
     return update_options(replicator=replicator, options=options, user=user)
 
 
-def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int, reason: str) -> SnapshotRun:
-    """A new run in place of any other.  LOADING makes the target's table anew (another `load`); saves the table."""
+def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int | None, reason: str) -> SnapshotRun:
+    """A new run in place of any other.  LOADING makes the target's table anew (another `load`); saves the table.
+
+    sequence: None for where capture is, which commits nothing until this is: no stream is behind the begin of a load already.
+    """
     cancel_runs(table)
+    if sequence is None:
+        locked = Replicator.objects.select_for_update(no_key=True)
+        sequence = locked.values_list("next_sequence", flat=True).get(pk=table.replicator_id)
     table.state = state.value
     clear_error(table)
     if state is TableState.LOADING:
@@ -181,7 +280,11 @@ def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int, reaso
         table.live_from = sequence - 1
     table.save()
     return SnapshotRun.objects.create(
-        table=table, reason=reason[:200], start_sequence=sequence, rows_estimate=table.rows_estimate
+        table=table,
+        reason=reason[:200],
+        start_sequence=sequence,
+        fresh=state is TableState.LOADING,
+        rows_estimate=table.rows_estimate,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.replicators.views import actions, adding, assessing, detail, fleet, picking, wizard
+from webapp.replicators.views import actions, adding, assessing, detail, fleet, lineage, parts, picking, taking, wizard
 
 app_name = "replicators"
 DRAFT = "replicators/new/<int:draft>/"
@@ -17,6 +17,7 @@ urlpatterns = [
     path(DRAFT + "save/<slug:step>/", wizard.keep, name="keep"),
     path(DRAFT + "tables/list/", picking.listing, name="listing"),
     path(DRAFT + "tables/pick/", picking.pick, name="pick"),
+    path(DRAFT + "tables/pattern/", picking.pattern, name="pattern"),
     path(DRAFT + "tables/columns/", picking.columns, name="columns"),
     path(DRAFT + "assessment/run/", assessing.run, name="assess"),
     path(DRAFT + "assessment/change/", assessing.change, name="assess_change"),
@@ -27,7 +28,14 @@ urlpatterns = [
     path(ONE + "tables/add/", adding.add, name="add_tables"),
     path(ONE + "activity/", detail.activity, name="activity"),
     path(ONE + "schema/", detail.schema, name="schema"),
+    path(ONE + "lineage/", lineage.overview, name="lineage"),
+    path(ONE + "lineage/<int:table>/", lineage.table, name="lineage_table"),
     path(ONE + "settings/", detail.settings, name="settings"),
+    path(ONE + "settings/target/", detail.target, name="target"),
     path(ONE + "do/<slug:action>/", actions.act, name="act"),
+    path(ONE + "tables/<int:table>/rename-target/", actions.rename_target, name="rename_target"),
+    path(ONE + "tables/<int:table>/mode/", actions.change_mode, name="change_mode"),
+    path(ONE + "tables/<int:table>/taking/", taking.taking, name="taking"),
+    path(ONE + "tables/<int:table>/snapshots/", parts.snapshots, name="table_snapshots"),
     path(ONE + "tables/<int:table>/<slug:action>/", actions.act_on_table, name="act_on_table"),
 ]

@@ -1,4 +1,4 @@
-"""`manage.py apply FILE.yml`: connections and replicators as code (see `webapp.replicators.as_code`)."""
+"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.replicators.as_code`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
 from replicator.errors import TidemarkError
 from webapp.replicators.as_code import apply
@@ -15,18 +16,21 @@ from webapp.replicators.as_code import apply
 class Command(BaseCommand):
     """Exit codes: 0, 1 where the file is wrong."""
 
-    help = "Makes connections and replicators as a file says; prints what changed; idempotent."
+    help = "Makes connections, channels and replicators as a file says; prints what changed; idempotent."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         parser.add_argument("file", help="a YAML file; - reads standard input")
+        parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Apply and print."""
         del args
         try:
             text = sys.stdin.read() if options["file"] == "-" else Path(options["file"]).read_text()
-            changes = apply(text)
+            with transaction.atomic():
+                changes = apply(text)
+                transaction.set_rollback(options["dry_run"])
         except OSError as error:
             message = f"{options['file']} cannot be read: {error.strerror}"
             raise CommandError(message) from None

@@ -10,7 +10,9 @@ from replicator.errors import TidemarkError
 from webapp.management.signals import stop_on_signals
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
-from webapp.worker.headless import HeadlessRun, Outcome, source_position
+from webapp.replicators.targets import kind_of
+from webapp.worker.java import start_ahead
+from webapp.worker.outcome import Outcome
 
 
 class Command(BaseCommand):
@@ -34,6 +36,10 @@ class Command(BaseCommand):
             message = f"There is no replicator named {options['name']!r}."
             raise CommandError(message, returncode=2)
         stop = stop_on_signals()
+        if kind_of(replicator.target).jvm:
+            start_ahead()
+        from webapp.worker.headless import HeadlessRun, source_position  # noqa: PLC0415 - seconds, beside the JVM's start
+
         try:
             reached = source_position(replicator) if options["until_current"] else None
         except TidemarkError as error:

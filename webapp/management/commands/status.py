@@ -58,6 +58,8 @@ class Command(BaseCommand):
             for table in summary["tables"]:
                 rows = ", ".join(f"{count} {what}" for what, count in table["rows"].items() if count)
                 self.stdout.write(f"  {table['table']}: {table['state']}{', ' + rows if rows else ''}")
+                if table["parked"]:
+                    self.stdout.write(f"    {table['parked']} parked: its copy goes without these rows")
                 if error := table.get("error"):
                     self.stdout.write(f"    {error['message']} {error['remedy']}")
 

@@ -6,6 +6,7 @@ import os
 import time
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
@@ -77,7 +78,7 @@ def check_machine(port: int) -> None:
     if not is_free(port):
         message = f"Port {port} is in use: choose another one with --port or TIDEMARK_PORT."
         raise ServerFailed(message)
-    spark_jars()
+    spark_jars(settings.TIDEMARK_WAREHOUSE_URL)
 
 
 def first_login(address: str) -> str:

@@ -13,9 +13,11 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from replicator.errors import TidemarkError
+from replicator.errors import ConfigurationError, TidemarkError
+from replicator.model.row_filter import RowFilter
 from replicator.state.tables import TableState
 from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, TableReport, compare
+from webapp import environment
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
 from webapp.replicators import selectors, services
@@ -51,7 +53,7 @@ class Command(BaseCommand):
             message = f"There is no replicator named {options['name']!r}."
             raise CommandError(message, returncode=2)
         try:
-            tables = chosen(replicator, options["table"])
+            tables, skipped = chosen(replicator, options["table"])
             reports = verify(replicator, tables, wait=options["wait"], shown=options["shown"])
             repaired = [t for t, report in zip(tables, reports, strict=True) if not report.equal]
             if options["repair"] and repaired:
@@ -60,34 +62,67 @@ class Command(BaseCommand):
         except TidemarkError as error:
             message = f"{error.message}\n{error.remedy}"
             raise CommandError(message, returncode=1) from None
-        self._say(reports, [str(t) for t in repaired] if options["repair"] else [], as_json=options["json"])
+        names = [str(t) for t in repaired] if options["repair"] else []
+        parked = {str(t): count for t in tables if (count := parked_rows(t))}
+        self._say(reports, names, [str(t) for t in skipped], parked, as_json=options["json"])
         if not all(report.equal for report in reports):
             raise SystemExit(1)
 
-    def _say(self, reports: Sequence[TableReport], repaired: list[str], *, as_json: bool) -> None:
+    def _say(
+        self,
+        reports: Sequence[TableReport],
+        repaired: list[str],
+        skipped: list[str],
+        parked: Mapping[str, int],
+        *,
+        as_json: bool,
+    ) -> None:
         equal = all(report.equal for report in reports)
         if as_json:
             tables = [report.to_dict() for report in reports]
-            self.stdout.write(json.dumps({"equal": equal, "tables": tables, "repaired": repaired}, indent=2))
+            told = {"equal": equal, "tables": tables, "repaired": repaired, "skipped": skipped, "parked": dict(parked)}
+            self.stdout.write(json.dumps(told, indent=2))
             return
         for line in (line for report in reports for line in report.lines()):
             self.stdout.write(line)
+        for name in skipped:
+            self.stdout.write(f"{name} is skipped: its copy is not kept up to date, and was not compared.")
+        for name, count in parked.items():
+            self.stdout.write(f"{name} has {count} parked row{'' if count == 1 else 's'}, which its copy goes without.")
         rows = sum(report.source_rows for report in reports)
         count = sum(report.equal for report in reports)
-        self.stdout.write(f"{count} of {len(reports)} tables equal; {rows} rows compared.")
+        self.stdout.write(f"{count} of {len(reports)} tables equal; {rows} row{'' if rows == 1 else 's'} compared.")
 
 
-def chosen(replicator: Replicator, names: Sequence[str]) -> list[ReplicatorTable]:
-    """The replicator's tables that the source still has; CommandError for a name that is none of them."""
+def parked_rows(table: ReplicatorTable) -> int:
+    """How many of its rows are parked by now."""
+    return ReplicatorTable.objects.values_list("parked", flat=True).get(pk=table.pk)
+
+
+def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[ReplicatorTable], list[ReplicatorTable]]:
+    """The replicator's tables that the source still has, and those left out because somebody skipped them.
+
+    CommandError for a name that is none of them, or of a skipped one.
+    """
     tables = [t for t in selectors.tables_of(replicator) if t.state != TableState.DROPPED.value]
     if unknown := sorted(set(names) - {str(table) for table in tables}):
         message = f"{replicator.name} has no table {unknown[0]}."
         raise CommandError(message, returncode=2)
-    return [table for table in tables if not names or str(table) in names]
+    wanted = [table for table in tables if not names or str(table) in names]
+    skipped = [table for table in wanted if table.state == TableState.SKIPPED.value]
+    if names and skipped:
+        message = f"{skipped[0]} is skipped: resume it before it is verified."
+        raise CommandError(message, returncode=2)
+    return [table for table in wanted if table not in skipped], skipped
 
 
 def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: float, shown: int) -> list[TableReport]:
-    """Reports in the order of `tables`."""
+    """Reports in the order of `tables`.  ConfigurationError for a target that keeps changes and no rows."""
+    if replicator.target.get("kind") == "kafka":
+        message = f"{replicator.name} writes to Kafka, which keeps messages and no rows: there is nothing to compare row by row."
+        raise ConfigurationError(
+            message, remedy="Rebuild a table from its topic, as docs/kafka.md says, and compare that."
+        )
     options = Options(
         zero_dates="text" if replicator.parsed_options.zero_dates == "text" else "null",
         shown=shown,
@@ -99,13 +134,20 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
 
 def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TablePair]:
     """Keys come from the newest schema version: they only name rows, and decide nothing about equality."""
-    left_out = selectors.table_set(replicator).columns_left_out
+    taken = selectors.table_set(replicator)
     found = []
     for table in tables:
         newest = table.schemas.order_by("-version").first()
         key = newest.parsed.key if newest else ()
         target = (table.target_namespace, table.target_name)
-        found.append(TablePair(table.database, table.name, *target, key, left_out(table.table_id)))
+        left_out = taken.columns_left_out(table.table_id)
+        masks = {name: mask.to_dict() for name, mask in taken.masks.get(table.table_id, {}).items()}
+        chosen = [
+            {"column": one.column, "operator": one.operator.value, "values": [value.text for value in one.literals]}
+            for one in taken.row_filters.get(table.table_id, RowFilter()).conditions
+        ]
+        more = {"mode": table.mode, "masks": masks, "salt": taken.salt, "row_filter": chosen}
+        found.append(TablePair(table.database, table.name, *target, key, left_out, **more))
     return found
 
 
@@ -155,7 +197,10 @@ def catalog_config() -> CatalogConfig:
     from replicator.merge.session import CATALOG  # noqa: PLC0415 - brings Spark's Python side along
 
     _, _, rest = settings.DATABASE_URL.partition("://")
-    return CatalogConfig(CATALOG, f"postgresql+psycopg2://{rest}", settings.TIDEMARK_WAREHOUSE_URL)
+    store = {"s3.region": environment.store_region()}
+    if endpoint := environment.store_endpoint():
+        store["s3.endpoint"] = endpoint
+    return CatalogConfig(CATALOG, f"postgresql+psycopg2://{rest}", settings.TIDEMARK_WAREHOUSE_URL, store)
 
 
 def repair(replicator: Replicator, tables: Sequence[ReplicatorTable], timeout: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -145,6 +146,20 @@ def clock(moment: datetime | None) -> SafeString | str:
 def percent(value: float | None) -> str:
     """99.5 → 99.5 %, 100.0 → 100 %."""
     return NOTHING if value is None else f"{value:.2f}".rstrip("0").rstrip(".") + " %"
+
+
+@register.filter
+def share(value: float | None) -> str:
+    """A part of the whole, rounded down: 99.998 → 99.99 %, so that 100 % means all.  Below zero too (an overspent budget)."""
+    return NOTHING if value is None else percent(math.floor(value * 100 + 1e-9) / 100)
+
+
+@register.filter
+def times(value: float | None) -> str:
+    """A burn rate: 0.04 ×, 14.4 ×."""
+    if value is None:
+        return NOTHING
+    return f"{value:,.0f} ×" if value >= 100 else f"{value:.2f}".rstrip("0").rstrip(".") + " ×"  # noqa: PLR2004
 
 
 @register.filter

@@ -105,9 +105,34 @@ def _resnapshot(table: ReplicatorTable, user: User) -> str:
     return f"{table} is read anew; its changes go on being copied."
 
 
+def _skip(table: ReplicatorTable, user: User) -> str:
+    services.skip_table(table=table, user=user)
+    return f"{table} is skipped; the other tables go on."
+
+
+def _resume_table(table: ReplicatorTable, user: User) -> str:
+    services.resume_table(table=table, user=user)
+    return f"{table} is resumed: it is read anew."
+
+
 def _cancel(table: ReplicatorTable, user: User) -> str:
     services.cancel_snapshot(table=table, user=user)
     return f"The snapshot of {table} is cancelled."
+
+
+def _stop_snapshot(table: ReplicatorTable, user: User) -> str:
+    number = services.stop_snapshots(table=table, user=user)
+    return f"The snapshot of {table} is stopped." if number else f"Nothing of {table} is being read."
+
+
+def _pause_snapshot(table: ReplicatorTable, user: User) -> str:
+    number = services.set_paused(table=table, paused=True, user=user)
+    return f"The snapshot of {table} pauses." if number else f"Nothing of {table} is being read that does not pause."
+
+
+def _resume_snapshot(table: ReplicatorTable, user: User) -> str:
+    number = services.set_paused(table=table, paused=False, user=user)
+    return f"The snapshot of {table} goes on." if number else f"No snapshot of {table} pauses."
 
 
 def _remove(table: ReplicatorTable, user: User) -> str:
@@ -118,15 +143,50 @@ def _remove(table: ReplicatorTable, user: User) -> str:
 TABLE_ACTIONS: dict[str, Callable[[ReplicatorTable, User], str]] = {
     "retry": _retry_table,
     "resnapshot": _resnapshot,
+    "skip": _skip,
+    "resume": _resume_table,
     "cancel": _cancel,
+    "stop-snapshot": _stop_snapshot,
+    "pause-snapshot": _pause_snapshot,
+    "resume-snapshot": _resume_snapshot,
     "remove": _remove,
 }
 
 
 @login_required
 @require_POST
+def rename_target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
+    """From the dialog of the tables page."""
+    row = get_object_or_404(ReplicatorTable.objects.select_related("replicator"), pk=table, replicator=pk)
+    page, given = reverse("replicators:tables", args=[pk]), request.POST
+    try:
+        services.rename_target(
+            table=row, namespace=given.get("namespace", ""), name=given.get("name", ""), user=user_of(request)
+        )
+    except ConfigurationError as error:
+        return done(request, f"{error.message} {error.remedy}", level="error", to=page)
+    return done(
+        request, f"The copy of {row} is called {row.own_namespace}.{row.own_name} from the next merge on.", to=page
+    )
+
+
+@login_required
+@require_POST
+def change_mode(request: HttpRequest, pk: int, table: int) -> HttpResponse:
+    """From the dialog of the tables page, which says what it means."""
+    row = get_object_or_404(ReplicatorTable.objects.select_related("replicator"), pk=table, replicator=pk)
+    page = reverse("replicators:tables", args=[pk])
+    try:
+        services.change_mode(table=row, mode=request.POST.get("mode", ""), confirmed=True, user=user_of(request))
+    except ConfigurationError as error:
+        return done(request, f"{error.message} {error.remedy}", level="error", to=page)
+    return done(request, f"The mode of {row} is {row.get_mode_display()}.", to=page)
+
+
+@login_required
+@require_POST
 def act_on_table(request: HttpRequest, pk: int, table: int, action: str) -> HttpResponse:
-    """Retry, resnapshot, cancel the snapshot, remove."""
+    """Retry, resnapshot, skip, resume, remove; cancel, stop, pause, resume the snapshot."""
     row = get_object_or_404(ReplicatorTable.objects.select_related("replicator"), pk=table, replicator=pk)
     page = reverse("replicators:tables", args=[pk])
     if action not in TABLE_ACTIONS:

@@ -12,7 +12,7 @@ from replicator.model.identifiers import TableId
 from webapp.connections import selectors as connections
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import WILD, SelectionEntry, named_entry
 from webapp.replicators.views.detail import replicator_or_404
 from webapp.replicators.views.replies import done, user_of
 
@@ -20,7 +20,7 @@ from webapp.replicators.views.replies import done, user_of
 @login_required
 @require_POST
 def add(request: HttpRequest, pk: int) -> HttpResponse:
-    """The named tables of a database, one a line; without names the whole database with its future tables."""
+    """The named tables and patterns of a database, one a line; without names the whole database with its future tables."""
     replicator = replicator_or_404(pk)
     page = reverse("replicators:tables", args=[pk])
     database = request.POST.get("database", "").strip()
@@ -43,8 +43,10 @@ def _entries(replicator: Replicator, database: str, names: list[str]) -> list[Se
                 f"The source has no {word} {database or 'without a name'}.", remedy="Check its spelling."
             )
         return [SelectionEntry(database)]
-    wanted = [TableId(database, name) for name in names]
+    patterns = [named_entry(f"!{database}.{name[1:]}" if name[0] == "!" else f"{database}.{name}") for name in names]
+    patterns = [entry for entry in patterns if entry.wide]
+    wanted = [TableId(database, name) for name in names if not any(one in name for one in WILD)]
     known = connections.describe(replicator.connection, wanted)
     if missing := [str(table) for table in wanted if table not in known]:
         raise ConfigurationError(f"The source has no table {', '.join(missing[:3])}.", remedy="Check the spelling.")
-    return [SelectionEntry(table.database, table.name) for table in wanted]
+    return patterns + [SelectionEntry(table.database, table.name) for table in wanted]

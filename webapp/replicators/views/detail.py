@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_safe
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
 
-from replicator.errors import ConfigurationError
+from replicator.errors import ConfigurationError, TidemarkError
+from webapp.alerts import selectors as alerts
+from webapp.alerts.forms import RuleLine, quiet_context
+from webapp.monitoring import charts
 from webapp.monitoring import presentation as monitoring
-from webapp.monitoring.models import TimelineEvent
+from webapp.monitoring.forms import TablePromiseForm
+from webapp.monitoring.selectors import table_promises
+from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators import inspection, selectors, services
-from webapp.replicators.forms import OptionsForm
-from webapp.replicators.models import Replicator, SchemaVersion
+from webapp.replicators.forms import OptionsForm, TargetSettingsForm
+from webapp.replicators.models import MODES, Replicator, SchemaVersion
+from webapp.replicators.partial_runs import signal_statement
 from webapp.replicators.presentation import TABLE_WORDS, Pager, page_number
+from webapp.replicators.promises import promises_of
 from webapp.replicators.retention import log_kept
-from webapp.replicators.templatetags.humanised import rate, span
+from webapp.replicators.targets import changed_target
 from webapp.replicators.views.replies import is_htmx, user_of
 
 TABLES_PER_PAGE = 50
 EVENTS_PER_PAGE = 50
 VERSIONS_PER_PAGE = 25
+TABLES_OFFERED = 1000
 
 
 def replicator_or_404(pk: int) -> Replicator:
@@ -31,10 +41,12 @@ def replicator_or_404(pk: int) -> Replicator:
     return get_object_or_404(selectors.list_replicators(), pk=pk)
 
 
-def page(request: HttpRequest, replicator: Replicator, tab: str, context: dict[str, Any]) -> HttpResponse:
-    """The whole page, or for htmx the tab's live part."""
+def page(
+    request: HttpRequest, replicator: Replicator, tab: str, context: dict[str, Any], *, live: bool = True
+) -> HttpResponse:
+    """The whole page, or for htmx the tab's live part where it has one."""
     context |= {"replicator": replicator, "r": replicator, "tab": tab, "section": "replicators"}
-    if is_htmx(request):
+    if live and is_htmx(request):
         return render(request, f"replicators/detail/{tab}_live.html", context)
     context["header"] = inspection.header(replicator)
     return render(request, f"replicators/detail/{tab}.html", context)
@@ -54,14 +66,13 @@ def head(request: HttpRequest, pk: int) -> HttpResponse:
 def overview(request: HttpRequest, pk: int) -> HttpResponse:
     """Charts, pipeline, snapshot progress."""
     replicator = replicator_or_404(pk)
-    minutes = monitoring.by_minute(replicator)
     context = {
-        "charts": monitoring.charts(replicator, minutes, span, rate),
+        "charts": charts.overview(replicator, timezone.now()),
         "pipeline": inspection.pipeline(replicator),
         "log_kept": log_kept(replicator),
         "progress": inspection.total_progress(replicator),
-        "slo_minutes": replicator.parsed_options.slo_minutes,
         "snapshot_paused": replicator.parsed_options.snapshot_paused,
+        "promises": promises_of(replicator, table_promises(replicator)),
     }
     return page(request, replicator, "overview", context)
 
@@ -83,6 +94,7 @@ def tables(request: HttpRequest, pk: int) -> HttpResponse:
         "state": state,
         "search": search,
         "words": TABLE_WORDS.items(),
+        "modes": MODES,
     }
     return page(request, replicator, "tables", context)
 
@@ -90,16 +102,25 @@ def tables(request: HttpRequest, pk: int) -> HttpResponse:
 @login_required
 @require_safe
 def activity(request: HttpRequest, pk: int) -> HttpResponse:
-    """What happened, newest first."""
+    """What happened, newest first; by group of kinds, by whom, of which table."""
     replicator = replicator_or_404(pk)
-    found = TimelineEvent.objects.filter(replicator=replicator).select_related("user")
+    filters = TimelineFilters.of(request.GET.dict())
+    found = timeline(replicator, filters)
     total = found.count()
     pager = Pager(page_number(request.GET), EVENTS_PER_PAGE, total, request.path, request.GET, "#activity-live")
     events = [
         (event, *monitoring.event_icon(event.kind))
         for event in found[pager.first - 1 : pager.first - 1 + EVENTS_PER_PAGE]
     ]
-    return page(request, replicator, "activity", {"events": events, "pager": pager})
+    context = {
+        "events": events,
+        "pager": pager,
+        "filters": filters,
+        "groups": CHOICES.items(),
+        "by": BY.items(),
+        "kept_days": django_settings.TIDEMARK_METRIC_RETENTION_DAYS,
+    }
+    return page(request, replicator, "activity", context)
 
 
 @login_required
@@ -137,5 +158,40 @@ def settings(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "The settings are saved.")
             return redirect("replicators:settings", pk=pk)
-    selection = list(replicator.selection.all()[:200])
-    return page(request, replicator, "settings", {"form": form, "selection": selection})
+    return _settings_page(request, replicator, form, TargetSettingsForm(replicator=replicator))
+
+
+@login_required
+@require_POST
+def target(request: HttpRequest, pk: int) -> HttpResponse:
+    """Change how the target is reached: only to what works."""
+    replicator = replicator_or_404(pk)
+    form = TargetSettingsForm(request.POST, replicator=replicator)
+    if form.is_valid():
+        try:
+            found = changed_target(replicator, form.changes)
+            changed = services.update_target(replicator=replicator, target=found, user=user_of(request))
+        except TidemarkError as error:
+            form.add_error(None, f"{error.message} {error.remedy}")
+        else:
+            messages.success(request, "The target’s settings are saved." if changed else "Nothing was changed.")
+            return redirect("replicators:settings", pk=pk)
+    return _settings_page(request, replicator, OptionsForm(options=replicator.parsed_options), form)
+
+
+def _settings_page(
+    request: HttpRequest, replicator: Replicator, form: OptionsForm, target_form: TargetSettingsForm
+) -> HttpResponse:
+    known = list(alerts.channels())
+    context = {
+        "form": form,
+        "target_form": target_form,
+        "selection": list(replicator.selection.all()[:200]),
+        "promises": table_promises(replicator),
+        "promise_form": TablePromiseForm(tables=selectors.tables_of(replicator)[:TABLES_OFFERED]),
+        "rules": [RuleLine(rule, known) for rule in alerts.rules_of(replicator)],
+        "channels": known,
+        "signal_statement": signal_statement(replicator),
+        **quiet_context(replicator),
+    }
+    return page(request, replicator, "settings", context, live=False)

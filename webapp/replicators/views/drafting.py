@@ -16,10 +16,12 @@ from replicator.errors import ConfigurationError
 from replicator.sources.base import DatabaseInfo
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
+from webapp.connections.secrets import unseal
 from webapp.replicators import services
 from webapp.replicators.assessment import TableAssessment, assess
 from webapp.replicators.models import Draft
 from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.targets import kind_of
 from webapp.replicators.views.selected import Selected
 
 STEPS = ("source", "test", "tables", "target", "options", "assessment", "review")
@@ -72,8 +74,18 @@ class Wizard:
         return ReplicatorOptions.from_dict(self.data.get("options", {}))
 
     @property
-    def prefix(self) -> str:
-        return str(self.data.get("target", {}).get("namespace_prefix", ""))
+    def target(self) -> dict[str, Any]:
+        """Its settings without the secret ones."""
+        return dict(self.data.get("target", {}))
+
+    @property
+    def target_secrets(self) -> dict[str, str]:
+        """They lie in the draft as they do in a replicator: encrypted (invariant 8)."""
+        return unseal(self.data.get("target_secrets", ""))
+
+    @property
+    def target_title(self) -> str:
+        return kind_of(self.target).title
 
     def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
         """Store changes; `step` is where the user comes back to."""
@@ -165,7 +177,7 @@ def create(wizard: Wizard, *, start: bool) -> Any:
         name=wizard.name,
         connection=wizard.source,
         selection=wizard.selected.entries(),
-        target=wizard.data["target"],
+        target={**wizard.target, **wizard.target_secrets},
         options=wizard.options,
         user=wizard.user,
         start=start,

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.connections import selectors as connections
 from webapp.replicators import selectors
-from webapp.replicators.presentation import fleet
+from webapp.replicators.fleet import fleet
 
 
 @login_required
@@ -17,7 +17,7 @@ from webapp.replicators.presentation import fleet
 def index(request: HttpRequest) -> HttpResponse:
     """Every replicator, the ones in trouble first, and the user's drafts."""
     context = {
-        "fleet": fleet(request.GET.get("q", "")),
+        "fleet": fleet(request.GET.get("q", ""), request.GET.get("show", "")),
         "drafts": list(selectors.drafts_of(request.user)),
         "connections": connections.list_connections().exists(),
         "kinds": connections.kinds(),
@@ -30,4 +30,5 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_safe
 def rows(request: HttpRequest) -> HttpResponse:
     """The live part of the fleet page."""
-    return render(request, "replicators/fleet_rows.html", {"fleet": fleet(request.GET.get("q", ""))})
+    found = fleet(request.GET.get("q", ""), request.GET.get("show", ""))
+    return render(request, "replicators/fleet_rows.html", {"fleet": found})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -12,18 +12,22 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_POST, require_safe
 
-from replicator.errors import TableError, TidemarkError
-from replicator.model.identifiers import TableId
+from replicator.errors import ConfigurationError, TableError, TidemarkError
+from replicator.model.identifiers import TableId, TablePattern
+from replicator.model.mode import Mode
 from replicator.sources.base import TableInfo
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
 from webapp.replicators.presentation import Pager, page_number
+from webapp.replicators.selection import SelectionEntry, named_entry
 from webapp.replicators.templatetags.humanised import slug
+from webapp.replicators.views.column_lines import column_lines, filter_of
 from webapp.replicators.views.drafting import Wizard, open_wizard
 from webapp.replicators.views.replies import user_of
 
 PER_PAGE = 100
 MATCHING_PAGE = 1000
+MATCHES_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,9 @@ class Row:
     info: TableInfo
     selected: bool
     left_out: int
+    mode: str
+    masked: int
+    filtered: bool
 
     @property
     def slug(self) -> str:
@@ -64,7 +71,17 @@ def _listing(request: HttpRequest, wizard: Wizard, view: QueryDict) -> HttpRespo
     context |= {
         "databases": [(d, d.name in selected.databases, selected.count_in(d)) for d in databases],
         "all_tables": sum(d.tables for d in databases),
-        "rows": [Row(i, i.table in selected, len(selected.columns.get(i.table, ()))) for i in found],
+        "rows": [
+            Row(
+                i,
+                i.table in selected,
+                len(selected.columns.get(i.table, ())),
+                selected.modes.get(i.table, ""),
+                len(selected.masks.get(i.table, ())),
+                bool(selected.filters.get(i.table)),
+            )
+            for i in found
+        ],
         "pager": Pager(number, PER_PAGE, total, path, query, "#picker"),
         "total": total,
         "chosen": selected.count(databases),
@@ -78,7 +95,7 @@ def _listing(request: HttpRequest, wizard: Wizard, view: QueryDict) -> HttpRespo
 @transaction.atomic
 @require_POST
 def pick(request: HttpRequest, draft: int) -> HttpResponse:
-    """Take or leave a database, a table, or everything that matches."""
+    """Take or leave a database, a table, everything that matches, or a pattern."""
     wizard = open_wizard(user_of(request), draft, lock=True)
     selected = wizard.selected
     post = request.POST
@@ -91,12 +108,42 @@ def pick(request: HttpRequest, draft: int) -> HttpResponse:
         elif operation == "matching":
             found = matching(wizard.source, post.get("database") or None, post.get("q", "").strip())
             selected.set_tables(found, on=on)
+        elif operation == "pattern":
+            entry = pattern_entry(post.get("pattern", ""), new_tables=post.get("new_tables") == "1")
+            selected.set_pattern(entry, on=on)
         elif operation == "nothing":
             selected = type(selected)()
     except TidemarkError as error:
         return render(request, "replicators/wizard/picker.html", {"draft": wizard.draft, "error": error})
     wizard.save("tables", selection=selected.to_dict())
     return _listing(request, wizard, post)
+
+
+def pattern_entry(text: str, *, new_tables: bool = True) -> SelectionEntry:
+    """ConfigurationError for what is no pattern."""
+    entry = named_entry(text.strip())
+    if not entry.wide:
+        message = f"{text.strip()} has neither * nor ?."
+        raise ConfigurationError(message, remedy="Tick a single table in the list.")
+    return replace(entry, table=entry.table or "*", pattern=True, new_tables=new_tables or entry.excluded)
+
+
+@login_required
+@require_safe
+def pattern(request: HttpRequest, draft: int) -> HttpResponse:
+    """What a pattern matches now, while it is typed."""
+    wizard = open_wizard(user_of(request), draft)
+    text = request.GET.get("pattern", "").strip()
+    context: dict[str, Any] = {"text": text}
+    try:
+        if text:
+            entry = pattern_entry(text)
+            wanted = TablePattern(entry.database, entry.table)
+            found = [table for table in matching(wizard.source, entry.database, "") if wanted.matches(table)]
+            context |= {"entry": entry, "found": found[:MATCHES_SHOWN], "count": len(found)}
+    except TidemarkError as error:
+        context["error"] = error
+    return render(request, "replicators/wizard/pattern.html", context)
 
 
 def matching(connection: Connection, database: str | None, search: str) -> Iterator[TableId]:
@@ -111,7 +158,7 @@ def matching(connection: Connection, database: str | None, search: str) -> Itera
 @login_required
 @transaction.atomic
 def columns(request: HttpRequest, draft: int) -> HttpResponse:
-    """The columns of one table; those without a tick are left out."""
+    """The columns of one table; those without a tick are left out, others may be masked."""
     wizard = open_wizard(user_of(request), draft, lock=True)
     given = request.POST if request.method == "POST" else request.GET
     table = TableId(given.get("of", ""), given.get("table", ""))
@@ -127,7 +174,18 @@ def columns(request: HttpRequest, draft: int) -> HttpResponse:
     if request.method == "POST":
         kept = set(request.POST.getlist("column")) | set(schema.key)
         selected.leave_out(table, [name for name in schema.names if name not in kept])
+        selected.keep_as(table, request.POST.get("mode", ""))
+    out, masks = selected.columns.get(table, set()), selected.masks.get(table, {})
+    lines = column_lines(schema, out, masks, request.POST if request.method == "POST" else None)
+    typed = request.POST.get("row_filter", "") if request.method == "POST" else selected.filters.get(table, "")
+    row_filter, problem = filter_of(typed, schema, out)
+    context |= {"row_filter": typed, "filter_problem": problem}
+    if request.method == "POST":
+        if row_filter is not None:
+            selected.filters[table] = str(row_filter)
+        selected.masks[table] = {line.name: line.mask for line in lines if line.mask is not None}
         wizard.save("tables", selection=selected.to_dict())
-    out = selected.columns.get(table, set())
-    context["columns"] = [(c, c.name in schema.key, c.name not in out) for c in schema.columns]
-    return render(request, "replicators/wizard/columns.html", context | {"left_out": len(out)})
+    context |= {"columns": lines, "left_out": len(out), "masked": sum(line.mask is not None for line in lines)}
+    context |= {"mode": selected.modes.get(table, "")}
+    context["modes"] = [(mode.value, mode.label) for mode in Mode if schema.key or not mode.needs_key]
+    return render(request, "replicators/wizard/columns.html", context)

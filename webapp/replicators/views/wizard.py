@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.contrib import messages
@@ -13,18 +13,23 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError, TidemarkError
+from replicator.sources.base import Status
 from replicator.sources.registry import KINDS
+from replicator.targets.kinds import FORMS
 from webapp.connections import selectors as connections
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.presentation import check_lines, check_summary
+from webapp.connections.secrets import seal
 from webapp.connections.views import known_kind
 from webapp.connections.views import save as save_connection
 from webapp.replicators import services
-from webapp.replicators.forms import NameForm, OptionsForm, TargetForm
+from webapp.replicators.forms import KafkaForm, NameForm, OptionsForm, TargetForm
+from webapp.replicators.targets import DEFAULT_KIND, check_target, checked_target, kind_of
 from webapp.replicators.views.drafting import STEPS, TITLES, Wizard, create, open_wizard
 from webapp.replicators.views.replies import user_of
 
 NAMES_SHOWN = 12
+MOST_TYPED = 10_000
 
 
 def _page(request: HttpRequest, wizard: Wizard, step: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
@@ -131,23 +136,53 @@ def _tables(request: HttpRequest, wizard: Wizard) -> HttpResponse:
 
 
 def _target(request: HttpRequest, wizard: Wizard) -> HttpResponse:
-    initial = {"namespace_prefix": wizard.data.get("typed", {}).get("namespace_prefix", wizard.prefix)}
-    form = TargetForm(request.POST or None, initial=initial)
-    if request.method == "POST" and form.is_valid():
-        prefix = form.cleaned_data["namespace_prefix"]
-        return _next(wizard, "target", target={"kind": "iceberg", "namespace_prefix": prefix}, typed={})
-    return _page(
-        request,
-        wizard,
-        "target",
-        {"form": form, "names": _target_names(wizard, str(form["namespace_prefix"].value() or ""))},
-    )
+    kind = _target_kind(request, wizard)
+    form = _target_form(kind, request, wizard)
+    if request.method == "POST" and form.is_valid() and (decided := _decided(form, kind, wizard)) is not None:
+        public, secret = decided
+        return _next(wizard, "target", target=public, target_secrets=seal(secret), typed={})
+    shown = {"kind": kind} | {name: form[name].value() or "" for name in form.fields}
+    context = {"form": form, "kind": FORMS[kind], "kinds": FORMS.values(), "names": _target_names(wizard, shown)}
+    return _page(request, wizard, "target", context)
 
 
-def _target_names(wizard: Wizard, prefix: str) -> list[tuple[str, str]]:
-    selected = wizard.selected
-    whole = [(f"{name}.*", f"{prefix}{name}.*") for name in sorted(selected.databases)]
-    single = [(str(table), f"{prefix}{table}") for table in sorted(selected.tables)[: NAMES_SHOWN + 1]]
+def _target_kind(request: HttpRequest, wizard: Wizard) -> str:
+    kind = request.GET.get("kind") or str(wizard.target.get("kind") or DEFAULT_KIND)
+    if kind not in FORMS:
+        raise Http404
+    return kind
+
+
+def _target_form(kind: str, request: HttpRequest, wizard: Wizard) -> TargetForm | KafkaForm:
+    decided = wizard.target if wizard.target.get("kind", DEFAULT_KIND) == kind else {}
+    initial = decided | wizard.data.get("typed", {})
+    if kind == "kafka":
+        return KafkaForm(request.POST or None, initial=initial, stored=bool(wizard.target_secrets))
+    return TargetForm(request.POST or None, initial=initial)
+
+
+def _decided(form: TargetForm | KafkaForm, kind: str, wizard: Wizard) -> tuple[dict[str, Any], dict[str, str]] | None:
+    """Settings that work; None where the form says why they do not."""
+    given = {"kind": kind} | {name: "" if value is None else value for name, value in form.cleaned_data.items()}
+    stored = wizard.target_secrets
+    try:
+        failed = next((one for one in check_target(given, stored) if one.status is Status.FAILED), None)
+        if failed is None:
+            return checked_target(given, stored)
+        form.add_error(None, f"{failed.title}: {failed.detail} {failed.remedy}")
+    except ConfigurationError as error:
+        form.add_error(None, f"{error.message} {error.remedy}")
+    return None
+
+
+def _target_names(wizard: Wizard, target: Mapping[str, Any]) -> list[tuple[str, str]]:
+    selected, namespace = wizard.selected, kind_of(target).namespace
+    whole = [(f"{name}.*", f"{namespace(target, name)}.*") for name in sorted(selected.databases)]
+    whole += [
+        (str(one), f"{namespace(target, one.database)}.{one.table}") for one in selected.patterns if not one.excluded
+    ]
+    tables = sorted(selected.tables)[: NAMES_SHOWN + 1]
+    single = [(str(table), f"{namespace(target, table.database)}.{table.name}") for table in tables]
     return (whole + single)[:NAMES_SHOWN]
 
 
@@ -180,9 +215,7 @@ def _assessment_problem(wizard: Wizard) -> str:
     if impossible := [str(one.table) for one in found if one.support == "none"]:
         return f"{len(impossible)} of {len(found)} tables cannot be copied, for example {impossible[0]}: remove what cannot."
     if open_ones := [str(one.table) for one in found if one.support == "partial" and str(one.table) not in accepted]:
-        return (
-            f"{len(open_ones)} of {len(found)} tables have remarks, for example {open_ones[0]}: accept or remove them."
-        )
+        return f"{len(open_ones)} of {len(found)} tables {'has' if len(open_ones) == 1 else 'have'} remarks, for example {open_ones[0]}: accept or remove them."
     return "" if found else "No table is left. Go back and select some."
 
 
@@ -202,7 +235,7 @@ def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:
         "error": error,
         "options": options,
         "selected": wizard.selected,
-        "names": _target_names(wizard, wizard.prefix),
+        "names": _target_names(wizard, wizard.target),
     }
     return _page(request, wizard, "review", context)
 
@@ -224,13 +257,17 @@ VIEWS: dict[str, Callable[[HttpRequest, Wizard], HttpResponse]] = {
 def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
     """What is typed in, right or wrong, is kept; checked when the step is left."""
     wizard = open_wizard(user_of(request), draft, lock=True)
+    typed: dict[str, Any]
     if step == "target":
-        prefix = request.POST.get("namespace_prefix", "")[:60]
-        wizard.save(step, typed={"namespace_prefix": prefix})
-        return render(request, "replicators/wizard/target_names.html", {"names": _target_names(wizard, prefix)})
+        kind = _target_kind(request, wizard)
+        plain = [field.name for field in FORMS[kind].form if not field.secret]
+        typed = {name: request.POST[name][:MOST_TYPED] for name in plain if name in request.POST}
+        wizard.save(step, typed=typed)
+        names = _target_names(wizard, typed | {"kind": kind})
+        return render(request, "replicators/wizard/target_names.html", {"names": names})
     if step == "options":
         form = OptionsForm(options=wizard.options)
-        typed: dict[str, Any] = {name: request.POST[name][:100] for name in form.fields if name in request.POST}
+        typed = {name: request.POST[name][:100] for name in form.fields if name in request.POST}
         typed["initial_snapshot"] = "initial_snapshot" in request.POST
         wizard.save(step, name=request.POST.get("name", "").strip()[:100], typed_options=typed)
     return render(request, "replicators/wizard/saved.html", {"draft": wizard.draft})

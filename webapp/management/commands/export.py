@@ -1,0 +1,29 @@
+"""`manage.py export [NAME…]`: connections, channels and replicators as the file that `manage.py apply` takes; no secret is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from replicator.errors import TidemarkError
+from webapp.replicators.export import export
+
+
+class Command(BaseCommand):
+    """Exit codes: 0, 1 for an unknown name."""
+
+    help = "Writes connections, channels and replicators as YAML to standard output; secrets as names of variables."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """See the module."""
+        parser.add_argument("names", nargs="*", help="replicators, with what belongs to them; everything if left out")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print."""
+        del args
+        try:
+            self.stdout.write(export(options["names"]), ending="")
+        except TidemarkError as error:
+            message = f"{error.message}\n{error.remedy}"
+            raise CommandError(message) from None

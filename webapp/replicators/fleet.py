@@ -1,0 +1,162 @@
+"""The fleet page: every replicator in a line, the one that needs somebody first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from replicator.state.tables import TableState
+from webapp.alerts.selectors import firing_by_replicator
+from webapp.logs import scrub
+from webapp.monitoring.presentation import Sparkline
+from webapp.replicators import selectors
+from webapp.replicators.models import Desired, LogConcern, Replicator, Status
+from webapp.replicators.presentation import (
+    StatePart,
+    StateWord,
+    late,
+    recent_rate,
+    replicator_word,
+    rows_by_minute,
+    spark_of,
+    state_parts,
+)
+from webapp.replicators.promises import PromiseView, promises_of_fleet
+from webapp.replicators.selectors import FleetRow
+
+PERSON, BUSY, FINE, OFF = "person", "busy", "fine", "off"
+SHOWS: Mapping[str, str] = {
+    PERSON: "Need somebody",
+    BUSY: "Trying again or late",
+    FINE: "Running",
+    OFF: "Paused or stopped",
+}
+LONGEST_REASON = 120
+
+
+@dataclass(frozen=True)
+class FleetLine:
+    """A replicator on the fleet page.  Lag in milliseconds, rate in rows a second over the last five minutes."""
+
+    replicator: Replicator
+    word: StateWord
+    tables: int
+    parts: list[StatePart]
+    lag_ms: int | None
+    late: bool
+    rate: float
+    spark: Sparkline
+    failures: int
+    actions: frozenset[str]
+    promise: PromiseView
+    firing: int = 0
+    parked: int = 0
+
+    @property
+    def failed(self) -> int:
+        """Tables that stopped."""
+        return next((part.count for part in self.parts if part.state == TableState.FAILED.value), 0)
+
+    @property
+    def reason(self) -> str:
+        """Why it needs a person, the gravest cause only; empty where it does not."""
+        one = self.replicator
+        if one.status == Status.FAILED:
+            said = scrub(one.error_message)
+            return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
+        if one.log_concern == LogConcern.LOST:
+            return "The source no longer has the log to go on from."
+        if self.failed:
+            return f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."
+        if self.parked:
+            return f"{self.parked:,} row{' is' if self.parked == 1 else 's are'} parked, and missing in the target."
+        if self.firing:
+            return f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."
+        return ""
+
+    @property
+    def show(self) -> str:
+        """person: it does not go on by itself, or an alert fires; busy: it may; fine; off: somebody wanted it so."""
+        if self.reason:
+            return PERSON
+        if self.replicator.desired != Desired.RUNNING:
+            return OFF
+        late = self.late or self.promise.word.tone in {"warn", "bad"}
+        return BUSY if self.word.tone == "warn" or late or self.failures else FINE
+
+    @property
+    def trouble(self) -> tuple[int, int, int, str]:
+        """Sort key: the one that needs somebody first, then the one that may soon."""
+        score = self.word.trouble + (25 if self.failed else 0) + (10 if self.late else 0) + self.promise.word.trouble
+        return (list(SHOWS).index(self.show), -score, -self.failures, self.replicator.name.lower())
+
+
+class Choice(NamedTuple):
+    """Of the filter: what is shown (empty: everything), its words, and how many there are."""
+
+    show: str
+    title: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """The fleet page's figures; `all` and the filter's choices count before the search and the filter."""
+
+    lines: list[FleetLine]
+    all: int
+    search: str
+    show: str
+    choices: list[Choice]
+
+    @property
+    def people(self) -> int:
+        """How many need somebody."""
+        return next(choice.count for choice in self.choices if choice.show == PERSON)
+
+
+def fleet(search: str = "", show: str = "") -> Fleet:
+    """Every replicator whose name, source or connection holds `search`, by trouble; `show`: of these only (`SHOWS`)."""
+    rows = selectors.fleet()
+    replicators = [row.replicator for row in rows]
+    series = rows_by_minute([one.pk for one in replicators])
+    promises, alerts = promises_of_fleet(replicators), firing_by_replicator()
+    needle = search.strip().lower()
+    lines = [
+        _fleet_line(
+            row, series.get(row.replicator.pk, {}), promises[row.replicator.pk], alerts.get(row.replicator.pk, 0)
+        )
+        for row in rows
+    ]
+    counted = Counter(line.show for line in lines)
+    choices = [Choice("", "All", len(lines)), *(Choice(name, title, counted[name]) for name, title in SHOWS.items())]
+    show = show if show in SHOWS else ""
+    found = [
+        line
+        for line in lines
+        if needle in f"{line.replicator.name} {line.replicator.connection.name}".lower() and show in {"", line.show}
+    ]
+    found.sort(key=lambda line: line.trouble)
+    return Fleet(found, len(rows), search, show, choices)
+
+
+def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], promise: PromiseView, firing: int) -> FleetLine:
+    replicator = row.replicator
+    return FleetLine(
+        replicator=replicator,
+        word=replicator_word(replicator.status, replicator.desired),
+        tables=row.tables,
+        parts=state_parts(row.states),
+        lag_ms=row.lag_ms,
+        late=late(replicator, row.lag_ms),
+        rate=recent_rate(minutes),
+        spark=spark_of(minutes),
+        failures=row.failures_open,
+        actions=selectors.allowed_actions(replicator),
+        promise=promise,
+        firing=firing,
+        parked=row.parked,
+    )
