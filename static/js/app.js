@@ -2,6 +2,7 @@
 import { confirmFromTrigger, setUpDialogs } from "./dialogs.js";
 import { setUpLive } from "./live.js";
 import { setUpCharts } from "./charts.js";
+import { setUpLineage } from "./lineage.js";
 import { setUpPolicies } from "./policies.js";
 import { announce } from "./toasts.js";
 
@@ -69,4 +70,5 @@ document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest
 setUpDialogs();
 setUpLive();
 setUpCharts();
+setUpLineage();
 setUpPolicies();

@@ -17,7 +17,7 @@ function open(dialog, opener) {
     const value = opener.dataset[field.dataset.fill];
     if (value === undefined) continue;
     if (field.matches("form")) field.action = value;
-    else if (field.matches("input")) field.value = value;
+    else if (field.matches("input, select")) field.value = value;
     else field.textContent = value;
   }
   const typed = dialog.querySelector("[data-confirm-text]");

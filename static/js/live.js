@@ -1,10 +1,14 @@
 /* Live fragments: htmx polls elements marked [data-live]; this keeps them calm.
 
-No polling while the tab is hidden; a banner while the server does not answer; open menus, dialogs, details and
+No polling while the tab is hidden; a filter is not undone by a poll that was sent before it was shown; a banner while the server does not answer; open menus, dialogs, details and
 the field being typed in survive a morph; the log's tail stays at the end unless the reader scrolled up. */
 import { announce, toast } from "./toasts.js";
 
 const KEPT_OPEN = new Set(["DETAILS", "DIALOG"]);
+
+let moment = 0;
+const sent = new WeakMap(); // by request
+const asked = new Map(); // by a fragment's id: when it last showed what the reader had asked for
 
 function keepReaderState() {
   if (!window.Idiomorph) return;
@@ -12,7 +16,12 @@ function keepReaderState() {
   callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && KEPT_OPEN.has(node.nodeName));
   // What the reader unfolded and htmx loaded into it stays, although the server sends it folded and empty.
   callbacks.beforeNodeMorphed = (node) => !(node.nodeType === 1 && node.matches("[data-kept][open]"));
-  window.Idiomorph.defaults.ignoreActiveValue = true;
+}
+
+/* Only of a field: of anything else that has the focus, a button or a chart, nothing inside would ever change. */
+function keepTypedValue() {
+  if (!window.Idiomorph) return;
+  window.Idiomorph.defaults.ignoreActiveValue = Boolean(document.activeElement?.matches("input, textarea, select"));
 }
 
 function atEnd(log) {
@@ -28,13 +37,24 @@ function wentToSignIn(xhr) {
 }
 
 function onBeforeRequest(event) {
-  const { elt, requestConfig } = event.detail;
+  const { elt, requestConfig, xhr } = event.detail;
+  sent.set(xhr, (moment += 1));
   const polled = elt.matches("[data-live]") && !requestConfig.triggeringEvent;
   if (polled && document.hidden) event.preventDefault();
 }
 
+/* Of a fragment that has shown something else meanwhile: a filter's rows, another page. */
+function outdated({ xhr, target, requestConfig }) {
+  if (!target.matches("[data-live]")) return false;
+  if (requestConfig.elt === target) return sent.get(xhr) < asked.get(target.id);
+  asked.set(target.id, (moment += 1));
+  return false;
+}
+
 function onBeforeSwap(event) {
+  keepTypedValue();
   const { xhr, elt } = event.detail;
+  if (outdated(event.detail)) event.detail.shouldSwap = false;
   if (wentToSignIn(xhr)) {
     event.detail.shouldSwap = false;
     location.reload();
