@@ -12,6 +12,7 @@ from tests.environment import HOME, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
+from webapp.embedded.s3 import EmbeddedS3
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -50,6 +51,23 @@ def mariadb() -> Iterator[EmbeddedMariaDB]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[EmbeddedS3]:
+    """A live S3 store.  A test that kills it starts it again."""
+    server = EmbeddedS3(HOME / "s3")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def s3(s3_server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch) -> EmbeddedS3:
+    """The store, which this process may use."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return s3_server
 
 
 @pytest.fixture(scope="session")

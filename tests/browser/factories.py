@@ -13,10 +13,25 @@ from django.utils import timezone
 
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
-from replicator.model.types import BIGINT, INT, STRING, decimal
+from replicator.model.types import BIGINT, DATE, INT, STRING, decimal
 from webapp.accounts.models import ApiToken
+from webapp.alerts.evaluation import evaluate
+from webapp.alerts.models import Alert, Channel
 from webapp.connections.models import Connection
-from webapp.monitoring.models import Failure, LogLine, MetricMinute, Stage, TimelineEvent
+from webapp.monitoring.lags import Lags, add
+from webapp.monitoring.models import (
+    Failure,
+    GaugeRow,
+    LagSpan,
+    LogLine,
+    MetricMinute,
+    MetricRow,
+    ParkedRow,
+    Resolution,
+    Stage,
+    TablePromise,
+    TimelineEvent,
+)
 from webapp.replicators.models import (
     Desired,
     Draft,
@@ -30,6 +45,9 @@ from webapp.replicators.models import (
     TableSelection,
 )
 from webapp.replicators.options import ReplicatorOptions
+from webapp.streams.groups import join
+from webapp.streams.models import Stream
+from webapp.streams.services import create_stream
 
 PASSWORD = "correct horse battery"
 WORDS = ("customers", "orders", "order_items", "products", "payments", "shipments", "invoices", "reviews")
@@ -120,29 +138,56 @@ def make_table(replicator: Replicator, name: str, state: str = "streaming", **fi
 def make_metrics(table: ReplicatorTable, minutes: int = 60, scale: float = 1.0) -> None:
     """An hour with a wave and a peak of lag."""
     now = timezone.now().replace(second=0, microsecond=0)
-    rows = []
+    rows, gauges = [], []
     for back in range(minutes):
         wave = 1 + math.sin(back / 6) * 0.6
         inserts = int(scale * 4200 * wave)
-        lag = int(2100 * wave + (180_000 if 20 < back < 24 else 0))
+        minute, events = now - timedelta(minutes=back), inserts + inserts // 2
         rows.append(
             MetricMinute(
                 replicator=table.replicator,
                 table=table,
-                minute=now - timedelta(minutes=back),
+                minute=minute,
                 inserts=inserts,
                 updates=inserts // 2,
                 deletes=inserts // 20,
                 bytes=inserts * 180,
                 merges=12,
-                lag_p50_ms=lag // 2,
-                lag_p95_ms=lag,
-                lag_max_ms=int(lag * 1.2),
-                lag_sum_ms=lag * inserts // 2,
-                events=inserts + inserts // 2,
+                merge_seconds=12 * wave,
+                merge_longest=2.4 * wave,
+                events=events,
             )
         )
+        gauges += [
+            GaugeRow(
+                replicator=table.replicator,
+                table=whose,
+                span=LagSpan.MINUTE,
+                at=minute,
+                waiting_rows=inserts,
+                waiting_bytes=inserts * 180,
+                waiting_seconds=2 * wave,
+            )
+            for whose in (None, table)
+        ]
+        lags = Lags()
+        for share in range(10):  # from half the wave's lag up to it
+            late = timedelta(seconds=2.1 * wave * (10 + share) / 20 + (180 if 20 < back < 24 else 0))
+            lags.histogram.add_one(late, events // 10)
+        add(table, lags, minute)
     MetricMinute.objects.bulk_create(rows)
+    GaugeRow.objects.bulk_create(gauges, ignore_conflicts=True)  # those of all tables are there from the first one
+    names = ("inserts", "updates", "deletes", "bytes", "merges", "merge_seconds", "merge_longest")
+    totals = [
+        MetricRow(
+            replicator=row.replicator,
+            span=LagSpan.MINUTE,
+            at=row.minute,
+            **{name: getattr(row, name) for name in names},
+        )
+        for row in rows
+    ]
+    MetricRow.objects.bulk_create(totals, ignore_conflicts=True)
 
 
 def make_run(table: ReplicatorTable, fraction: float, estimate: int | None = 4_200_000) -> SnapshotRun:
@@ -178,9 +223,26 @@ def make_history(table: ReplicatorTable) -> None:
         table=table,
         version=2,
         schema=second.to_dict(),
-        decision="apply",
+        decision="applied",
+        change={"kind": "ALTER_TABLE", "renamed": {}, "decision": "add column coupon", "left_out": ["card_number"]},
         statement=f"ALTER TABLE {table.name} ADD COLUMN coupon varchar(40) NULL AFTER amount",
     )
+
+
+def make_wide_history(table: ReplicatorTable, columns: int = 300, versions: int = 12) -> None:
+    """A wide table, one of whose columns is renamed with every version."""
+    for version in range(1, versions + 1):
+        made = [Column("id", BIGINT, nullable=False, source_type="bigint(20)")]
+        made += [Column(f"c{n:03}", STRING, nullable=True, source_type="varchar(200)") for n in range(columns - 2)]
+        made[8] = Column(f"moving_{version}", STRING, nullable=True, source_type="varchar(200)")
+        made += [Column("born", DATE, nullable=True, source_type="date")]
+        change: dict[str, Any] = {"kind": "", "renamed": {}}
+        if version > 1:
+            renamed = {f"moving_{version - 1}": f"moving_{version}"}
+            change = {"kind": "ALTER_TABLE", "renamed": renamed, "decision": f"rename column to moving_{version}"}
+        schema = TableSchema(table.table_id, tuple(made), ("id",))
+        SchemaVersion.objects.create(table=table, version=version, schema=schema.to_dict(), change=change)
+    ReplicatorTable.objects.filter(pk=table.pk).update(schema_version=versions)
 
 
 def make_logs(replicator: Replicator, lines: int = 320) -> None:
@@ -199,9 +261,16 @@ def make_logs(replicator: Replicator, lines: int = 320) -> None:
     )
     weights = (0, 1, 0, 2, 1, 0, 1, 3, 0, 1, 2, 0, 4)
     picked = [kinds[weights[n % len(weights)]] for n in range(lines)]
+    stack = "org.apache.spark.SparkArithmeticException: [NUMERIC_VALUE_OUT_OF_RANGE] 10000000000.00\n" + "\n".join(
+        f"\tat org.apache.spark.sql.errors.Execution{n}.raise(Execution.scala:{n})" for n in range(30)
+    )
+    details: dict[str, dict[str, Any]] = {
+        "error": {"code": "value_does_not_fit", "stack": stack},
+        "warning": {"code": "target_conflict"},
+    }
     LogLine.objects.bulk_create(
         [
-            LogLine(replicator=replicator, level=lv, stage=stage, table=table, message=m)
+            LogLine(replicator=replicator, level=lv, stage=stage, table=table, message=m, detail=details.get(lv, {}))
             for lv, stage, table, m in picked
         ]
     )
@@ -215,11 +284,24 @@ def make_timeline(replicator: Replicator, user: User) -> None:
         ("snapshot_done", "Initial snapshot of shop.orders done: 4,200,000 rows in 3 min 12 s", "shop.orders", None),
         ("schema_changed", "ALTER TABLE orders ADD COLUMN coupon: applied", "shop.orders", None),
         ("retrying", "The source does not answer; tried again after 4 s", "", None),
+        ("failover", "Failover: capture is taken over from a worker whose lease ran out 11 s ago", "", None),
+        ("ddl", "TRUNCATE TABLE of shop.reviews: truncate: ignored by policy", "shop.reviews", None),
+        ("table_skipped", "shop.products is skipped until somebody resumes it", "shop.products", user),
         ("resumed", "Resumed", "", user),
         ("table_failed", "shop.invoices stopped: a value does not fit", "shop.invoices", None),
     )
     for kind, summary, table, who in events:
-        TimelineEvent.objects.create(replicator=replicator, kind=kind, summary=summary, table=table, user=who)
+        told = {"changes": ["+ coupon varchar(40) → string"], "decision": "add column coupon", "version": 2}
+        more: dict[str, dict[str, Any]] = {
+            "schema_changed": told,
+            "failover": {"work": "capture", "worker": "worker-2.internal"},
+            "ddl": {"statement": "TRUNCATE TABLE reviews", "decision": "truncate: ignored by policy"},
+            "table_failed": {"code": "value_does_not_fit", "remedy": "Resnapshot the table once its cause is gone."},
+        }
+        detail = more.get(kind, {})
+        TimelineEvent.objects.create(
+            replicator=replicator, kind=kind, summary=summary, table=table, user=who, detail=detail
+        )
 
 
 def fail_table(table: ReplicatorTable) -> None:
@@ -240,6 +322,88 @@ def fail_table(table: ReplicatorTable) -> None:
         remedy=table.error_remedy,
         attempt=6,
     )
+
+
+def make_failures(replicator: Replicator, now: datetime) -> None:
+    """A day's: a target that could not be written for a while, a server that was away, a row that cannot be decoded."""
+    orders, reviews = replicator.tables.get(name="orders"), replicator.tables.get(name="reviews")
+    rows = [
+        Failure(
+            replicator=replicator, table=orders, stage=Stage.APPLY, code="target_conflict", attempt=number,
+            message="Another writer changed the target table: branch main has changed: expected id 4417, found 4418",
+            remedy="Retried by itself; if it stays, look for another writer of the target table.",
+            first_sequence=99_100_001, last_sequence=99_104_222, next_retry_at=now - timedelta(hours=3),
+            resolved_at=now - timedelta(hours=2, minutes=50),
+        )
+        for number in range(1, 9)
+    ]  # fmt: skip
+    rows.append(
+        Failure(
+            replicator=replicator, table=reviews, stage=Stage.CAPTURE, code="unsupported_charset", attempt=1,
+            message="shop.reviews: the column body has bytes that are no utf8mb4 at character 17 of its value.",
+            remedy="Exclude the column from the replicator, then resnapshot the table.",
+            offset_after="binlog.000214:88120077", offset_until="binlog.000214:88121400",
+        )
+    )  # fmt: skip
+    rows.append(
+        Failure(
+            replicator=replicator, stage=Stage.CAPTURE, code="source_unreachable", attempt=3,
+            message="The server db.internal:3306 does not answer: connection refused.",
+            remedy="Check that the server runs, and that this machine may connect to its address and port.",
+            offset_after="binlog.000214:88100000", next_retry_at=now + timedelta(seconds=45),
+        )
+    )  # fmt: skip
+    Failure.objects.bulk_create(rows)
+    Failure.objects.filter(replicator=replicator, code="target_conflict").update(at=now - timedelta(hours=3))
+
+
+def make_parked(table: ReplicatorTable, user: User) -> None:
+    """Three that wait, one with more bytes than are kept, and one that was discarded."""
+    rows = [
+        ParkedRow(
+            replicator=table.replicator, table=table, sequence=99_100_000 + number, operation="INSERT" if number % 2 else "UPDATE",
+            offset=f"binlog.000214:{88_120_077 + number}", txn_id=f"0-1-{99_120_000 + number}", code="value_does_not_fit", column="body",
+            commit_ts=timezone.now() - timedelta(minutes=50 + number), message="Column body (text) holds text that is no valid Unicode.",
+            remedy="Correct the row on the source, or exclude the column from the replicator; then resnapshot the table.",
+            data=b"\0\x11\x22\0\0 a review \xff\xfe" * (1 + 60 * number), size=17 * (1 + 60 * number) + (90_000 if number == 2 else 0),
+            keys=[{"id": str(4_711 + number)}] if number != 1 else None,
+        )
+        for number in range(4)
+    ]  # fmt: skip
+    rows[3].resolved_at, rows[3].resolution, rows[3].resolved_by = timezone.now(), Resolution.DISCARDED, user
+    ParkedRow.objects.bulk_create(rows)
+    ReplicatorTable.objects.filter(pk=table.pk).update(parked=3)
+
+
+def make_alerts(busy: Replicator) -> None:
+    """A channel, a table's own promise, alerts that fire (one round says which) and one that has cleared."""
+    channel = Channel.objects.create(
+        name="on call", kind="email", config={"recipients": ["on-call@example.com", "data@example.com"]}
+    )
+    Channel.objects.create(
+        name="data team", kind="slack", config={"host": "hooks.slack.com"}, last_error="The server answered with HTTP 404.",
+        last_error_at=timezone.now() - timedelta(hours=2),
+    )  # fmt: skip
+    TablePromise.objects.create(table=busy.tables.get(name="orders"), percent=99.9, seconds=30)
+    evaluate()
+    rule = busy.alert_rules.get(kind="lag")
+    rule.channels.add(channel)
+    ago = timezone.now() - timedelta(hours=5)
+    Alert.objects.create(
+        rule=rule, replicator=busy, severity="critical", summary="The target is 21 min behind the source", since=ago,
+        seen_at=ago, fired_at=ago + timedelta(minutes=2), cleared_at=ago + timedelta(minutes=31),
+    )  # fmt: skip
+
+
+def make_streams(busy: Replicator) -> None:
+    """One with two groups, of which one is behind; one that is disabled."""
+    orders, reviews = busy.tables.get(name="orders"), busy.tables.get(name="reviews")
+    stream = create_stream(name="orders-to-billing", replicator=busy, shards=4, tables=[orders.table_id])
+    create_stream(name="everything", replicator=busy, retention_hours=72, exclude=[reviews.table_id])
+    Stream.objects.filter(name="everything").update(enabled=False)
+    Stream.objects.filter(pk=stream.pk).update(oldest=400)
+    join(stream=Stream.objects.get(pk=stream.pk), group="billing", name="worker 1", lease_seconds=600)
+    join(stream=stream, group="search-index", begin="latest")
 
 
 def stage_segments(table: ReplicatorTable, number: int = 5) -> None:
@@ -270,6 +434,8 @@ def _busy(connection: Connection, user: User) -> Replicator:
     make_history(tables["orders"])
     make_logs(busy)
     make_timeline(busy, user)
+    make_failures(busy, timezone.now())
+    make_parked(tables["reviews"], user)
     return busy
 
 
@@ -323,4 +489,6 @@ def make_installation() -> Installation:
     )
     ApiToken.objects.create(user=user, name="nightly checks", prefix="tdm_4fQz81", digest="0" * 64)
     made = (busy, retrying, quiet, paused, created, failed)
+    make_alerts(busy)
+    make_streams(busy)
     return Installation(user, connection, {one.name: one for one in made}, draft)

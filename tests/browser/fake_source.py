@@ -6,11 +6,17 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from replicator.errors import ConfigurationError, SourceAuthenticationFailed, TableError, UnsupportedType
+from replicator.errors import (
+    ConditionRefused,
+    ConfigurationError,
+    SourceAuthenticationFailed,
+    TableError,
+    UnsupportedType,
+)
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, INT, STRING, TIMESTAMP_NTZ, decimal
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, ReadOptions, Status, TableInfo
+from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, ReadOptions, Status, TableInfo
 
 FORM = (
     FormField("host", "Host", help="Name or address of the server whose log is read."),
@@ -62,6 +68,11 @@ class FakeCatalog:
 
     def cascades(self, tables: object) -> list[object]:
         return []
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        del table
+        if "nothing" in rows.condition:
+            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """`geo_areas` cannot be replicated; `payments` with a remark."""

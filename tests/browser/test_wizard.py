@@ -101,11 +101,11 @@ def test_columns_are_left_out_and_the_draft_is_kept_while_away(
     page.locator("#picker-search").fill("orders")
     row = page.locator(".table-list li", has_text="orders")
     row.locator("summary").click()
-    row.get_by_label("note").uncheck()
+    row.get_by_role("checkbox", name="note").uncheck()
     row.get_by_text("1 left out.").wait_for()
     page.get_by_label("All tables of archive, also future ones").check()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
-    assert row.get_by_label("note").is_visible()  # the unfolded columns stayed
+    assert row.get_by_role("checkbox", name="note").is_visible()  # the unfolded columns stayed
     visitor.go("/")
     page.get_by_role("link", name="Continue crm").click()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from datetime import date
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from replicator.errors import KeyChanged, TableDisappeared
+from replicator.errors import ConditionRefused, KeyChanged, TableDisappeared
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions, SnapshotReader, Status
@@ -162,12 +163,14 @@ def test_a_quiet_log_says_so_with_a_place_to_resume_from(place: Place) -> None:
 
 def test_what_the_source_keeps_for_a_replicator_can_be_taken_away_twice(place: Place) -> None:
     place.run(KEYED)
-    place.follow("t")
-    held = place.log.held()
-    assert (held is not None) == place.kind.keeps_log
+    start = place.follow("t")
+    held = place.log.held(start)
+    assert held is not None
+    assert held.bytes is not None
+    assert not held.lost
     place.log.remove()
     place.log.remove()
-    assert place.log.held() is None
+    assert (place.log.held(start) is None) == place.kind.keeps_log
 
 
 # Snapshots
@@ -220,6 +223,75 @@ def test_bounds_of_another_key_are_the_tables_trouble_and_not_the_sources(place:
     with pytest.raises(KeyChanged, match="another key than when its chunks were planned"):
         reader.read_chunk(place.table("t"), KeyRange(None, ("1", "2")))
     reader.close()
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "ids"),
+    [
+        ("id int PRIMARY KEY", [("3",), ("7",), ("1000",)], {3, 7}),
+        ("id varchar(20) PRIMARY KEY", [("3",), ("it's \\ 5",), ("",)], {"3"}),
+        ("id decimal(20, 3) PRIMARY KEY", [("3.000",), ("3.001",)], {3}),
+        ("id date PRIMARY KEY", [("2026-01-03",), ("2027-01-01",)], {date(2026, 1, 3)}),
+        ("extra int DEFAULT 1, id int, PRIMARY KEY (extra, id)", [("1", "3"), ("1", "9"), ("2", "3")], {3, 9}),
+    ],
+)
+def test_rows_are_read_by_their_keys(place: Place, key: str, given: list[tuple[str, ...]], ids: set[Any]) -> None:
+    place.run(f"CREATE TABLE @.t ({key}, v int)")
+    values = [f"'2026-01-{n:02}'" if "date" in key else str(n) for n in range(1, 13)]
+    place.run("INSERT INTO @.t (id, v) VALUES " + ", ".join(f"({value}, 1)" for value in values))
+    place.follow("t")
+    asked = KeyRange(keys=tuple(given))
+    place.source.catalog().try_rows(place.table("t"), asked)
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    assert {row["id"] for row in rows(reader, place.table("t"), asked)} == ids
+    with pytest.raises(KeyChanged):
+        reader.read_chunk(place.table("t"), KeyRange(keys=(("1", "2", "3"),)))
+    reader.close()
+
+
+def test_rows_are_read_by_a_condition_in_chunks_of_such_rows(place: Place) -> None:
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v int)")
+    place.run("INSERT INTO @.t VALUES " + ", ".join(f"({n}, {n % 10})" for n in range(200)))
+    place.follow("t")
+    table, where = place.table("t"), "v = 3 OR id = 199"
+    place.source.catalog().try_rows(table, KeyRange(condition=where))
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    end, after, seen = reader.end_key(table, where), None, []
+    assert end is not None
+    while after != end:
+        bound = reader.next_bound(table, after, end, 6, where)
+        part = [row["id"] for row in rows(reader, table, KeyRange(after, bound, condition=where))]
+        assert 0 < len(part) <= 6
+        seen += part
+        after = bound
+    assert seen == [*range(3, 200, 10), 199]
+    assert reader.end_key(table, "v = 77") is None
+    reader.close()
+
+
+@pytest.mark.parametrize(
+    "wrong", ["nothing = 1", "v =", "1 = 1) OR (1 = 1", "1 = 1 THEN 1 ELSE 0 END = 1 OR CASE WHEN 1 = 1", "nope(v) = 1"]
+)
+def test_a_wrong_condition_is_the_users_and_is_told_in_a_sentence(place: Place, wrong: str) -> None:
+    place.run("CREATE TABLE @.t (id int PRIMARY KEY, v int)", "INSERT INTO @.t VALUES (1, 1)")
+    place.follow("t")
+    table = place.table("t")
+    with pytest.raises(ConditionRefused, match="does not take what was asked for"):
+        place.source.catalog().try_rows(table, KeyRange(condition=wrong))
+    place.source.catalog().try_rows(table, KeyRange(condition="v = 1"))  # the connection is none the worse for it
+    reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
+    if not wrong.startswith("1 = 1"):
+        with pytest.raises(ConditionRefused):
+            reader.end_key(table, wrong)
+        with pytest.raises(ConditionRefused):
+            rows(reader, table, KeyRange(condition=wrong))
+    assert rows(reader, table, KeyRange(condition="v = 1")) == [{"id": 1, "v": 1}]
+    reader.close()
+
+
+def test_what_is_gone_cannot_be_asked_about(place: Place) -> None:
+    with pytest.raises(TableDisappeared):
+        place.source.catalog().try_rows(place.table("gone"), KeyRange(condition="1 = 1"))
 
 
 def test_a_table_without_key_is_read_as_of_the_moment_before_its_mark(place: Place) -> None:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from django.db import OperationalError
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -20,6 +21,7 @@ from replicator import faults
 from replicator.errors import TidemarkError
 from replicator.merge import engine
 from webapp.replicators import selectors
+from webapp.replicators.models import Replicator
 from webapp.worker import headless
 
 IMPORTS = (
@@ -27,6 +29,7 @@ IMPORTS = (
     "replicator.targets.iceberg.target", "replicator.sources.mysql.log", "replicator.sources.mysql.snapshot",
     "replicator.sources.postgres.log", "replicator.sources.postgres.snapshot",
     "webapp.worker.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
+    "replicator.sources.mysql.source", "replicator.sources.postgres.source",
 )  # fmt: skip
 
 
@@ -50,9 +53,8 @@ def live(order: dict[str, Any]) -> str:
     with suppress(Py4JError, OSError):  # killed at this moment: the worker starts a Spark of its own
         attach(**order["gateway"])
     faults.arm([faults.Fault(**fault) for fault in order["faults"]], Path(order["faults_file"]))
-    replicator = selectors.by_name(order["replicator"])
-    assert replicator is not None
     deadline = time.monotonic() + order["seconds"]
+    replicator = _find(order["replicator"], deadline)
     reached = None
     while order["until_current"] and reached is None and time.monotonic() < deadline and not stop.is_set():
         try:
@@ -62,6 +64,20 @@ def live(order: dict[str, Any]) -> str:
             time.sleep(0.5)
     with headless.HeadlessRun(replicator, stop.is_set) as run:
         return run.wait(reached, max(0.0, deadline - time.monotonic())).name
+
+
+def _find(name: str, deadline: float) -> Replicator:
+    """A life may begin while the metadata database, which other histories have too, is being restarted."""
+    while True:
+        try:
+            replicator = selectors.by_name(name)
+        except OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.2)
+        else:
+            assert replicator is not None
+            return replicator
 
 
 def attach(port: int, secret: str) -> None:
@@ -75,5 +91,6 @@ def attach(port: int, secret: str) -> None:
     java = jvm.JavaSparkContext.fromSparkContext(jvm.org.apache.spark.SparkContext.getOrCreate())
     context = SparkContext(gateway=gateway, jsc=java, conf=SparkConf(_jvm=jvm, _jconf=java.getConf()))
     hadoop = context._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
-    engine._engine = engine.Engine(SparkSession(context), jvm, gateway, hadoop, 1, os.getpid(), "")
+    session = SparkSession(context)
+    engine._engine = engine.Engine(lambda: session, jvm, gateway, hadoop, 1, os.getpid(), "")
     engine._generation = 1

@@ -19,6 +19,7 @@ OUTER = (
     "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet", "connection cut",
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
+    "parts of tables asked to be read", "tables taken out and in again",
 )  # fmt: skip
 OUTER_OF = {"postgres": ("connections ended by the server", "connection cut inside a message of the log")}
 INNER_EACH, OUTER_EACH = 8, 2

@@ -21,6 +21,7 @@ def main() -> None:
     from webapp.worker import wiring
 
     running = wiring.spark(settings.DATABASE_URL).spark()
+    running.root.sparkContext.setLogLevel("OFF")  # Spark is there for those who attach
     parameters = running.gateway.java_parameters
     handle = running.jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"port": parameters.port, "secret": parameters.auth_token, "pid": int(handle)}), flush=True)

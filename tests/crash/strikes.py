@@ -14,8 +14,10 @@ from django.db import DatabaseError, InterfaceError, connections
 from replicator.errors import TidemarkError
 from tests.crash.proxy import Proxy
 from tests.crash.stand import LEASE_SECONDS, Life, Stand
+from tests.crash.witness import KEYED, KEYLESS
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator
+from webapp.replicators.services import SelectionEntry
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 60.0
@@ -50,6 +52,8 @@ class Strikes:
             "worker frozen beyond its lease": self._freeze,
             "two workers at once": lambda _: begin(),
             "tables asked to be read anew": lambda _: patiently(self._read_anew),
+            "parts of tables asked to be read": lambda _: patiently(self._read_parts),
+            "tables taken out and in again": lambda _: self._take_out(),
             "paused and resumed": self._pause,
         }
 
@@ -83,6 +87,31 @@ class Strikes:
         for table in self._random.sample(streaming, k=min(2, len(streaming))):
             with suppress(TidemarkError):  # it was dropped meanwhile
                 services.resnapshot_table(table=table, reason="a history asks for it")
+
+    def _read_parts(self) -> None:
+        """Keys, of which some are there, and all rows by a condition; the source may be away, and is not asked before."""
+        streaming = [table for table in selectors.tables_of(self._find()) if table.state == "streaming"]
+        quote = '"' if self._find().connection.kind == "postgres" else "`"
+        for table in self._random.sample(streaming, k=min(3, len(streaming))):
+            newest = table.schemas.order_by("-version").first()
+            key = newest.parsed.key if newest is not None else ()
+            about = {"table": table, "reason": "a history asks for it", "tried": False}
+            with suppress(TidemarkError):  # it has no key, or keys of another type, or was dropped meanwhile
+                keys = [[str(self._random.randint(0, 300)) for _ in key] for _ in range(60)]
+                services.read_keys(keys=keys, **about)
+            with suppress(TidemarkError):
+                services.read_rows(condition=f"{quote}{key[0]}{quote} IS NOT NULL" if key else "1 = 1", **about)
+
+    def _take_out(self) -> None:
+        """Not those whose events are counted: a table that comes back counts anew.  In the meantime anything may happen to them."""
+        tables = [table.table_id for table in patiently(lambda: list(selectors.tables_of(self._find())))]
+        others = [table for table in tables if table.name not in {KEYED, KEYLESS}]
+        out = self._random.sample(others, k=min(3, len(others)))
+        for table in out:
+            patiently(lambda table=table: services.remove_table(replicator=self._find(), table=table))
+        time.sleep(self._random.uniform(0, HUNG_SECONDS))
+        again = [SelectionEntry(table.database, table.name) for table in out]
+        patiently(lambda: services.add_tables(replicator=self._find(), selection=again))
 
     def _pause(self, _: Life) -> None:
         patiently(lambda: services.pause_replicator(replicator=self._find()))

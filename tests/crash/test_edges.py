@@ -270,4 +270,7 @@ def assert_all_told(replicator: Replicator) -> None:
     failures = list(Failure.objects.filter(replicator=replicator))
     assert [one.message for one in failures if one.resolved_at is None] == []
     known = {"staging", "storage_full", "spark_unavailable"}
-    assert [f"{one.stage} {one.code}: {one.message}" for one in failures if one.code not in known] == []
+    others = [
+        one for one in failures if one.code not in known and "File too large" not in one.message
+    ]  # the target's, too
+    assert [f"{one.stage} {one.code}: {one.message}" for one in others] == []

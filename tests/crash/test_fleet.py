@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 import redis
-from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
 from tests.crash.fleet import PARTS, Fleet, until
-from tests.crash.traffic import Traffic, fill
-from tests.environment import HOME, POSTGRES
+from tests.crash.traffic import Traffic
+from tests.environment import POSTGRES
 from tests.integration.pipeline.lab import Lab
-from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.redis import EmbeddedRedis
 from webapp.monitoring.models import Failure, LogLine
 from webapp.replicators import selectors, services
@@ -41,38 +38,6 @@ STOP_SECONDS = 25.0
 # What an attempt may fail of while the metadata database is away, and how long it may take to notice.
 OUTAGE_CODES = {"state", "target", "spark_unavailable"}
 NOTICED = timedelta(seconds=30)
-
-
-@pytest.fixture
-def database_url(transactional_db: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of the tests' database, where the workers' catalog is too."""
-    server, _, _ = settings.DATABASE_URL.rpartition("/")
-    url = f"{server}/{connections['default'].settings_dict['NAME']}"
-    monkeypatch.setattr(settings, "DATABASE_URL", url)
-    return url
-
-
-@pytest.fixture
-def broker() -> Iterator[EmbeddedRedis]:
-    """One of the test's own: it is killed."""
-    server = EmbeddedRedis(HOME / "fleet" / "redis")
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def lab(mariadb: EmbeddedMariaDB, transactional_db: Any) -> Iterator[Lab]:
-    one = Lab(mariadb.address, "fleet")
-    fill(one)
-    yield one
-    one.close()
-
-
-@pytest.fixture
-def fleet(broker: EmbeddedRedis, database_url: str) -> Iterator[Fleet]:
-    with Fleet(HOME, broker, {**os.environ, "DATABASE_URL": database_url}) as one:
-        yield one
 
 
 @pytest.mark.timeout(900)
@@ -156,6 +121,7 @@ def until_current(lab: Lab) -> float:
 
     def current() -> bool:
         replicator.refresh_from_db()
+        assert "failed" not in lab.states().values(), standing(replicator, reached)
         return captured(replicator, reached) and selectors.is_current(replicator)
 
     return until(current, CURRENT_SECONDS, lambda: standing(replicator, reached))

@@ -33,7 +33,7 @@ from webapp.connections import services as connection_services
 from webapp.management.commands.verify import catalog_config, pairs, source_config
 from webapp.monitoring.models import Failure
 from webapp.replicators import selectors, services
-from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow, SnapshotRun
+from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SegmentRow, SnapshotRun
 from webapp.replicators.services import SelectionEntry
 
 CURRENT_SECONDS = 300.0
@@ -289,12 +289,14 @@ class Trial:
 
     def _equal(self, replicator: Replicator, tables: list[ReplicatorTable]) -> None:
         refused = set(self.history.refused)
+        there = self.stand.source.tables(self.name)
         failed = [table for table in tables if table.state == "failed"]
+        if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
+            failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
         for table in failed:
             if table.name not in refused:
                 self._differ(f"{table} failed: {table.error_message}")
         live = [table for table in tables if table.state not in {"dropped", "failed"}]
-        there = self.stand.source.tables(self.name)
         known = {table.name for table in live + failed}
         for name in sorted(there ^ known):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
@@ -310,9 +312,11 @@ class Trial:
         for table in tables:
             if table.name in self._writer.made:
                 made = self._writer.made[table.name]
-                shown = (table.rows_inserted, table.rows_updated, table.rows_deleted)
-                if shown != (made.inserts, made.updates, made.deletes):
-                    self._differ(f"{table} shows {shown} events, there were {vars(made)}")
+                asked = table.runs.filter(scope=Scope.KEYS).aggregate(keys=Sum("rows_estimate", default=0))["keys"]
+                more = table.rows_deleted - made.deletes  # keys that were asked for and are not there
+                if (table.rows_inserted, table.rows_updated) != (made.inserts, made.updates) or not 0 <= more <= asked:
+                    shown = (table.rows_inserted, table.rows_updated, table.rows_deleted)
+                    self._differ(f"{table} shows {shown} events, there were {vars(made)}, {asked} keys asked for")
         made_failures = sum(json.loads(line)["action"] == "fail" for line in self._faults_file.read_text().splitlines())
         shown_failures = Failure.objects.filter(replicator_id=self.id, code="fault").count()
         if shown_failures > made_failures:

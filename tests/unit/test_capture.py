@@ -15,8 +15,18 @@ import pytest
 from replicator import faults
 from replicator.engine import capture as module
 from replicator.engine.capture import CaptureOptions, run_capture
-from replicator.errors import LogCorrupt, StorageFull, TidemarkError, UnsupportedType
-from replicator.model.change import ChangeBatch, Commit, Ddl, LogMessage, SchemaChange, TableFailed
+from replicator.errors import LogCorrupt, StorageFull, TableError, TidemarkError, UnsupportedType, ValueDoesNotFit
+from replicator.model.change import (
+    ChangeBatch,
+    Commit,
+    Ddl,
+    LogMessage,
+    Operation,
+    ParkedRow,
+    RowsParked,
+    SchemaChange,
+    TableFailed,
+)
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BINARY, INT
@@ -74,6 +84,9 @@ class World:
     plan_number: int = 1
     stopped: bool = False
     allocated: int = 0
+    has_gaps: bool = False
+    ends: int = 10**9
+    new: frozenset[TableId] = frozenset({A, B})
 
     # the source, its catalog, its log
 
@@ -98,7 +111,7 @@ class World:
         return self.state_of_log()
 
     def state_of_log(self) -> SourceState:
-        return SourceState(Place(10**9), "server", None)  # type: ignore[arg-type]
+        return SourceState(Place(self.ends), "server", None)  # type: ignore[arg-type]
 
     def read(self, start: Place, tables: Any, schemas: Any) -> Iterator[LogMessage]:
         ordinal = 0
@@ -110,6 +123,7 @@ class World:
                 self.seen.append(f"read {at}")
                 ordinal += message.data.num_rows if isinstance(message, ChangeBatch) else 0
                 ordinal += isinstance(message, SchemaChange)
+                ordinal += len(message.rows) if isinstance(message, RowsParked) else 0
                 yield message
             yield Commit(Place(at + 1), None)
         while True:
@@ -127,12 +141,15 @@ class World:
     def plan(self) -> CapturePlan:
         versions = {one.schema.table: one for entry in self.entries for one in entry.schemas}
         tracked = tuple(
-            TrackedTable(table, TableState.STREAMING, versions.get(table), None, followed=bool(self.entries))
+            TrackedTable(table, TableState.STREAMING, versions.get(table), None, followed=self.follows(table))
             for table in (A, B)
         )
         checkpoint = self.entries[-1].checkpoint if self.entries else Checkpoint({"at": 0}, 0, "")
         return CapturePlan(self.plan_number, wanted=True, tables=TableSet(tables=frozenset({A, B})), tracked=tracked,
                            checkpoint=checkpoint)  # fmt: skip
+
+    def follows(self, table: TableId) -> bool:
+        return table not in self.new or any(table in entry.tracking for entry in self.entries)
 
     def plan_version(self) -> int:
         return self.plan_number
@@ -303,7 +320,60 @@ def test_a_failed_table_is_in_the_commit_of_its_transaction(world: World) -> Non
     world.run()
     failed = next(entry for entry in world.entries if entry.failures)
     assert failed.failures == ((A, error),)
+    assert error.place == (str(Place(4)), str(Place(4)))
     assert failed.checkpoint.offset == {"at": 5}
+
+
+def parked(table: TableId, first: int, rows: int) -> RowsParked:
+    error = ValueDoesNotFit("no text", column="b")
+    made = [ParkedRow(first + n, Operation.UPDATE, None, "t", f"x:{n}", error, b"bytes", 5) for n in range(rows)]
+    return RowsParked(table, tuple(made), Place(1))
+
+
+@pytest.mark.parametrize("has_gaps", [True, False])
+def test_of_a_new_table_a_log_with_gaps_is_believed_from_where_it_ended(world: World, *, has_gaps: bool) -> None:
+    """Whatever it says before: rows, failures, that the table was created."""
+
+    def created(ordinal: int) -> list[LogMessage | Exception]:
+        return [
+            SchemaChange(ordinal, Ddl.CREATE_TABLE, B, Place(0), None, schema=schema(B)),
+            TableFailed(B, TableError("damaged", table=str(B)), Place(0)),
+        ]
+
+    world.has_gaps, world.ends, world.new = has_gaps, 3, frozenset({B})
+    rows = [lambda ordinal: [batch(A, ordinal, 1), batch(B, ordinal + 1, 1)]] * 5
+    world.script = [*([created] if has_gaps else []), *rows]
+    world.run()
+    whole = [s.rows for entry in world.entries for s in entry.segments if s.table == A]
+    assert sum(whole) == 5
+    first = next(entry for entry in world.entries if B in entry.tracking)
+    assert sum(s.rows for entry in world.entries for s in entry.segments if s.table == B) == (3 if has_gaps else 5)
+    assert first.checkpoint.offset == {"at": 3 if has_gaps else 0}
+    assert not any(entry.failures or entry.created for entry in world.entries)
+
+
+def test_parked_rows_are_in_the_entry_of_their_transaction_and_use_their_numbers_up(world: World) -> None:
+    def messages(ordinal: int) -> list[LogMessage | Exception]:
+        return [batch(A, ordinal, 2), parked(A, ordinal + 2, 3), batch(A, ordinal + 5, 1), batch(B, ordinal + 6, 1)]
+
+    world.script = [messages]
+    world.run()
+    found = [one for entry in world.entries for one in entry.parked]
+    assert [(one.table, one.sequence, one.row.offset) for one in found] == [(A, 2, "x:0"), (A, 3, "x:1"), (A, 4, "x:2")]
+    entry = next(entry for entry in world.entries if entry.parked)
+    assert [(s.first_sequence, s.last_sequence, s.rows) for s in entry.segments if s.table == A] == [(0, 5, 3)]
+    assert not any(entry.failures for entry in world.entries)
+
+
+def test_a_table_with_too_many_parked_rows_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_PARKED", 4)
+    world.script = [lambda ordinal: [parked(A, ordinal, 3), batch(B, ordinal + 3, 1)], lambda ordinal: [parked(A, ordinal, 2)],
+                    lambda ordinal: [parked(A, ordinal, 2), batch(B, ordinal + 2, 1)]]  # fmt: skip
+    world.run()
+    failed = [(table, error.code) for entry in world.entries for table, error in entry.failures]
+    assert failed == [(A, "too_many_parked")]
+    assert [one.sequence for entry in world.entries for one in entry.parked] == [0, 1, 2, 4, 5]
+    assert world.entries[-1].checkpoint.next_sequence == 9
 
 
 def test_a_stop_does_not_wait_for_a_disk_that_stands_still(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from replicator.engine.entry import EntryBuilder
-from replicator.errors import UnsupportedType
+from replicator.engine.entry import PARKED_BYTES, EntryBuilder
+from replicator.errors import UnsupportedType, ValueDoesNotFit
+from replicator.model.change import Operation, ParkedRow
 from replicator.model.identifiers import TableId
 from replicator.state.journal import Checkpoint, EventKind, ReloadRequest, TableEvent
 
@@ -85,3 +86,13 @@ def test_a_load_that_mends_a_cascade_begins_behind_the_last_one() -> None:
     assert building.read_again(ReloadRequest(B, 40, fresh=False, reason="a cascade", again=True))
     asked = [(request.table, request.sequence, request.again) for request in building.reloads]
     assert asked == [(A, 20, False), (A, 30, True), (B, 40, True)]
+
+
+def test_parked_rows_take_their_numbers_and_no_more_memory_than_there_is_for_them() -> None:
+    building = EntryBuilder(Checkpoint({}, 100, "server"))
+    data = bytes(PARKED_BYTES // 2)
+    for ordinal in range(3):
+        building.park(A, ParkedRow(ordinal, Operation.INSERT, None, "t", "x:1", ValueDoesNotFit("bad"), data + b"!", 7))
+    assert [parked.sequence for parked in building.parked] == [100, 101, 102]
+    assert [len(parked.row.data) for parked in building.parked] == [len(data) + 1, len(data) - 1, 0]
+    assert building.next_sequence == 103

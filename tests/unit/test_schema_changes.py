@@ -13,7 +13,7 @@ from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT
-from replicator.state.journal import CapturePlan, Checkpoint, SchemaVersion, TrackedTable
+from replicator.state.journal import CapturePlan, Checkpoint, DdlAction, DdlSeen, SchemaVersion, TrackedTable
 from replicator.state.tables import TableState
 
 ORDERS = TableId("shop", "orders")
@@ -37,6 +37,38 @@ class Journal:
 def schema(*key: str) -> TableSchema:
     names = ("id", "number", *(name for name in key if name not in {"id", "number"}))
     return TableSchema(ORDERS, tuple(Column(name, BIGINT, nullable=False, source_type="bigint") for name in names), key)
+
+
+@pytest.mark.parametrize(
+    ("action", "said"),
+    [
+        (DdlAction.APPLY, "truncate: applied"),
+        (DdlAction.IGNORE, "truncate: ignored by policy"),
+        (DdlAction.STOP, "truncate: stopped by policy"),
+    ],
+)
+def test_every_statement_is_told_with_what_was_decided(action: DdlAction, said: str) -> None:
+    """An ignored TRUNCATE leaves no event and no version: without this nobody would know of it."""
+    tracked = TrackedTable(ORDERS, TableState.STREAMING, SchemaVersion(1, schema("id")), run=None)
+    plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
+    entry, told = EntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    changes = SchemaChanges(Journal(), {"truncate": action}, Tracking(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
+    changes.handle(
+        SchemaChange(0, Ddl.TRUNCATE_TABLE, ORDERS, None, None, statement="TRUNCATE orders")  # type: ignore[arg-type]
+    )
+    assert entry.seen == [DdlSeen(ORDERS, "TRUNCATE_TABLE", "TRUNCATE orders", said)]
+    assert entry.urgent()
+    assert bool(entry.failures) is (action is DdlAction.STOP)
+
+
+def test_a_table_that_is_made_again_goes_on_with_its_versions() -> None:
+    """Those of a dropped or halted table are still in the journal, and segments name them."""
+    plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(), checkpoint=None, gone={ORDERS: 3})
+    entry, told = EntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    changes = SchemaChanges(Journal(), {}, Tracking(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
+    for operation in (Ddl.CREATE_TABLE, Ddl.DROP_TABLE, Ddl.CREATE_TABLE):
+        changes.handle(SchemaChange(0, operation, ORDERS, None, None, schema("id")))  # type: ignore[arg-type]
+    assert [version.version for version in entry.schemas] == [4, 5]
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from replicator.errors import SourceUnreachable, TableError, UnsupportedType
+from replicator.errors import ConditionRefused, SourceUnreachable, TableError, UnsupportedType
 from replicator.model import types
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.sources import registry
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, Status, TableInfo
+from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, Status, TableInfo
 from webapp.accounts import services as accounts
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
@@ -44,6 +44,11 @@ class FakeCatalog:
 
     def cascades(self, tables: object) -> list[object]:
         return []
+
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        del table
+        if "nothing" in rows.condition:
+            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         columns = (

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 from rest_framework.test import APIClient
 
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import INT
 from replicator.state.tables import TableState
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
+from webapp.replicators.selection import salt_of
 
 
 @pytest.fixture
@@ -40,6 +43,30 @@ def test_tables_are_added_and_removed(client: APIClient, url: str) -> None:
     items = next(t for t in client.get(url).json()["results"] if t["table"] == "items")
     assert client.delete(f"{url}{items['id']}/").status_code == 204
     assert client.get(url).json()["count"] == 2
+
+
+def test_masks_and_a_row_filter_are_shown_before_they_are_set_and_the_salt_never(
+    client: APIClient, url: str, replicator: Replicator
+) -> None:
+    line = {"database": "shop", "table": "orders", "masks": {"note": None, "mail": "hash"}, "row_filter": "id>5"}
+    told = client.post(f"{url}effects/", {"selection": [line]}, format="json")
+    assert told.status_code == 200, told.content
+    assert "shop.orders: mail is masked (hashed with salt)." in told.json()["effects"]
+    assert not replicator.selection.exclude(masks={}).exists()
+    assert client.post(url, {"selection": [line]}, format="json").status_code == 201
+    owner = url.removesuffix("tables/")
+    listed = client.get(f"{owner}selection/").json()
+    assert [one["masks"] for one in listed if one["table"] == "orders"] == [
+        {"note": {"kind": "null"}, "mail": {"kind": "hash"}}
+    ]
+    assert [one["row_filter"] for one in listed if one["table"] == "orders"] == ["id > 5"]
+    replicator.refresh_from_db()
+    for address in (owner, f"{owner}selection/", url, f"{owner}summary/"):
+        answer = client.get(address).content.decode()
+        assert salt_of(replicator) not in answer
+        assert replicator.secrets not in answer
+    for wrong in ({"masks": {"mail": "scramble"}}, {"row_filter": "id >"}):
+        assert client.post(url, {"selection": [line | wrong]}, format="json").status_code == 400
 
 
 def test_a_table_is_read_anew(client: APIClient, url: str, orders: ReplicatorTable) -> None:
@@ -76,3 +103,27 @@ def test_the_table_of_another_replicator_is_not_found(client: APIClient, url: st
         replicator=other, database="d", name="t", target_namespace="d", target_name="t"
     )
     assert client.get(f"{url}{table.pk}/").status_code == 404
+
+
+def test_parts_of_a_table_are_read_paused_and_stopped(client: APIClient, url: str, orders: ReplicatorTable) -> None:
+    at = f"{url}{orders.pk}/"
+    refused = client.post(f"{at}snapshot/", {"keys": [1]}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (400, "configuration")
+    assert "is still to be read as a whole" in refused.json()["message"]
+    schema = TableSchema(orders.table_id, (Column("id", INT, nullable=False, source_type="int"),), ("id",))
+    SchemaVersion.objects.create(table=orders, version=1, schema=schema.to_dict())
+    ReplicatorTable.objects.filter(pk=orders.pk).update(state=TableState.STREAMING.value, tracked=True)
+    for wrong in ({}, {"keys": [1], "where": "a"}, {"keys": 5}, {"keys": ["x"]}, {"keys": []}, {"where": "a;b"}):
+        assert client.post(f"{at}snapshot/", wrong, format="json").status_code == 400, wrong
+    refused = client.post(f"{at}snapshot/", {"where": "nothing = 1"}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "condition_refused")
+    keys = client.post(f"{at}snapshot/", {"keys": "1\n2\n2"}, format="json")
+    assert keys.status_code == 201, keys.content
+    assert (keys.json()["scope"], keys.json()["rows_estimate"]) == ("keys", 2)
+    rows = client.post(f"{at}snapshot/", {"where": "id < 10", "reason": "r"}, format="json").json()
+    assert (rows["scope"], rows["condition"], rows["reason"]) == ("rows", "id < 10", "r")
+    assert client.post(f"{at}pause-snapshot/").json()["snapshot"]["paused"] is True
+    assert client.post(f"{at}resume-snapshot/").json()["snapshot"]["paused"] is False
+    for _ in range(2):
+        assert client.post(f"{at}stop-snapshot/").json()["snapshot"] is None
+    assert {run["state"] for run in client.get(f"{at}snapshots/").json()["results"]} == {"cancelled"}

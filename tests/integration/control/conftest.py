@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
+from replicator.errors import ConditionRefused
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, STRING
 from replicator.sources import registry
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, SourceState, Status, TableInfo
+from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, SourceState, Status, TableInfo
 from replicator.state.journal import Checkpoint, JournalEntry, Segment, SegmentKind
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
@@ -74,12 +75,19 @@ class MemoryCatalog:
     def cascades(self, tables: object) -> list[object]:
         return []
 
+    def try_rows(self, table: TableId, rows: KeyRange) -> None:
+        del table
+        if "nothing" in rows.condition:
+            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
+
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
         return {table: schema_of(table) for table in tables if table in TABLES}
 
 
 class MemorySource:
     """Two tables of one database."""
+
+    has_gaps = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config

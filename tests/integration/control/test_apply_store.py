@@ -12,8 +12,8 @@ from replicator.state.journal import Applied, EventKind, SchemaVersion, SegmentK
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
-from webapp.monitoring import selectors as monitoring
 from webapp.monitoring.models import Failure, MetricMinute
+from webapp.monitoring.slo import measure
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow, TableEventRow
 from webapp.worker.apply_store import OrmApplyStore, loads
 from webapp.worker.leases import OrmLeaseStore
@@ -57,7 +57,8 @@ def test_a_table_with_pending_changes_has_something_to_do_until_they_are_applied
     assert SegmentRow.objects.get().applied_at is not None
     metric = MetricMinute.objects.get(table=row)
     assert (metric.inserts, metric.merges, metric.events) == (10, 1, 10)
-    assert monitoring.slo(streaming.replicator)[0] == 100
+    tally = measure([streaming.replicator])[streaming.replicator.pk, None].tally("24h")
+    assert (tally.good, tally.total) == (10, 10)
 
 
 def test_every_event_is_counted_once_however_often_a_mark_is_made(streaming: Captured, lease: Lease) -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import transaction
 
 from replicator.errors import ConfigurationError
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.monitoring.models import TablePromise
 from webapp.replicators.as_code import apply
 from webapp.replicators.models import Desired, Replicator
+from webapp.streams.models import Stream
 
 pytestmark = pytest.mark.django_db
 FILE = """
@@ -59,6 +62,104 @@ def test_changes_are_applied_and_named() -> None:
     ]
 
 
+def test_a_table_may_have_a_promise_of_its_own() -> None:
+    """It stays where the file says nothing of it, and goes where it says null."""
+    own = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}}")
+    assert "replicator copy: promise of crm.notes" in apply(own, ENVIRON)
+    assert apply(own, ENVIRON) == []
+    assert TablePromise.objects.values_list("table__name", "percent", "seconds").get() == ("notes", 99.9, 30)
+    assert apply(FILE, ENVIRON) == []
+    assert apply(own.replace("99.9", "99.5"), ENVIRON) == ["replicator copy: promise of crm.notes"]
+    none = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: null}")
+    assert apply(none, ENVIRON) == ["replicator copy: promise of crm.notes"]
+    assert apply(none, ENVIRON) == []
+    assert TablePromise.objects.get().percent is None
+
+
+def test_a_single_table_beside_its_database_is_in_its_databases_mode() -> None:
+    lines = '[{table: "shop.*", mode: history}, {table: shop.notes, exclude_columns: [body]}]'
+    file = FILE.replace('["shop.*", {table: crm.notes, exclude_columns: [body]}]', lines)
+    apply(file, ENVIRON)
+    assert Replicator.objects.get().tables.get().mode == "history"
+    assert apply(file, ENVIRON) == []
+
+
+def own(target: str) -> str:
+    """The file, with a name in the target for its table."""
+    return FILE.replace("exclude_columns: [body]}", f"exclude_columns: [body], target: {target}}}")
+
+
+def called(name: str = "notes") -> tuple[str, str]:
+    """What the table's copy is, and is to be, called."""
+    row = Replicator.objects.get().tables.get(name=name)
+    return f"{row.target_namespace}.{row.target_name}", f"{row.own_namespace}.{row.own_name}".strip(".")
+
+
+def test_a_table_may_have_a_name_of_its_own_in_the_target() -> None:
+    """A new table has it from the beginning; one that is there is renamed, which is said; without a word it stays."""
+    assert "replicator copy: the copy of crm.notes is called lake.texts" in apply(own("lake.texts"), ENVIRON)
+    assert called() == ("lake.texts", "lake.texts")
+    assert (apply(own("lake.texts"), ENVIRON), apply(FILE, ENVIRON)) == ([], [])
+    with transaction.atomic():
+        said = apply(own("a.b.c"), ENVIRON)
+        transaction.set_rollback(True)  # as a dry run does
+    assert said == ["replicator copy: the copy of crm.notes is to be called a.b.c, no longer lake.texts"]
+    assert called() == ("lake.texts", "lake.texts")
+    assert apply(own('{namespace: a, name: " b.c"}'), ENVIRON) == [
+        "replicator copy: the copy of crm.notes is to be called a.b.c, no longer lake.texts"
+    ]
+    assert apply(own("{namespace: a, name: b.c}"), ENVIRON) == []
+    assert called() == ("lake.texts", "a.b.c")  # from the next merge on
+
+
+def test_a_name_that_another_copy_has_is_refused() -> None:
+    apply(own("lake.texts"), ENVIRON)
+    other = FILE.replace("name: copy", "name: second").replace('"shop.*", ', "").replace('["shop.audit"]', "[]")
+    apply(other, ENVIRON)  # crm.notes, which the first one has left
+    with pytest.raises(ConfigurationError, match=r"lake\.texts is the copy of"):
+        apply(other.replace("[body]}", "[body], target: lake.texts}"), ENVIRON)
+    with pytest.raises(ConfigurationError, match=r"crm\.notes is the copy of"):
+        apply(own("crm.notes"), ENVIRON)
+    with pytest.raises(ConfigurationError, match=r"lake\.texts is the copy of"):
+        apply(other.replace("name: second", "name: third").replace("[body]}", "[body], target: lake.texts}"), ENVIRON)
+
+
+def fed(*streams: str) -> str:
+    """The file, with streams of its replicator."""
+    return FILE.replace("state: running", f"streams: [{', '.join(streams)}]\n    state: running")
+
+
+def test_streams_are_made_and_changed_as_the_file_says() -> None:
+    assert apply(fed("{name: s, shards: 2, tables: [crm.notes]}", "{name: all}"), ENVIRON)[2:4] == [
+        "replicator copy, stream s: created",
+        "replicator copy, stream all: created",
+    ]
+    assert apply(fed("{name: s, shards: 2, tables: [crm.notes]}", "{name: all}"), ENVIRON) == []
+    assert apply(fed("{name: s}"), ENVIRON) == []  # what is not said stays
+    assert apply(FILE, ENVIRON) == []
+    assert Stream.objects.count() == 2
+    changed = fed("{name: s, tables: null, retention_hours: 7.5, enabled: false}", "{name: all, exclude: [crm.notes]}")
+    assert apply(changed, ENVIRON) == [
+        "replicator copy, stream s: changed its tables",
+        "replicator copy, stream s: keeps changes for 7.5 h",
+        "replicator copy, stream s: disabled",
+        "replicator copy, stream all: changed its tables",
+    ]
+    assert apply(changed, ENVIRON) == []
+    stream = Stream.objects.get(name="s")
+    assert (stream.every_table, stream.retention_hours, stream.enabled, stream.shards) == (True, 7.5, False, 2)
+    assert apply(fed("{name: all, exclude: []}"), ENVIRON) == ["replicator copy, stream all: changed its tables"]
+    with pytest.raises(ConfigurationError, match="shards cannot be changed from 2 to 3"):
+        apply(fed("{name: s, shards: 3}"), ENVIRON)
+    other = (
+        fed("{name: s}")
+        .replace("name: copy", "name: second")
+        .replace("options:", "target: {namespace_prefix: x_}\n    options:")
+    )
+    with pytest.raises(ConfigurationError, match="stream s: it is a stream of the replicator copy"):
+        apply(other, ENVIRON)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -68,6 +169,46 @@ def test_changes_are_applied_and_named() -> None:
         (FILE.replace("slo_minutes", "slow_minutes"), "slow_minutes"),
         (FILE.replace("exclude:", "without:"), "without"),
         ("connections: [", "not YAML"),
+        (FILE.replace("[body]}", "[body], slo: {percent: 99}}"), "percent and minutes"),
+        (FILE.replace("[body]}", "[body], slo: {percent: 99, seconds: 3}}"), "seconds"),
+        (FILE.replace("[body]}", "[body], slo: {percent: 99, minutes: 6.69}}"), "cannot be promised"),
+        *(
+            (FILE.replace("[body]}", f"[body], slo: {{percent: 99, minutes: {n}}}}}"), "24 hours")
+            for n in (".inf", ".nan", 10**400, -1)
+        ),
+        (FILE.replace("[body]}", f"[body], slo: {{percent: {10**400}, minutes: 1}}}}"), "between 0.1 and 100"),
+        (FILE.replace('"shop.*"', "{table: shop.*, slo: {percent: 99, minutes: 1}}"), "not one table"),
+        *(
+            (FILE.replace("[body]}", f"[body], target: {target}}}"), "crm.notes: target must be NAMESPACE.NAME")
+            for target in ("texts", ".texts", "lake.", "null", "[lake, texts]", "{name: texts}", '"lake. "', "7")
+        ),
+        (FILE.replace("[body]}", "[body], target: lake." + 256 * "x" + "}"), "1 to 255 characters"),
+        (FILE.replace("[body]}", '[body], target: "lake.a\\u0007b"}'), "1 to 255 characters"),
+        (FILE.replace('"shop.*"', "{table: shop.*, target: a.b}"), "not one table"),
+        (FILE.replace('"shop.*"', '{table: "shop.o?", target: a.b}'), "not one table"),
+        (FILE.replace('"shop.*"', '{table: "!shop.o", target: a.b}'), "not one table"),
+        (FILE.replace('"shop.*"', "{table: crm.calls, target: crm.notes}"), "crm.notes would be written to"),
+        (
+            FILE.replace("[body]}", "[body], target: a.b}").replace(
+                "options:", "target: {kind: kafka, bootstrap_servers: 'x:9092'}\n    options:"
+            ),
+            "topic keeps its name",
+        ),
+        (fed("{shards: 2}"), "every stream needs a name"),
+        (fed("s"), "every stream needs a name"),
+        (fed("{name: Ä}"), "stream Ä: A stream's name has"),
+        (fed("{name: s, shard: 2}"), "there is no 'shard'"),
+        (fed("{name: s, shards: 65}"), "1 to 64 shards"),
+        (fed("{name: s, shards: true}"), "whole number"),
+        (fed("{name: s, shards: 2.0}"), "whole number"),
+        *((fed(f"{{name: s, retention_hours: {n}}}"), "1 to 744 hours") for n in (".nan", 0, 10**400)),
+        (fed("{name: s, retention_hours: x}"), "must be a number"),
+        (fed("{name: s, enabled: 1}"), "true or false"),
+        (fed("{name: s, tables: crm.notes}"), "must be a list"),
+        (fed("{name: s, tables: []}"), "at least one table"),
+        (fed("{name: s, tables: [crm.notes], exclude: [crm.notes]}"), "at least one table"),
+        (fed("{name: s, tables: [notes]}"), "DATABASE.TABLE"),
+        (fed("{name: s, tables: [shop.orders]}"), r"stream s: The replicator copy has no table shop\.orders"),
     ],
 )
 def test_a_wrong_file_says_where_and_changes_nothing(wrong: str, said: str) -> None:

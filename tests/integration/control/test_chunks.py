@@ -20,7 +20,7 @@ from replicator.state.chunks import ChunkToRead, RawChunk
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
-from webapp.worker.chunk_store import READ_AHEAD, OrmChunkStore, has_work
+from webapp.worker.chunk_store import MERGED_AHEAD, MERGED_ROWS, READ_AHEAD, OrmChunkStore, has_work
 
 pytestmark = pytest.mark.django_db
 
@@ -112,6 +112,26 @@ def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
     assert chunk is not None
     store.read(replace(raw(chunk, rows=START_ROWS), seconds=0.01))
     assert SnapshotRun.objects.get(pk=run).chunk_rows == START_ROWS * GROWTH
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+def test_what_is_merged_among_changes_is_read_as_fast_as_it_is_merged(
+    store: OrmChunkStore, captured: Captured, *, fresh: bool
+) -> None:
+    """A first load is appended, and nothing waits behind it."""
+    run = plan(store, 3)
+    SnapshotRun.objects.filter(pk=run).update(fresh=fresh, chunk_rows=MERGED_ROWS)
+    row = captured.row(ORDERS)
+    first = store.claim("lease/a")
+    assert first is not None
+    store.read(replace(raw(first, rows=MERGED_ROWS), seconds=0.01))
+    assert (SnapshotRun.objects.get(pk=run).chunk_rows > MERGED_ROWS) == fresh
+    segment = {"kind": "chunk", "schema_version": 1, "path": "x", "size": 1}  # beside `first`, which is on its way
+    row.segments.create(first_sequence=50, last_sequence=99, rows=MERGED_AHEAD - MERGED_ROWS, **segment)
+    assert (store.claim("lease/a") is not None) == fresh
+    assert has_work(captured.replicator.pk, "lease") == fresh
+    type(row).objects.filter(pk=row.pk).update(applied=99)
+    assert store.claim("lease/a") is not None
 
 
 @pytest.mark.parametrize("how", [services.pause_replicator, services.stop_replicator])

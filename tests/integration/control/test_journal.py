@@ -381,7 +381,7 @@ def test_a_reopened_chunk_is_planned_again(captured: Captured) -> None:
 
 def test_a_keyless_chunk_gets_the_place_its_rows_stand_for(captured: Captured) -> None:
     chunk = _chunk(captured, keyless=True)
-    captured.commit(next_sequence=6, bases={chunk.run_id: ("a1", 5)})
+    captured.commit(next_sequence=6, bases={(chunk.run_id, "a1"): 5})
     chunk.refresh_from_db()
     assert chunk.base_sequence == 5
     assert captured.row(ORDERS).live_from == 5
@@ -395,7 +395,7 @@ def test_a_keyless_chunk_may_get_its_place_and_be_admitted_in_one_entry(captured
         next_sequence=9,
         schemas=(SchemaVersion(1, schema_of(ORDERS, key=())),),
         segments=(segment(ORDERS, 0, 5),),
-        bases={chunk.run_id: ("a1", 5)},
+        bases={(chunk.run_id, "a1"): 5, (chunk.run_id, "a0"): 8},  # of a reader that had stood still, and came last
         closed=(ClosedChunk(chunk.pk, chunk.run_id, "a1", rows),),
     )
     row = captured.row(ORDERS)

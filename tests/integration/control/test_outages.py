@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from kombu.exceptions import OperationalError as BrokerUnreachable
 
 from webapp.monitoring.models import Failure, Stage
-from webapp.replicators.models import Status
-from webapp.worker import slices, tasks
+from webapp.replicators.models import Replicator, Status
+from webapp.worker import headless, slices, tasks
 from webapp.worker.leases import live_leases
 from webapp.worker.models import Dispatch
 from webapp.worker.supervisor import supervise
@@ -39,6 +39,26 @@ def test_a_round_without_a_broker_ends_in_one_line(make: Any, caplog: pytest.Log
     assert caplog.records[0].getMessage().startswith("The supervisor's round: ")
 
 
+def test_a_channel_that_breaks_inside_kombu_is_a_broker_that_is_away(
+    make: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Seen when Redis was killed while a message was on its way: kombu's closed channel has no connection to ask."""
+    make()
+
+    def broken(*_: object, **__: object) -> None:
+        raise AttributeError("'NoneType' object has no attribute 'client'")
+
+    monkeypatch.setattr(tasks.app, "send_task", broken)
+    tasks.supervise()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+    assert (
+        caplog.records[0]
+        .getMessage()
+        .startswith("The supervisor's round: The broker did not take tidemark.capture_slice: AttributeError")
+    )
+    assert not Dispatch.objects.exists()
+
+
 def test_a_cut_connection_is_a_counted_failure_with_its_right_name(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     replicator = make()
 
@@ -54,3 +74,14 @@ def test_a_cut_connection_is_a_counted_failure_with_its_right_name(make: Any, mo
     replicator.refresh_from_db()
     assert replicator.status == Status.RETRYING
     assert live_leases() == set()
+
+
+def test_a_headless_run_that_ends_while_the_database_is_away_settles_when_it_is_back(make: Any) -> None:
+    replicator = make()
+    Replicator.objects.update(status=Status.RUNNING)
+    run = headless.HeadlessRun(replicator)
+    with connection.cursor() as cursor, pytest.raises(OperationalError):
+        cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert not run._settled()
+    assert run._settled()
+    assert Replicator.objects.get().status == Status.STOPPED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -27,7 +28,7 @@ from webapp.worker.failures import stage_failed, stage_works
 from webapp.worker.leases import OrmLeaseStore
 from webapp.worker.models import Dispatch
 from webapp.worker.policy import backoff, judge
-from webapp.worker.supervisor import dispatch_taken, supervise
+from webapp.worker.supervisor import COPIES, dispatch_taken, supervise
 
 pytestmark = pytest.mark.django_db
 
@@ -72,6 +73,16 @@ def test_nothing_is_sent_while_somebody_holds_the_lease_and_again_when_it_ends(m
     assert sent.round() == []
     OrmLeaseStore().release(lease)
     assert sent.round() == ["capture_slice"]
+
+
+def test_a_lost_lease_is_offered_to_several(make: Any, sent: Sent) -> None:
+    """The owner that is gone for the metadata database may still take messages from the broker."""
+    replicator = make()
+    sent.round()
+    assert OrmLeaseStore().acquire(f"capture:{replicator.pk}", "worker", 0.01) is not None
+    dispatch_taken(f"capture:{replicator.pk}")
+    time.sleep(0.05)
+    assert sent.round() == ["capture_slice"] * COPIES
 
 
 def test_snapshot_and_merge_are_woken_when_there_is_something_to_do(captured: Captured, sent: Sent) -> None:

@@ -1,4 +1,4 @@
-"""A lab per test: a database of its own on the live MariaDB, and a replicator of it."""
+"""A lab per test: a database of its own on a live server, and a replicator of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
+from django.conf import settings as installed
 from django.db import connection
 
 from tests.integration.pipeline.lab import Lab
+from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
 @pytest.fixture
@@ -22,8 +24,29 @@ def lab(mariadb: EmbeddedMariaDB, transactional_db: Any) -> Iterator[Lab]:
     one.close()
 
 
+@pytest.fixture(params=["mariadb", "postgres"])
+def any_lab(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[Lab]:
+    """The same test on either kind of source."""
+    name = f"lab_{uuid.uuid4().hex[:8]}"
+    if request.param == "mariadb":
+        mariadb: EmbeddedMariaDB = request.getfixturevalue("mariadb")
+        one = Lab(mariadb.address, name)
+    else:
+        server: EmbeddedPostgresSource = request.getfixturevalue("postgres_source")
+        one = PostgresLab(server.address, name)
+    yield one
+    one.close()
+
+
 @pytest.fixture
 def process_environment(transactional_db: Any) -> dict[str, str]:
     """For a manage.py in a process of its own, on the tests' database."""
-    url, _, _ = settings.DATABASE_URL.rpartition("/")
+    url, _, _ = installed.DATABASE_URL.rpartition("/")
     return {**os.environ, "DATABASE_URL": f"{url}/{connection.settings_dict['NAME']}"}
+
+
+@pytest.fixture
+def own_process(process_environment: dict[str, str], settings: Any) -> dict[str, str]:
+    """The same; and what is compared here is in that process's catalog."""
+    settings.DATABASE_URL = process_environment["DATABASE_URL"]
+    return process_environment

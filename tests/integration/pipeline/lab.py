@@ -11,6 +11,7 @@ import pymysql
 from django.core.management import call_command
 from pymysql.cursors import Cursor
 
+from replicator.sources.mysql.offset import BinlogOffset
 from replicator.verification import Options, TableReport, compare
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
@@ -50,6 +51,13 @@ class Lab:
                 cursor.execute(statement)
             if statements and statements[-1].upper().startswith("CREATE DATABASE"):
                 self.sql.select_db(self.database)
+
+    def log_end(self) -> BinlogOffset:
+        """Where the next transaction will begin."""
+        with self.sql.cursor() as cursor:
+            cursor.execute("SHOW MASTER STATUS")
+            file, position = (cursor.fetchone() or ("", 0))[:2]
+        return BinlogOffset(file, position)
 
     def close(self) -> None:
         """Leave the server as it was."""

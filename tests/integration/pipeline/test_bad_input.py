@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
+from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from replicator.sources.mysql.offset import BinlogOffset
 from tests.integration.pipeline.lab import Lab
 from webapp.connections import services as connections
 
@@ -49,6 +54,7 @@ def test_a_partial_row_image_stops_its_table_only(lab: Lab) -> None:
     lab.execute("INSERT INTO bad VALUES (1, 1), (2, 2)")
     lab.replicate()
     lab.run_and_compare(2)
+    before = lab.log_end()
     lab.execute("SET SESSION binlog_row_image = 'MINIMAL'", "UPDATE bad SET v = 3 WHERE id = 1")
     lab.execute("SET SESSION binlog_row_image = 'FULL'", "INSERT INTO good VALUES (1)")
     with pytest.raises(CommandError):
@@ -57,6 +63,43 @@ def test_a_partial_row_image_stops_its_table_only(lab: Lab) -> None:
     bad = lab.table("bad")
     assert bad.error_code == "row_image_incomplete"
     assert "binlog_row_image" in bad.error_remedy
+    failure = bad.failures.get()
+    after, until = (BinlogOffset(file, int(at)) for file, at in places(failure.offset_after, failure.offset_until))
+    assert after <= before <= until
+
+
+def places(*texts: str) -> list[list[str]]:
+    return [text.rsplit(":", 1) for text in texts]
+
+
+def test_a_skipped_table_stands_still_and_is_exact_again_when_it_is_resumed(lab: Lab) -> None:
+    from webapp.replicators import services
+
+    lab.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+    lab.execute(
+        "CREATE TABLE b (id INT PRIMARY KEY, v INT)", "CREATE TABLE plain (v INT)", "INSERT INTO plain VALUES (7)"
+    )
+    lab.replicate()
+    lab.run_and_compare(3)
+    for name in ("a", "plain"):
+        services.skip_table(table=lab.table(name))
+    lab.execute(
+        "DELETE FROM a WHERE id = 1", "UPDATE a SET v = 20 WHERE id = 2", "ALTER TABLE a ADD COLUMN w INT DEFAULT 5"
+    )
+    lab.execute("INSERT INTO a VALUES (4, 4, 4)", "INSERT INTO b VALUES (1, 1)", "INSERT INTO plain VALUES (7), (8)")
+    lab.run()
+    assert lab.states() == {"a": "skipped", "b": "streaming", "plain": "skipped"}
+    assert {str(report.pair): report.equal for report in lab.compare()} == {
+        f"{lab.database}.a": False, f"{lab.database}.b": True, f"{lab.database}.plain": False
+    }  # fmt: skip
+    out = io.StringIO()
+    call_command("verify", lab.name, json=True, stdout=out)
+    told = json.loads(out.getvalue())
+    assert (told["equal"], [one["table"] for one in told["tables"]]) == (True, [f"{lab.database}.b"])
+    assert told["skipped"] == [f"{lab.database}.a", f"{lab.database}.plain"]
+    for name in ("a", "plain"):
+        services.resume_table(table=lab.table(name))
+    assert lab.run_and_compare(3) == 7
 
 
 def test_a_failed_table_comes_back_by_a_resnapshot(lab: Lab) -> None:

@@ -25,6 +25,19 @@ def test_children_that_a_foreign_key_deletes_or_changes_are_right_in_the_target(
     assert lab.run_and_compare(3) == 6
 
 
+def test_an_action_on_a_column_that_is_no_key_is_seen(lab: Lab) -> None:
+    lab.execute(
+        "CREATE TABLE parent (id INT PRIMARY KEY, code INT UNIQUE, name VARCHAR(20))",
+        "CREATE TABLE child (id INT PRIMARY KEY, code INT, FOREIGN KEY (code) REFERENCES parent (code) ON UPDATE CASCADE)",
+        "INSERT INTO parent VALUES (1, 10, 'a'), (2, 20, 'b')",
+        "INSERT INTO child VALUES (1, 10), (2, 20), (3, NULL)",
+    )
+    lab.replicate()
+    assert lab.run_and_compare(2) == 5
+    lab.execute("UPDATE parent SET code = 30, name = 'c' WHERE id = 2")
+    assert lab.run_and_compare(2) == 5
+
+
 def test_a_load_that_a_statement_asks_for_does_not_stand_for_a_cascade_after_it(lab: Lab) -> None:
     """Row 10 was changed behind the statement: neither its load nor its sweep knows that the row is gone."""
     lab.execute(

@@ -198,6 +198,19 @@ def test_a_table_that_is_dropped_before_capture_begins_is_gone(lab: Lab) -> None
     assert lab.states() == {"a": "streaming", "b": "dropped"}
 
 
+def test_a_dropped_table_that_is_made_again_goes_on_with_its_schema_versions(running: Lab) -> None:
+    """Capture began anew between the two, and knows it by its number only."""
+    running.execute("ALTER TABLE t ADD COLUMN x INT", "INSERT INTO t VALUES (100, 'x', 1, 1, 1)")
+    running.run_and_compare(1)
+    running.execute("DROP TABLE t")
+    running.run()
+    assert running.states() == {"t": "dropped"}
+    running.execute("CREATE TABLE t (other DATE, id INT PRIMARY KEY)", "INSERT INTO t VALUES ('2026-11-22', 1)")
+    assert running.run_and_compare(1) == 1
+    versions = running.table("t").schemas.order_by("version")
+    assert [len(one.parsed.columns) for one in versions] == [4, 5, 2]
+
+
 def test_a_table_that_is_renamed_before_it_was_ever_made_leaves_its_name_to_others(lab: Lab) -> None:
     """Created, renamed away, and another one created under its name, all before the first merge."""
     lab.execute("CREATE TABLE a (id INT PRIMARY KEY)")

@@ -293,7 +293,7 @@ def test_a_quiet_database_keeps_no_log_of_others(lab: PostgresLab) -> None:
 
         def little() -> bool:
             cursor.execute("SELECT pg_log_standby_snapshot()")  # the server does so every 15 seconds
-            held = log.held()
+            held = log.held(None)
             return held is not None and held.bytes is not None and held.bytes < SEGMENT
 
         until(little)

@@ -26,14 +26,15 @@ ROOT = Path(__file__).resolve().parents[3]
 # Small batches: one transaction comes in many messages, and its segments are spilled in parts.
 CAPTURE = """
 import sys, time, django
+from dataclasses import replace
 django.setup()
 from replicator.engine import capture
-from replicator.sources.base import ReadOptions
 from replicator.staging import writer
 from webapp.monitoring.models import Stage
 from webapp.worker import slices, wiring
 writer.SPILL_BYTES, capture.SMALL_SECONDS = 10_000, 0  # commits are under way while the log is read on
-wiring.read_options = lambda replicator: ReadOptions(batch_rows=50)
+options = wiring.read_options
+wiring.read_options = lambda replicator: replace(options(replicator), batch_rows=50)
 while True:
     slices.run_slice(Stage.CAPTURE, int(sys.argv[1]), seconds=60)
     time.sleep(0.1)  # the one that was killed still holds the lease

@@ -21,7 +21,7 @@ from webapp.replicators.models import Draft, Replicator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 HTMX = {"HTTP_HX_REQUEST": "true"}
-TABS = ("overview", "tables", "activity", "schema", "settings")
+TABS = ("overview", "tables", "activity", "schema", "lineage", "settings")
 
 
 def busy(made: Installation) -> Replicator:
@@ -41,7 +41,11 @@ def test_without_signing_in_every_page_leads_to_the_sign_in(made: Installation) 
     pages += [
         reverse("accounts:tokens"),
         reverse("monitoring:logs", args=[pk]),
+        reverse("monitoring:charts", args=[pk]),
         reverse("monitoring:download", args=[pk]),
+        reverse("monitoring:failures", args=[pk]),
+        reverse("monitoring:all_failures"),
+        reverse("alerts:index"),
     ]
     for page in pages:
         response = Client().get(page)
@@ -66,11 +70,32 @@ def test_live_fragments_cost_the_same_whatever_the_number_of_tables(
     for number in range(tables):
         make_table(one, f"t{number:03}")
     bounds = {"replicators:fleet_rows": (8, []), "replicators:head": (12, [one.pk])}
-    bounds |= {"replicators:overview": (9, [one.pk]), "replicators:tables": (8, [one.pk])}
+    bounds |= {"replicators:overview": (11, [one.pk]), "replicators:tables": (11, [one.pk])}
     bounds |= {"replicators:activity": (6, [one.pk]), "monitoring:logs": (6, [one.pk])}
+    bounds |= {"monitoring:charts": (9, [one.pk])}
     for name, (bound, arguments) in bounds.items():
         with django_assert_max_num_queries(bound):
             assert browser.get(reverse(name, args=arguments), **HTMX).status_code == 200
+
+
+def test_charts_fill_only_the_tables_that_are_open_and_say_what_cannot_be_shown(
+    browser: Client, made: Installation
+) -> None:
+    address = reverse("monitoring:charts", args=[busy(made).pk])
+    table = busy(made).tables.get(name="orders")
+
+    def shown(query: dict[str, Any]) -> str:
+        response = browser.get(address, query)
+        assert response.status_code == 200
+        return response.content.decode()
+
+    assert "<tr><td>" not in shown({"range": "6h"})
+    opened = shown({"range": "6h", "open": ["lag", "throughput"], "table": table.pk})
+    assert opened.count("</details>") > opened.count("<tbody><tr><td>") == 2
+    assert "Source log kept" not in opened  # that is no table's
+    assert "There is no range 2h. Choose one of 1h, 6h, 24h, 7d, 30d" in shown({"range": "2h"})
+    for strange in ({"table": "9" * 30}, {"table": "x"}, {"from": "2026-01-01T00:00", "to": "?"}, {"at": "x"}):
+        shown(strange)
 
 
 def test_an_action_by_htmx_answers_with_a_message_and_by_form_goes_back(browser: Client, made: Installation) -> None:
@@ -181,7 +206,8 @@ def test_logs_are_downloaded_whole_and_filtered(browser: Client, made: Installat
     assert json.loads(everything[0])["level"] == "info"
     errors = b"".join(browser.get(address, {"level": "error"}).streaming_content).decode().splitlines()
     assert errors
-    assert all(" ERROR " in line for line in errors)
+    assert all(" ERROR " in line for line in errors if not line.startswith("    | "))
+    assert len([line for line in errors if " ERROR " in line]) == busy(made).log_lines.filter(level="error").count()
 
 
 def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Installation) -> None:
@@ -189,9 +215,17 @@ def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Insta
     good = {"slo_percent": "95", "slo_minutes": "2", "retry_minutes": "10", "on_table_failure": "stop"}
     good |= {
         "on_log_lost": "start_anew",
+        "on_poison": "park",
         "retention_warn_percent": "60",
         "zero_dates": "text",
         "snapshot_parallel": "4",
+        "snapshot_chunk_seconds": "0.5",
+        "snapshot_chunk_rows": "5000",
+        "snapshot_delay_seconds": "1",
+        "snapshot_most_running": "40",
+        "snapshot_most_lag_seconds": "2.5",
+        "signal_table": "shop.signals",
+        "mode": "mirror",
         "merge_parallel": "2",
         "ddl_preset": "strict",
     }
@@ -201,6 +235,7 @@ def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Insta
     options = Replicator.objects.get(pk=busy(made).pk).parsed_options
     assert (options.slo_percent, options.initial_snapshot, options.ddl_preset) == (95, False, "strict")
     assert (options.on_log_lost, options.retention_warn_percent) == ("start_anew", 60)
+    assert options.on_poison == "park"
 
 
 def test_a_log_that_fills_the_source_is_shown_with_what_to_do(browser: Client, made: Installation) -> None:

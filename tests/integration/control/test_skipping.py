@@ -1,0 +1,116 @@
+"""A table that somebody skips: nothing follows it, nothing fails it, nothing brings it back but its being resumed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from replicator.errors import ConfigurationError, TargetError, UnsupportedType
+from replicator.sources.base import KeyRange
+from replicator.state.journal import ReloadRequest
+from replicator.state.tables import TableState
+from tests.integration.control.conftest import ITEMS, ORDERS, Captured
+from webapp.monitoring.models import Failure, Stage, TimelineEvent
+from webapp.replicators import services
+from webapp.replicators.models import RunState, SnapshotRun
+from webapp.replicators.selectors import is_current, table_set
+from webapp.worker.apply_store import OrmApplyStore
+from webapp.worker.chunk_store import OrmChunkStore
+from webapp.worker.failures import fail_table
+from webapp.worker.leases import OrmLeaseStore
+
+pytestmark = [pytest.mark.django_db, pytest.mark.integration]
+
+
+def state(captured: Captured) -> tuple[str, bool]:
+    row = captured.row(ORDERS)
+    return row.state, row.tracked
+
+
+@pytest.fixture
+def skipped(captured: Captured, user: User) -> Captured:
+    fail_table(captured.row(ORDERS), Stage.APPLY, TargetError("no"))
+    services.skip_table(table=captured.row(ORDERS), user=user)
+    return captured
+
+
+def test_a_skipped_table_is_neither_captured_nor_read_nor_counted_as_failed(skipped: Captured) -> None:
+    assert state(skipped) == ("skipped", False)
+    plan = skipped.journal.plan()
+    assert (plan.tracked, ORDERS in table_set(skipped.replicator)) == ((), False)
+    assert set(SnapshotRun.objects.values_list("state", flat=True)) == {RunState.CANCELLED}
+    assert OrmChunkStore(skipped.replicator.pk).to_plan() == []
+    assert Failure.objects.get().resolved_at is not None
+    assert skipped.row(ORDERS).error_message == ""
+    assert is_current(skipped.replicator)
+    told = TimelineEvent.objects.get(kind="table_skipped")
+    assert (told.table, told.user and told.user.username) == ("shop.orders", "ann")
+
+
+def test_what_capture_still_has_to_say_of_it_changes_nothing(skipped: Captured) -> None:
+    skipped.commit(next_sequence=20, reloads=(ReloadRequest(ORDERS, 10, fresh=True, reason="a statement changed it"),))
+    skipped.commit(next_sequence=30, failures=((ORDERS, UnsupportedType("no")),))
+    assert state(skipped) == ("skipped", False)
+    assert Failure.objects.count() == 1
+
+
+def test_what_a_turn_under_way_says_of_it_changes_nothing(captured: Captured) -> None:
+    captured.replicator.tables.update(
+        state=TableState.STREAMING.value, schema_version=1, load_complete=True, last_sequence=20
+    )
+    store = OrmApplyStore(captured.replicator.pk)
+    (turn,) = store.tables(set())
+    services.skip_table(table=captured.row(ORDERS))
+    lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
+    assert lease is not None
+    store.failed(lease, turn.table, UnsupportedType("no"))
+    assert state(captured) == ("skipped", False)
+    assert not Failure.objects.exists()
+
+
+def test_only_resuming_brings_it_back_and_reads_it_anew(skipped: Captured, user: User) -> None:
+    services.retry_replicator(replicator=skipped.replicator)
+    services.start_anew(replicator=skipped.replicator)
+    assert state(skipped) == ("skipped", False)
+    services.resume_table(table=skipped.row(ORDERS), user=user)
+    assert state(skipped) == ("loading", False)
+    run = SnapshotRun.objects.order_by("-id")[0]
+    assert (run.state, run.reason) == (RunState.PLANNING, "it was skipped, and is resumed")
+    skipped.begin()
+    assert state(skipped) == ("loading", True)
+    with pytest.raises(ConfigurationError, match="is not skipped"):
+        services.resume_table(table=skipped.row(ORDERS))
+
+
+def test_a_whole_copy_stays_readable_when_it_is_resumed(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.STREAMING.value, load_complete=True)
+    services.skip_table(table=captured.row(ORDERS))
+    services.resume_table(table=captured.row(ORDERS))
+    assert state(captured)[0] == "reloading"
+
+
+def test_the_others_go_on(make: Any) -> None:
+    capture = Captured(make(tables=(ORDERS, ITEMS)))
+    capture.begin()
+    services.skip_table(table=capture.row(ORDERS))
+    assert [one.table for one in capture.journal.plan().tracked] == [ITEMS]
+    (run,) = OrmChunkStore(capture.replicator.pk).to_plan()
+    assert run.table == ITEMS
+
+
+def test_what_is_gone_cannot_be_skipped(captured: Captured) -> None:
+    captured.replicator.tables.update(state=TableState.DROPPED.value)
+    with pytest.raises(ConfigurationError, match="gone from the source"):
+        services.skip_table(table=captured.row(ORDERS))
+
+
+def test_a_chunk_that_is_being_read_is_not_wanted_any_more(captured: Captured) -> None:
+    store = OrmChunkStore(captured.replicator.pk)
+    (run,) = store.to_plan()
+    store.planned(run.run, end=("9",), bounds=[KeyRange(None, ("9",))], done=True)
+    chunk = store.claim("w/1")
+    assert chunk is not None
+    services.skip_table(table=captured.row(ORDERS))
+    assert not store.wanted(chunk)

@@ -1,0 +1,104 @@
+"""The fleet page: who needs somebody and why, first; the filter; what it costs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from tests.browser.factories import Installation, fail_table, make_replicator, make_table
+from webapp.alerts.models import Alert
+from webapp.replicators.fleet import fleet
+from webapp.replicators.models import Desired, Replicator, Status
+
+pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
+HTMX = {"HTTP_HX_REQUEST": "true"}
+
+
+def shown(browser: Client, **asked: str) -> list[str]:
+    page = browser.get(reverse("replicators:fleet_rows"), asked, **HTMX).content.decode()
+    return re.findall(r'class="strong fleet-name"[^>]*>([^<]+)<', page)
+
+
+def test_those_that_need_somebody_come_first_then_those_that_may_soon(browser: Client, made: Installation) -> None:
+    Alert.objects.all().delete()
+    quiet = made.replicators["reference data"]
+    late = make_replicator(made.connection, "late", source_ts=quiet.created_at.replace(year=2020))
+    make_table(late, "t")
+    lost = make_replicator(made.connection, "lost", log_concern="lost")
+    make_table(lost, "t")
+    found = {line.replicator.name: (line.show, line.reason) for line in fleet().lines}
+    assert found["billing"] == (
+        "person",
+        "The source no longer has binlog.000117, where this replicator would go on.",
+    )
+    assert found["shop to lakehouse"] == ("person", "1 table has failed.")
+    assert found["lost"] == ("person", "The source no longer has the log to go on from.")
+    assert (found["erp"], found["late"], found["reference data"]) == (("busy", ""), ("busy", ""), ("fine", ""))
+    assert found["new one"] == ("off", "")
+    order = [line.show for line in fleet().lines]
+    assert order == ["person"] * 3 + ["busy"] * 2 + ["fine"] + ["off"] * 2
+    assert fleet().lines[0].replicator.name == "billing"
+
+
+def test_an_alert_or_failed_tables_need_somebody_whatever_else(made: Installation) -> None:
+    paused = made.replicators["analytics of a department with a rather long name"]
+    assert next(line.show for line in fleet().lines if line.replicator == paused) == "off"
+    for number in range(2):
+        fail_table(make_table(paused, f"broken {number}"))
+    [line] = [line for line in fleet().lines if line.replicator == paused]
+    assert (line.show, line.reason) == ("person", "2 tables have failed.")
+    quiet = made.replicators["reference data"]
+    rule = quiet.alert_rules.get(kind="lag")
+    now = quiet.created_at
+    Alert.objects.create(rule=rule, replicator=quiet, summary="late", since=now, seen_at=now, fired_at=now)
+    [line] = [line for line in fleet().lines if line.replicator == quiet]
+    assert (line.show, line.reason) == ("person", "1 alert fires.")
+
+
+def test_a_long_reason_is_cut_and_secrets_are_not_in_it(made: Installation) -> None:
+    one = made.replicators["billing"]
+    one.error_message = "password=hunter22 " + "x" * 500
+    one.save()
+    [line] = [line for line in fleet().lines if line.replicator == one]
+    assert (len(line.reason), "hunter22" in line.reason) == (120, False)
+
+
+def test_the_filter_shows_some_and_counts_all(browser: Client, made: Installation) -> None:
+    people = {line.replicator.name for line in fleet().lines if line.show == "person"}
+    assert set(shown(browser, show="person")) == people
+    assert len(shown(browser)) == len(made.replicators)
+    assert shown(browser, show="nonsense") == shown(browser)
+    assert shown(browser, show="person", q="billing") == ["billing"]
+    assert shown(browser, show="fine", q="billing") == []
+    page = browser.get(reverse("replicators:fleet"), {"show": "fine", "q": "billing"}).content.decode()
+    assert f"{len(people)} of {len(made.replicators)} need" in page
+    assert "No replicator here matches" in page
+    assert 'name="show" id="fleet-show" value="fine"' in page
+    assert {choice.show: choice.count for choice in fleet("billing", "fine").choices}[""] == len(made.replicators)
+    Replicator.objects.update(desired=Desired.PAUSED, status=Status.PAUSED, log_concern="")
+    Alert.objects.all().delete()
+    made.replicators["shop to lakehouse"].tables.all().delete()
+    assert "Nothing needs you" in browser.get(reverse("replicators:fleet")).content.decode()
+
+
+def test_it_costs_the_same_whatever_the_number_of_replicators(
+    browser: Client, made: Installation, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(40):
+        make_table(make_replicator(made.connection, f"more {number}"), "t")
+    with django_assert_max_num_queries(8):
+        assert len(shown(browser)) == 40 + len(made.replicators)
+
+
+def test_one_is_one_row_and_not_rows(browser: Client, made: Installation) -> None:
+    one = make_replicator(made.connection, "small", next_sequence=1)
+    make_table(one, "t", rows_inserted=1, rows_updated=0, rows_deleted=0, rows_read=0)
+    page = browser.get(reverse("replicators:overview", args=[one.pk]), **HTMX).content.decode()
+    assert "1 row<" in page
+    assert "0 rows<" in page
+    assert "1 change in all" in page
+    assert not re.search(r"\b1 (rows|changes|tables|segments)\b", page)

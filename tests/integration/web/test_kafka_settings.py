@@ -1,0 +1,159 @@
+"""The Kafka target's settings: over the pages, the API and as code; its password is nowhere to be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from replicator.errors import ConfigurationError
+from webapp.connections import services as connections
+from webapp.connections.models import Connection
+from webapp.replicators import as_code, services
+from webapp.replicators.export import export
+from webapp.replicators.models import Draft, Replicator
+from webapp.replicators.services import SelectionEntry
+from webapp.replicators.targets import checked_target, full_target
+from webapp.replicators.views.drafting import Wizard
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.django_db,
+    pytest.mark.filterwarnings("ignore:No directory at"),
+]
+SECRET = "a very secret word"
+KAFKA = {
+    "kind": "kafka", "bootstrap_servers": "127.0.0.1:1", "topic_prefix": "p", "security_protocol": "SASL_SSL",
+    "username": "u", "password": SECRET,
+}  # fmt: skip
+FILE = """
+connections:
+  - {name: shop, kind: mysql, config: {host: db.example, user: u}}
+replicators:
+  - name: copy
+    connection: shop
+    tables: [shop.orders]
+    target: {kind: kafka, bootstrap_servers: "k1:9092", topic_prefix: p, tombstones: no, security_protocol: SASL_SSL,
+             username: u, password: "${KAFKA_PASSWORD}"}
+"""
+
+
+@pytest.fixture
+def connection() -> Connection:
+    return connections.create_connection(name="shop", kind="mysql", config={"host": "db.example", "user": "u"})
+
+
+@pytest.fixture
+def made(connection: Connection) -> Replicator:
+    return services.create_replicator(
+        name="copy", connection=connection, selection=[SelectionEntry("shop", "orders")], target=KAFKA
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bootstrap_servers": ""}, "Bootstrap servers is missing"),
+        ({"partitions": 0}, "partitions must be between"),
+        ({"partitions": "many"}, "must be a whole number"),
+        ({"format": "xml"}, "must be one of json, avro"),
+        ({"topic_prefix": "a/b"}, "topic prefix"),
+        ({"password": ""}, "needs a user and a password"),
+        ({"namespace_prefix": "x"}, "no setting 'namespace_prefix'"),
+        ({"kind": "pulsar"}, "no target of kind 'pulsar'"),
+        ({"topic_prefix": ["a"]}, "topic_prefix must be a text"),
+    ],
+)
+def test_settings_that_make_no_sense_are_told(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        checked_target(KAFKA | settings)
+
+
+def test_a_password_is_stored_encrypted_and_shown_nowhere(made: Replicator, admin_client: Client) -> None:
+    row = Replicator.objects.values().get(pk=made.pk)
+    assert SECRET not in str(row)
+    assert full_target(made)["password"] == SECRET
+    assert "password" not in made.target
+    table = made.tables.get()
+    assert (table.target_namespace, table.target_name) == ("p.shop", "orders")
+    for path in (f"/api/v1/replicators/{made.pk}/", f"/replicators/{made.pk}/settings/", "/api/v1/definitions/"):
+        answer = admin_client.get(path)
+        assert answer.status_code == 200
+        assert SECRET not in answer.content.decode()
+    assert "${COPY_PASSWORD}" in export()
+
+
+def test_as_code_gives_what_export_wrote_and_changes_how_the_brokers_are_reached() -> None:
+    variables = {"KAFKA_PASSWORD": SECRET, "COPY_PASSWORD": SECRET}
+    assert "replicator copy: created" in as_code.apply(FILE, variables)
+    assert as_code.apply(FILE, variables) == []
+    assert as_code.apply(export(), variables) == []
+    moved = FILE.replace("k1:9092", "k2:9092")
+    assert as_code.apply(moved, variables | {"KAFKA_PASSWORD": "new"}) == [
+        "replicator copy: changed bootstrap_servers, password of its target"
+    ]
+    assert full_target(Replicator.objects.get())["password"] == "new"
+    with pytest.raises(ConfigurationError, match="its target cannot be changed"):
+        as_code.apply(FILE.replace("topic_prefix: p", "topic_prefix: q"), variables)
+
+
+def test_the_same_names_on_other_brokers_are_other_tables(made: Replicator, connection: Connection) -> None:
+    def second(**changes: Any) -> Replicator:
+        entry = SelectionEntry("shop", "orders")
+        return services.create_replicator(
+            name="b", connection=connection, selection=[entry], target={**KAFKA, **changes}
+        )
+
+    with pytest.raises(ConfigurationError, match="which the replicator copy writes"):
+        second()
+    assert second(bootstrap_servers="127.0.0.1:2").tables.count() == 1
+
+
+def test_brokers_that_do_not_answer_are_told_in_a_sentence(
+    admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from replicator.targets.kafka import check
+
+    monkeypatch.setattr(check, "SECONDS", 1.0)
+    answer = admin_client.post(
+        "/api/v1/replicators/test-target/", json.dumps(KAFKA | {"security_protocol": "PLAINTEXT"}), "application/json"
+    )
+    assert answer.status_code == 200
+    [line] = answer.json()
+    assert line["status"] == "failed"
+    assert "127.0.0.1:1 do not answer" in line["detail"]
+    assert "Check that the brokers run" in line["remedy"]
+
+
+def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_that_works(
+    admin_client: Client, admin_user: User, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from replicator.targets.kafka import check
+
+    monkeypatch.setattr(check, "SECONDS", 1.0)
+    connections.Connection.objects.update(last_check=[{"status": "ok"}])
+    data = {"connection": connection.pk, "selection": {"databases": ["shop"]}}
+    draft = Draft.objects.create(user=admin_user, step="target", data=data)
+    address = reverse("replicators:step", args=[draft.pk, "target"]) + "?kind=kafka"
+    form = {name: value for name, value in KAFKA.items() if name != "kind"} | {"security_protocol": "SASL_PLAINTEXT"}
+    form |= {"format": "json", "envelope": "flat", "partitions": "2", "tombstones": "yes", "sasl_mechanism": "PLAIN"}
+    if admin_client.get(address).status_code == 302:
+        pytest.fail("the step is not reached")
+    refused = admin_client.post(address, form)
+    assert refused.status_code == 200
+    assert "do not answer" in refused.content.decode()
+    monkeypatch.setattr(check, "_tried", lambda *_: "fine")
+    assert admin_client.post(address, form).status_code == 302
+    draft.refresh_from_db()
+    assert SECRET not in json.dumps(draft.data)
+    wizard = Wizard(admin_user, draft)
+    assert wizard.target_secrets == {"password": SECRET}
+    assert wizard.target["envelope"] == "flat"
+    kept = admin_client.post(address, form | {"password": ""})
+    assert kept.status_code == 302
+    draft.refresh_from_db()
+    assert Wizard(admin_user, draft).target_secrets == {"password": SECRET}

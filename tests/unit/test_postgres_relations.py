@@ -1,0 +1,58 @@
+"""What the log's reader makes of what the catalog shows: tables that come, go and take each other's names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replicator.model.change import Ddl
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import INT
+from replicator.sources.postgres.attributes import Identity, Print, TableDescription
+from replicator.sources.postgres.relations import Relations, Step
+
+A, B = TableId("shop", "a"), TableId("shop", "b")
+
+
+def schema(table: TableId, oid: int) -> TableSchema:
+    columns = (Column("id", INT, nullable=False, source_type="int"),)
+    return TableSchema(table, columns, ("id",), identity=str(Print(oid, str(oid), "c", "-")))
+
+
+def described(table: TableId, oid: int) -> TableDescription:
+    return TableDescription(schema(table, oid), (), oid, Identity.DEFAULT)
+
+
+def relations(*schemas: TableSchema) -> Relations:
+    catalog: Any = None  # is not asked: what it shows is given
+    return Relations(catalog, TableSet(databases=frozenset({"shop"})), {one.table: one for one in schemas}, "null")
+
+
+def steps(outcomes: Any) -> list[tuple[Ddl, TableId]]:
+    found = list(outcomes)
+    assert all(isinstance(one, Step) for one in found)
+    return [(one.operation, one.table) for one in found]
+
+
+def test_a_table_that_was_renamed_where_reading_began_is_not_known_twice() -> None:
+    """It was followed as `a`; `b`, which somebody put in, was described from a catalog that is ahead of the log."""
+    both = relations(schema(A, 1), schema(B, 1))
+    assert both.nameless() == [A]
+    assert steps(both.seen({}, {1: B})) == [(Ddl.DROP_TABLE, A)]
+    assert both.nameless() == []
+    assert steps(both.seen({}, {1: B})) == []
+
+
+def test_the_name_of_one_that_is_known_twice_may_be_taken() -> None:
+    both = relations(schema(A, 1), schema(B, 1))
+    assert steps(both.seen({2: described(A, 2)}, {1: B, 2: A})) == [(Ddl.DROP_TABLE, A), (Ddl.CREATE_TABLE, A)]
+    both = relations(schema(A, 1), schema(B, 1))
+    assert steps(both._become(schema(A, 2), {})) == [(Ddl.DROP_TABLE, A), (Ddl.CREATE_TABLE, A)]
+    assert steps(both.seen({}, {1: B, 2: A})) == []
+
+
+def test_names_that_were_exchanged_begin_anew() -> None:
+    two = relations(schema(A, 1), schema(B, 2))
+    seen = two.seen({1: described(B, 1), 2: described(A, 2)}, {1: B, 2: A})
+    dropped, created = (Ddl.DROP_TABLE, Ddl.CREATE_TABLE)
+    assert sorted(steps(seen)) == [(created, A), (created, B), (dropped, A), (dropped, B)]
