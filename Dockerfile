@@ -15,6 +15,7 @@ RUN pip install --no-cache-dir --requirement requirements.txt
 COPY . .
 RUN python -m webapp.embedded.java_artifacts spark \
  && python -m replicator.kernels \
+ && python -m webapp.worker.java_classes \
  && chown -R tidemark /data /srv/kernels
 
 USER tidemark

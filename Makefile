@@ -1,4 +1,4 @@
-# Targets: env jars kernels demo up test test-long bench lint clean. `make demo` is all a bare machine needs.
+# Targets: env jars kernels classes demo up test test-browser test-long screenshots bench lint clean. `make demo` is all a bare machine needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
@@ -8,14 +8,15 @@ SOURCE ?= mariadb
 VERSION ?=
 SEED ?=
 FUZZ_EXAMPLES ?= 2000
-WORKERS ?= 2
+WORKERS ?= 4
 ENV_STAMP := $(VENV)/.stamp
 JARS_STAMP := $(VENV)/.jars
+CLASSES_STAMP := $(VENV)/.classes
 KERNELS_STAMP := $(VENV)/.kernels
 KERNELS := $(shell find replicator -name '*_kernel.py') replicator/kernels.py replicator/kernel_bytes.py
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: help env jars kernels chromium demo up test test-long bench lint format clean
+.PHONY: help env jars kernels classes chromium demo up test test-browser test-long screenshots bench lint format clean
 
 help:
 	@sed -n 's/^# Targets: /make: /p' Makefile
@@ -53,6 +54,14 @@ $(KERNELS_STAMP): $(ENV_STAMP) $(KERNELS)
 	@$(PY) -m replicator.kernels
 	@touch $@
 
+# The classes that each JVM loads, in an archive that it maps (webapp/embedded/java_classes.py): half of its start.  Without it everything works.
+classes: $(CLASSES_STAMP)
+
+$(CLASSES_STAMP): $(JARS_STAMP) webapp/worker/java_classes.py
+	@echo "keeping Java's classes (half a minute)"
+	@$(PY) -m webapp.worker.java_classes || true
+	@touch $@
+
 chromium:
 ifeq ($(CHROMIUM),)
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -61,24 +70,32 @@ ifeq ($(CHROMIUM),)
 	else echo "Chromium is missing: install it for the browser tests (Debian/Ubuntu: apt-get install chromium)"; exit 1; fi
 endif
 
-demo: env jars kernels
+demo: env jars kernels classes
 	@exec $(PY) manage.py demo $(ARGS)
 
-up: env jars kernels
+up: env jars kernels classes
 	@exec $(PY) manage.py up $(ARGS)
 
 # WORKERS pytest processes side by side, each with servers of its own.
-test: env jars kernels chromium
+test: env jars kernels classes chromium
 	$(PY) -m pytest -ra -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+
+# The pages only, in a browser: widths, colours, keyboard, axe-core.  make test-browser ARGS="-k fleet"
+test-browser: env jars kernels classes chromium
+	$(PY) -m pytest -ra tests/browser $(ARGS)
+
+# The pictures in docs/screenshots, of pages filled by the browser tests' factories.
+screenshots: env kernels chromium
+	TIDEMARK_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/browser/screenshots.py
 
 # Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
 # (docs/reliability.md).
-test-long: env jars kernels chromium
+test-long: env jars kernels classes chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra tests/property
 	$(PY) -m tests.crash --histories $(HISTORIES) --source $(SOURCE) $(if $(VERSION),--version $(VERSION)) $(if $(SEED),--seed $(SEED))
 
-bench: env jars kernels
+bench: env jars kernels classes
 	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)
 
 lint: env

@@ -15,8 +15,10 @@ from benchmarks import (
     datasets,
     initial_load,
     latency,
+    left_out,
     merging,
     mysql_log,
+    pages,
     postgres_datasets,
     postgres_log,
     snapshots,
@@ -88,9 +90,22 @@ BENCHMARKS = {
     ),
     "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
     "merge": Benchmark("merge", lambda world, asked: merging.run(world, asked.rows, asked.repeats), ("mariadb",)),
+    "merge-left-out": Benchmark(
+        "merge", lambda world, asked: left_out.run(world, asked.rows, asked.repeats), ("mariadb",)
+    ),
     "latency": Benchmark("latency", lambda world, asked: latency.under_load(world, latency.LATENCY, asked.seconds)),
     "fleet": Benchmark("fleet", lambda world, asked: latency.under_load(world, latency.FLEET, asked.seconds)),
+    "replicators": Benchmark(
+        "replicators",
+        lambda world, asked: latency.under_load(world, latency.REPLICATORS, asked.seconds),
+        ("mariadb",),
+    ),
+    "lag-snapshot": Benchmark(
+        "latency",
+        lambda world, asked: latency.during_snapshot(world, asked.rows or latency.SNAPSHOT_ROWS, asked.seconds),
+    ),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
+    "pages": Benchmark("pages", lambda world, asked: pages.run(world, asked.repeats), ("mariadb",)),
     "worker-ready": Benchmark("worker", lambda world, asked: worker_ready.run(world, asked.repeats), ("mariadb",)),
 }
 
@@ -106,12 +121,16 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rows",
         type=int,
-        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows, of merge ({merging.SMALL:,})",
+        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="of a log, a snapshot or merge, each side; medians are printed (5)"
     )
-    parser.add_argument("--seconds", type=float, help="of latency (120), fleet (180), idle (180): how long is measured")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        help="of latency (120), lag-snapshot (60), fleet, replicators and idle (180): how long is measured",
+    )
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the sample databases")
     parser.add_argument("--folder", type=Path, help="where to work (kept); a temporary one by default")
     parser.add_argument(

@@ -10,6 +10,7 @@ It says how many rows are durable after each commit, and stops when there are `r
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Callable, Mapping
@@ -37,13 +38,12 @@ class MemoryJournal:
         self._tables, self._committed = tables, committed
         self._checkpoint = Checkpoint(offset, 0)
         self._schemas: dict[TableId, SchemaVersion] = {}
-        self._followed: frozenset[TableId] = frozenset()
         self.rows = 0
 
     def plan(self) -> CapturePlan:
         """Always the same one."""
         tracked = (
-            TrackedTable(table, TableState.STREAMING, self._schemas.get(table), None, followed=table in self._followed)
+            TrackedTable(table, TableState.STREAMING, self._schemas.get(table), None)
             for table in sorted(self._tables.tables)
         )
         return CapturePlan(1, wanted=True, tables=self._tables, tracked=tuple(tracked), checkpoint=self._checkpoint)
@@ -58,7 +58,6 @@ class MemoryJournal:
             raise error
         self._checkpoint = entry.checkpoint
         self._schemas |= {version.schema.table: version for version in entry.schemas}
-        self._followed |= entry.tracking
         if entry.segments:
             self.rows += sum(segment.rows for segment in entry.segments)
             self._committed(self.rows)
@@ -98,6 +97,7 @@ def main() -> None:
     tables = TableSet(tables=frozenset(TableId(*table) for table in orders["tables"]))
     journal = MemoryJournal(tables, orders["offset"], lambda rows: print(rows, flush=True))
     source = kind.open(orders["config"])
+    gc.freeze()  # as a worker does (`webapp.worker.tasks`)
     print(0, flush=True)
     try:
         run_capture(

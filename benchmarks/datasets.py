@@ -19,12 +19,14 @@ class Dataset(Generic[S]):
     """`writes`: transactions, lists of statements; {n} is a counter, {r} a random number below a million.
 
     On MariaDB no row is deleted that a foreign key points to: what a cascade deletes is not in the binary log.
+    `largest`: the table that Debezium reads for comparison; empty where starting Spark is most of the load.
     """
 
     name: str
     database: str
     load: Callable[[S], None]
     writes: tuple[tuple[str, ...], ...]
+    largest: str = ""
 
 
 def employees(data: Path) -> Dataset[MariaDBSource]:
@@ -99,7 +101,7 @@ def tpch(scale: float, folder: Path) -> Dataset[MariaDBSource]:
         (f"DELETE FROM lineitem WHERE l_{from_here[2:]} ORDER BY l_orderkey, l_linenumber LIMIT 2",),
         (f"UPDATE orders SET o_orderkey = 200000000 + {{n}} WHERE {from_here} ORDER BY o_orderkey LIMIT 1",),
     )  # fmt: skip
-    return Dataset("tpch", "tpch", load, writes)
+    return Dataset("tpch", "tpch", load, writes, "lineitem")
 
 
 def generated(scale: float, folder: Path, form: str) -> Iterator[tuple[str, Path]]:

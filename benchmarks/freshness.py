@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import numpy as np
 import psycopg2
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyiceberg.io import load_file_io
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntryStatus, read_manifest_list
@@ -69,10 +70,10 @@ class Reader:
         if not self._seen:
             return np.empty(0)
         rows = pa.concat_tables(self._seen)
-        first = rows.group_by(["table", KEY, STAMP]).aggregate([("seen", "min")])
+        wanted = (pc.field(STAMP) >= int(since * 1e6)) & (pc.field(STAMP) < int(until * 1e6))
+        first = rows.filter(wanted).group_by(["table", KEY, STAMP]).aggregate([("seen", "min")])
         stamps, seen = first.column(STAMP).to_numpy() / 1e6, first.column("seen_min").to_numpy()
-        wanted = (stamps >= since) & (stamps < until)
-        return np.asarray(seen[wanted] - stamps[wanted])
+        return np.asarray(seen - stamps)
 
     def _run(self) -> None:
         try:

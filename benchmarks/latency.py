@@ -7,6 +7,8 @@ Measured from outside: the writer stamps rows with its clock (`traffic`), a read
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,26 +19,33 @@ from benchmarks.freshness import Reader
 from benchmarks.initial_load import say
 from benchmarks.product import Usage, current, replicated, running, usage, wait
 from benchmarks.report import Row
+from benchmarks.sources import Source
 from benchmarks.world import World
 
 RATE = 2000  # changes a second
+STATEMENT = 50_000  # rows
 WARM = 0.25  # share of the time before the measurement: the first merges compile Spark's code
 IDLE_AFTER = 90.0  # seconds after which nothing of the load is under way any more, Postgres' autovacuum included
 IDLE_TABLES = 10
+FAR = 1_000_000_000  # no key of the traffic is as large
+SNAPSHOT, SNAPSHOT_ROWS, SNAPSHOT_RATE, TABLES = "lag-snapshot", 4_000_000, 1000, 10
 
 
 @dataclass(frozen=True)
 class Goal:
-    """Percentile → seconds."""
+    """`lag`: percentile → seconds.  The tables are shared out among so many replicators; one more has a backlog of so many rows."""
 
     name: str
     tables: int
     seconds: float
     lag: dict[int, float]
+    replicators: int = 1
+    backlog: int = 0
 
 
 LATENCY = Goal("latency", 10, 120, {50: 3.0, 99: 8.0})
 FLEET = Goal("fleet", 200, 180, {99: 60.0})
+REPLICATORS = Goal("replicators", 200, 180, {99: 60.0}, replicators=20, backlog=5_000_000)
 
 
 def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row]:
@@ -46,19 +55,21 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
     names = traffic.make(world.source, database, goal.tables)
     with (
         running(world) as up,
-        replicated(world, database) as replicator,
+        replicated(world, database, goal.replicators) as replicators,
         Reader(world.metadata_url, database) as reader,
+        behind(world, goal.backlog) as catch_up,
     ):
         say(f"{goal.name}: {RATE:,} changes/s over {goal.tables} tables for {seconds * (1 + WARM):.0f} s")
         with traffic.Traffic(world.source, database, names, RATE) as writing:
             time.sleep(seconds * WARM)
+            catch_up()
             since, before, commits = time.time(), usage(world, up), reader.commits
             time.sleep(seconds)
             until, used, merged = time.time(), usage(world, up).since(before), reader.commits - commits
         written = writing.rate
         say(f"{goal.name}: {written:,.0f} changes/s were written; {merged} target commits; waiting for the rest")
         time.sleep(5)  # what is on its way from the log is not in the journal yet
-        wait(lambda: current(replicator), "The target does not become current.")
+        wait(lambda: all(map(current, replicators)), "The target does not become current.")
         time.sleep(1)
     lags = reader.lags(since, until)
     if not len(lags):
@@ -78,12 +89,82 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
     return rows
 
 
+@contextmanager
+def behind(world: World[Any], rows: int) -> Iterator[Callable[[], None]]:
+    """A replicator that has stood still while so many rows were inserted (MariaDB); what is given starts it."""
+    if not rows:
+        yield lambda: None
+        return
+    from webapp.replicators.services import start_replicator, stop_replicator
+
+    database = "bench_backlog"
+    [table] = traffic.make(world.source, database, 1)
+    with replicated(world, database) as [replicator]:
+        stop_replicator(replicator=replicator)
+        say(f"{database}: {rows:,} rows behind")
+        fill(world.source, database, table, rows)
+        yield lambda: start_replicator(replicator=replicator)
+        wait(lambda: current(replicator), f"{database} does not become current.")
+
+
+def fill(source: Source, database: str, table: str, rows: int) -> None:
+    """So many rows beyond those that the traffic makes."""
+    values = "{n}, 0, MOD({n}, 1000), MOD({n}, 9000), 'new', REPEAT('n', CAST(MOD({n}, 120) AS {int})), '2026-01-01'"
+    with closing(source.connect(database)) as connection, connection.cursor() as cursor:
+        for first in range(FAR, FAR + rows, STATEMENT):
+            last = first + STATEMENT - 1
+            if source.kind == "postgres":
+                chosen = f"{values.format(n='n', int='INT')} FROM generate_series({first}, {last}) AS n"
+            else:
+                chosen = f"{values.format(n='seq', int='INT')} FROM seq_{first}_to_{last}"
+            cursor.execute(f"INSERT INTO {table} SELECT {chosen}")
+            connection.commit()
+
+
+def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list[Row]:
+    """The same traffic without and with a snapshot of one of its tables, of so many rows, asked for in the middle of it."""
+    from webapp.replicators.table_services import resnapshot_table
+
+    seconds = seconds or 60
+    database = "bench_snapshot"
+    names = traffic.make(world.source, database, TABLES)
+    fill(world.source, database, names[0], rows)
+    with (
+        running(world),
+        replicated(world, database) as [replicator],
+        Reader(world.metadata_url, database) as reader,
+    ):
+        with traffic.Traffic(world.source, database, names, SNAPSHOT_RATE) as writing:
+            time.sleep(seconds)
+            calm = time.time()
+            time.sleep(seconds)
+            since = time.time()
+            resnapshot_table(table=replicator.tables.get(name=names[0]))
+            wait(lambda: not replicator.tables.exclude(state="streaming").exists(), "The snapshot does not end.")
+            until = time.time()
+            say(f"{SNAPSHOT}: {until - since:.0f} s, {rows / (until - since):,.0f} rows/s")
+        written = writing.rate
+        time.sleep(5)
+        wait(lambda: current(replicator), "The target does not become current.")
+        time.sleep(1)
+    without, during = reader.lags(calm, since), reader.lags(since, until)
+    found = [
+        Row(f"{SNAPSHOT}: changes/s written over {TABLES} tables", written, SNAPSHOT_RATE, "ratio ≥ 0.98", written >= 0.98 * SNAPSHOT_RATE),
+        Row(f"{SNAPSHOT}: of {rows:,} rows, until merged", until - since, None, "none", met=True, unit="s"),
+    ]  # fmt: skip
+    for percentile in (50, 90, 99):
+        lag, calmly = (float(np.percentile(lags, percentile)) for lags in (during, without))
+        name = f"{SNAPSHOT}: commit → queryable, p{percentile}, during it and without it"
+        found.append(Row.at_most(name, lag, calmly, 2, "s"))
+    return found
+
+
 def idle(world: World[Any], seconds: float | None) -> list[Row]:
     """After a load, and then nothing."""
     seconds = seconds or 180
     database = "bench_idle"
     names = traffic.make(world.source, database, IDLE_TABLES)
-    with running(world) as up, replicated(world, database) as replicator:
+    with running(world) as up, replicated(world, database) as [replicator]:
         with traffic.Traffic(world.source, database, names, RATE / 10):
             time.sleep(10)
         time.sleep(5)
@@ -102,8 +183,6 @@ def idle(world: World[Any], seconds: float | None) -> list[Row]:
 
 
 def _used(used: Usage, seconds: float) -> str:
-    parts = (
-        f"{name} {100 * cpu / seconds:.1f} % {used.written.get(name, 0) / seconds / 1024:.1f} KiB/s"
-        for name, cpu in sorted(used.cpu.items(), key=lambda one: -one[1])
-    )
+    parts = [f"{name} {100 * cpu / seconds:.1f} %" for name, cpu in sorted(used.cpu.items(), key=lambda one: -one[1])]
+    parts += [f"{name} {size / seconds / 1024:.1f} KiB/s" for name, size in used.written.items() if size]
     return "; ".join(parts)

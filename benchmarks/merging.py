@@ -33,6 +33,7 @@ BATCHES = (1_000, 10_000, 100_000)
 DAY_MERGES, DAY_KEYS, DAY_READS = 288, 10_000, 12  # one merge every five minutes; the table is read every two hours
 SHORT_DAY = 24
 STEP = 1_000_000
+DISK_SECONDS = 1.0
 COLUMNS = {
     "id": "bigint", "customer": "int", "status": "string", "quantity": "int", "amount": "decimal(12,2)", "weight": "double",
     "gift": "boolean", "ordered": "timestamp_ntz", "due": "date", "note": "string",
@@ -46,6 +47,9 @@ class Merged:
     seconds: list[float]
     maintenance: list[float]
     how: Counter[str]
+
+    def __add__(self, other: Merged) -> Merged:
+        return Merged(self.seconds + other.seconds, self.maintenance + other.maintenance, self.how + other.how)
 
     @property
     def median(self) -> float:
@@ -81,7 +85,11 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
 
 
 def _compared(small: _Table, large: _Table, keys: int, repeats: int) -> list[Row]:
-    into_small, into_large = small.merges(keys, repeats), large.merges(keys, repeats)
+    """In turn, so that both meet what else the machine does."""
+    into_small, into_large = Merged([], [], Counter()), Merged([], [], Counter())
+    for _ in range(repeats):
+        into_small += small.merges(keys, 1)
+        into_large += large.merges(keys, 1)
     size, base, ours = f"{keys // 1000}k keys", into_small.median, into_large.median
     rows = [Row.at_most(f"merge: {size} into {large.title} ({into_large.ways})", ours, base, 1.2, "s")]
     if keys == BATCHES[0]:
@@ -92,9 +100,9 @@ def _compared(small: _Table, large: _Table, keys: int, repeats: int) -> list[Row
 
 def _day(table: _Table, merges: int) -> list[Row]:
     reads, day = [], Merged([], [], Counter())
+    table.read()  # compiles Spark's code
     for _ in range(DAY_READS):
-        one = table.merges(DAY_KEYS, merges // DAY_READS)
-        day = Merged(day.seconds + one.seconds, day.maintenance + one.maintenance, day.how + one.how)
+        day += table.merges(DAY_KEYS, merges // DAY_READS)
         reads.append(table.read())
     table.compact()
     table.read()
@@ -186,12 +194,12 @@ class _Table:
         before = row if kind is SegmentKind.LOG else {name: pa.nulls(count) for name in row}
         schema = self._schema.change_arrow
         arrays = [*head, *row.values(), *(before[name.removeprefix(BEFORE)] for name in schema.names[-len(row) :])]
-        cast = [
-            pa.array(a, f.type) if isinstance(a, np.ndarray) else a.cast(f.type)
-            for a, f in zip(arrays, schema, strict=True)
-        ]
+        cast = [_as(array, field.type) for array, field in zip(arrays, schema, strict=True)]
         self._writer.add(self._schema.table, 1, pa.record_batch(cast, schema=schema), kind)
-        return list(self._writer.seal())
+        sealed = self._writer.seal()
+        while not sealed.durable(DISK_SECONDS):
+            pass
+        return sealed.hand_out()
 
     @staticmethod
     def _values(ids: np.ndarray[Any, Any], seed: int) -> list[Any]:
@@ -225,3 +233,9 @@ class _Table:
     @property
     def _path(self) -> str:
         return f"lake.{self._name}"
+
+
+def _as(values: Any, kind: pa.DataType) -> pa.Array:
+    """Numpy's or Arrow's; many texts of numpy become several chunks."""
+    found = pa.array(values, kind) if isinstance(values, np.ndarray) else values.cast(kind)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

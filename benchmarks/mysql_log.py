@@ -1,7 +1,8 @@
 """MariaDB's log into durable segments, beside Debezium Engine and beside a client that throws its bytes away.
 
 The log is written first, then read from its first position to its last, by each side in turn (`capture_side`, `debezium.engine`,
-`binlog_dump`).  Debezium's clock starts with its first batch, so that the start of the JVM and of the engine is not counted.
+`binlog_dump`).  Debezium's clock starts with its first batch, so that the start of the JVM and of the engine is not counted; ours with the
+first commit, so that neither are the connection, the catalog, and the first call of everything.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def measure(written: Written, repeats: int) -> dict[str, Speed]:
 
 def ours(written: Written) -> Speed:
     with captured(written.log, written.rows) as reader:
-        return throughput(reader.stamps(written.rows))
+        return throughput(reader.stamps(written.rows)[1:])
 
 
 def debezium(written: Written) -> Speed:

@@ -87,4 +87,4 @@ def tpch(scale: float, folder: Path) -> Dataset[PostgresSource]:
         (f"DELETE FROM lineitem WHERE {line}",),
         (f"UPDATE orders SET o_orderkey = 200000000 + {{n}} WHERE {nearest('orders', 'o_orderkey', here, 1)}",),
     )  # fmt: skip
-    return Dataset("tpch", "tpch", load, writes)
+    return Dataset("tpch", "tpch", load, writes, "lineitem")

@@ -1,4 +1,4 @@
-"""The whole product beside a source, as `manage.py up` starts it, with one replicator; and what its processes use."""
+"""The whole product beside a source, as `manage.py up` starts it, with one replicator or several; and what its processes use."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def wait(done: Callable[[], bool], otherwise: str, log: Path | None = None) -> N
 
 
 @contextmanager
-def replicated(world: World[Any], database: str) -> Iterator[Replicator]:
-    """A replicator of the whole database; it streams and is current when the block begins, and is stopped at its end."""
+def replicated(world: World[Any], database: str, parts: int = 1) -> Iterator[list[Replicator]]:
+    """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped at its end."""
     from webapp.connections.services import create_connection
     from webapp.replicators.selection import SelectionEntry
     from webapp.replicators.services import create_replicator, start_replicator, stop_replicator
@@ -73,15 +73,18 @@ def replicated(world: World[Any], database: str) -> Iterator[Replicator]:
     source = world.source
     connection = create_connection(name=database, kind=source.kind, config=source.config)
     tables = source.tables(database)
-    selection = [SelectionEntry(database, table) for table in tables]
-    replicator: Replicator = create_replicator(name=database, connection=connection, selection=selection)
-    start_replicator(replicator=replicator)
+    replicators: list[Replicator] = []
+    for part in range(parts):
+        selection = [SelectionEntry(database, table) for table in tables[part::parts]]
+        replicators.append(create_replicator(name=f"{database}_{part}", connection=connection, selection=selection))
+        start_replicator(replicator=replicators[-1])
     say(f"{database}: the initial load of {len(tables)} tables")
-    wait(lambda: current(replicator), f"{database} does not become current.")
+    wait(lambda: all(map(current, replicators)), f"{database} does not become current.")
     try:
-        yield replicator
+        yield replicators
     finally:
-        stop_replicator(replicator=replicator)
+        for replicator in replicators:
+            stop_replicator(replicator=replicator)
 
 
 def current(replicator: Replicator) -> bool:
@@ -99,13 +102,23 @@ def current(replicator: Replicator) -> bool:
 def usage(world: World[Any], up: int) -> Usage:
     """Of everything that `up` started, and of the metadata's Postgres, up to now: of processes that ended, too."""
     cpu: dict[str, float] = {}
-    written: dict[str, int] = {}
+    written = {"metadata": _written_by_postgres()}
     for name, process in _processes(world, up):
         with contextlib.suppress(psutil.Error, OSError):
             times = process.cpu_times()
             cpu[name] = cpu.get(name, 0.0) + sum((times.user, times.system, times.children_user, times.children_system))
-            written[name] = written.get(name, 0) + process.io_counters().write_bytes
+            if not name.startswith("metadata"):
+                written[name] = written.get(name, 0) + process.io_counters().write_bytes
     return Usage(cpu, written)
+
+
+def _written_by_postgres() -> int:
+    """Pages of tables and of the write-ahead log, as it counts them: the kernel counts the whole folio, up to 1 MiB, that a page lies in."""
+    from django.db import connection
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush(), COALESCE(sum(write_bytes), 0)::bigint FROM pg_stat_io")
+        return int(cursor.fetchone()[1])
 
 
 def _processes(world: World[Any], up: int) -> Iterator[tuple[str, psutil.Process]]:

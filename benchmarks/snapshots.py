@@ -60,7 +60,7 @@ class Filled:
 def plain(source: Source, rows: int, repeats: int, folder: Path) -> list[Row]:
     """One connection."""
     with filled(source, rows, folder) as table:
-        sides = {"ours": lambda: ours(table), "client": lambda: client(table), "Debezium": lambda: debezium(table)}
+        sides = {"ours": lambda: ours(table), "client": lambda: client(table), "Debezium": lambda: theirs(table)}
         found = alternating(sides, repeats)
     mine, floor, peer = found["ours"], found["client"], found["Debezium"]
     name = f"{TITLES[source.kind]} snapshot"
@@ -95,6 +95,10 @@ def filled(source: Source, rows: int, folder: Path) -> Iterator[Filled]:
     yield Filled(source, rows, folder)
     with closing(source_kind(source.kind).open(source.config)) as opened:
         opened.log(REPLICATOR).remove()
+
+
+def theirs(table: Filled) -> Speed:
+    return debezium(table.source, table.table, table.rows, table.folder)
 
 
 @contextmanager
@@ -175,11 +179,12 @@ def copy_binary(table: Filled) -> None:
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
-def debezium(table: Filled) -> Speed:
-    orders = engine.snapshot_orders(table.source.kind, table.source.config, table.table, table.rows, table.folder)
-    with LogReader("debezium", engine.command(), orders, table.folder) as reader:
-        stamps = reader.stamps(table.rows)
-    forget(table)
+def debezium(source: Source, table: TableId, rows: int, folder: Path) -> Speed:
+    """Its plain snapshot of one table, from its first batch on."""
+    orders = engine.snapshot_orders(source.kind, source.config, table, rows, folder)
+    with LogReader("debezium", engine.command(), orders, folder) as reader:
+        stamps = reader.stamps(rows)
+    forget(source)
     return Speed.between(stamps[0], stamps[-1])
 
 
@@ -200,15 +205,15 @@ def incremental(table: Filled) -> Speed:
             connection.commit()
             first = stamp(reader.pid, 0)
             last = reader.stamps(INCREMENTAL_ROWS, exactly=False)[-1]
-        forget(table)
+        forget(table.source)
     return Speed.between(first, last)
 
 
-def forget(table: Filled) -> None:
+def forget(source: Source) -> None:
     """Debezium's slot and publication."""
-    if isinstance(table.source, MariaDBSource):
+    if isinstance(source, MariaDBSource):
         return
-    with closing(table.source.connect("public")) as connection:
+    with closing(source.connect("public")) as connection:
         connection.autocommit = True
         with connection.cursor() as cursor:
             for _ in range(100):
