@@ -1,8 +1,11 @@
 #!/usr/bin/env python
 """Tidemark's command line: `manage.py help` lists the commands."""
 
+import faulthandler
 import os
 import sys
+
+LEAVE_SECONDS = 20.0
 
 
 def main() -> None:
@@ -17,4 +20,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    finally:  # a thread that waits for ever, for a server that does not answer, does not keep the process: it says where it waits
+        faulthandler.dump_traceback_later(LEAVE_SECONDS, exit=True)

@@ -65,3 +65,15 @@ class ConnectServer:
         if self._child is not None:
             self._child.stop(how)
             self._child = None
+
+    def freeze(self) -> None:
+        """It takes connections, and says nothing."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """It goes on."""
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, how: signal.Signals) -> None:
+        if self._child is not None:
+            os.killpg(self._child.process.pid, how)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from contextlib import suppress
 from typing import Any
 
@@ -9,15 +11,26 @@ from pyspark.sql import SparkSession
 
 RETRIES = 5
 LONGEST_MS = 4000  # between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten minutes
+KEEPALIVE_MS = 60_000  # a server that says nothing is asked so often for a sign of life: it may be frozen
+ANSWER_MS = 20_000
 _FORGOTTEN = ("INVALID_HANDLE", "SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
 
 
 def new_session(url: str) -> SparkSession:
     """Asks nothing of the server yet."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415 - gRPC is loaded only where it is used
+    from pyspark.sql.connect.client import DefaultChannelBuilder  # noqa: PLC0415 - gRPC is loaded only where it is used
+    from pyspark.sql.connect.client.retries import DefaultPolicy  # noqa: PLC0415
+    from pyspark.sql.connect.session import SparkSession as Connected  # noqa: PLC0415
 
-    session: Any = SparkSession.builder.remote(url).create()
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # as pyspark's `remote(url)` does, which takes no options
+    options = {
+        "grpc.keepalive_time_ms": KEEPALIVE_MS,
+        "grpc.keepalive_timeout_ms": ANSWER_MS,
+        "grpc.http2.max_pings_without_data": 0,
+    }
+    session: Any = Connected.builder.channelBuilder(DefaultChannelBuilder(url, list(options.items()))).create()
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_MS)])
+    atexit.unregister(session.client._cleanup_ml_cache)  # noqa: SLF001 - a statement per session, when the process is to end
     found: SparkSession = session
     return found
 
@@ -33,9 +46,12 @@ def lives(session: SparkSession) -> bool:
 
 
 def close(session: Any) -> None:
-    """Our side: the server forgets its own by itself."""
+    """Our side: the server forgets its own by itself.
+
+    Not by `client.close`, which waits, in the way of all other sessions' statements, for what they have to tell the server.
+    """
     with suppress(Exception):
-        session.client.close()
+        session.client._channel.close()  # noqa: SLF001
 
 
 def without_answer(error: BaseException) -> bool:

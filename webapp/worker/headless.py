@@ -34,6 +34,7 @@ from webapp.worker.supervisor import last_round
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 0.25
+STOP_SECONDS = 60.0
 SETTLE_SECONDS = 15.0  # a metadata database that is away at the very end is waited for so long
 SUPERVISED = timedelta(seconds=25)
 
@@ -70,8 +71,11 @@ class HeadlessRun:
     def __exit__(self, *_: object) -> None:
         """Stop within seconds; without a supervisor nothing of it runs any more, and the status says so."""
         self._stop.set()
+        deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(timeout=60)
+            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.is_alive():
+                LOGGER.warning("%s does not stop.", thread.name)
         self._tell()
         deadline = time.monotonic() + SETTLE_SECONDS
         while not self._settled() and time.monotonic() < deadline:

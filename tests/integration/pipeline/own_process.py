@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from tests.integration.pipeline.lab import Lab
@@ -38,7 +39,12 @@ def running(lab: Lab, environment: dict[str, str], log: Path) -> Iterator[None]:
         assert process.poll() is None, log.read_text()
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(120)
+        try:
+            process.wait(120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            pytest.fail(f"it did not stop:\n{log.read_text()}")
 
 
 def said(replicator: Replicator) -> list[str]:

@@ -6,6 +6,7 @@ pyspark is of one kind in a process: once it has spoken to a server, its functio
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.pipeline.own_process import run, running, said, until
 from webapp.monitoring.models import Failure
 from webapp.replicators import services
+from webapp.replicators.models import Replicator
 
 pytestmark = [
     pytest.mark.integration,
@@ -113,6 +115,39 @@ def test_a_server_that_is_killed_is_waited_for(
         lab.execute("DELETE FROM log WHERE at = 3 LIMIT 7")
         until(lambda: lab.compare()[0].equal)
     lab.assert_equal(1)
+    assert_told(replicator)
+
+
+@pytest.mark.long
+def test_a_server_that_is_frozen_is_waited_for_and_keeps_no_process(
+    lab: Lab, environment: dict[str, str], server: ConnectServer, tmp_path: Path
+) -> None:
+    """As one behind a broken line: nothing says that no answer will come."""
+    lab.execute("CREATE TABLE log (at INT, what VARCHAR(20))")
+    with lab.transaction() as cursor:
+        insert(cursor, "log", [(n % 40, f"what {n % 7}") for n in range(1000)])
+    replicator = lab.replicate("log")
+    try:
+        with running(lab, environment, tmp_path / "run.log"):
+            until(lambda: lab.states() == {"log": "streaming"})
+            lab.execute("DELETE FROM log WHERE at = 1")
+            until(lambda: any("merge (Spark: no key)" in line for line in said(replicator)))
+            server.freeze()
+            lab.execute("DELETE FROM log WHERE at = 2")
+            until(lambda: Failure.objects.filter(replicator=replicator).exists())
+            server.thaw()
+            until(lambda: lab.compare()[0].equal)
+            server.freeze()
+            lab.execute("DELETE FROM log WHERE at = 4")
+            time.sleep(5)  # its merge is under way
+    finally:
+        server.thaw()
+    run(lab, environment)
+    lab.assert_equal(1)
+    assert_told(replicator)
+
+
+def assert_told(replicator: Replicator) -> None:
     failures = list(Failure.objects.filter(replicator=replicator))
     assert {failure.code for failure in failures} == {"spark_unavailable"}, failures
     assert all("Spark Connect server does not answer" in failure.message for failure in failures)
