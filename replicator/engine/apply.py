@@ -27,6 +27,7 @@ POLL_SECONDS = 0.5
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
+LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
 
 
 @dataclass(frozen=True)
@@ -45,37 +46,50 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     keep: Callable[[], bool],
     options: ApplyOptions,
     report: Reporter,
+    hurried: Callable[[], bool] | None = None,
     bell: Bell | None = None,
     turned: Callable[[], None] = lambda: None,
     released: Callable[[], None] = lambda: None,
 ) -> int:
     """Until no table has anything to do, or `keep()` is False; returns the number of target commits.
 
+    What is under way then is waited for, however long it takes, and the other tables have turns beside it; it is interrupted only once
+    `hurried()` (without it: at once).
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
     A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
     table has still.
     bell: rung when something was journaled.  `turned` is called after each turn, `released` by each thread when it is done with the
     store (connections are often a thread's own).
     """
+    pressed = hurried or (lambda: not keep())
 
-    def attempt(table: ApplyTable, *, patient: bool) -> Turn:
-        return _attempt(TablePass(target, store, lease, keep, options.max_rows, report, table), patient, keep)
+    def attempt(table: ApplyTable, going: Callable[[], bool], *, patient: bool) -> Turn:
+        return _attempt(
+            TablePass(target, store, lease, going, options.max_rows, report, table), patient, going, pressed
+        )
 
-    turns = _Turns(store, lease, keep, options.parallel, bell or Bell())
+    turns = _Turns(store, lease, options.parallel, bell or Bell())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
         try:
-            while keep():
+            while (in_time := keep()) or (turns.outlast() and not pressed()):
+                going = keep if in_time else _for_a_while(pressed)
                 for table in turns.due():
-                    turns.begin(table.table, pool.submit(attempt, table, patient=table.table not in turns.conflicts))
+                    turn = pool.submit(attempt, table, going, patient=table.table not in turns.conflicts)
+                    turns.begin(table.table, turn, in_time=in_time)
                 if not turns.under_way:
                     break
                 if turns.wait():
                     turned()
-            turns.finish(target.interrupt)
+            turns.finish(pressed, target.interrupt)
         finally:
             if turns.begun:
                 _release(pool, options.parallel, released)
     return turns.commits
+
+
+def _for_a_while(pressed: Callable[[], bool]) -> Callable[[], bool]:
+    until = time.monotonic() + LATE_SECONDS
+    return lambda: not pressed() and time.monotonic() < until
 
 
 def _release(pool: ThreadPoolExecutor, threads: int, released: Callable[[], None]) -> None:
@@ -92,22 +106,23 @@ def _release(pool: ThreadPoolExecutor, threads: int, released: Callable[[], None
 
 @dataclass(frozen=True)
 class Turn:
-    """What came of it; `conflict`: another was in its way, and nobody was told."""
+    """What came of it; `conflict`: another was in its way, and nobody was told; `whole`: it did not break off."""
 
     commits: int
     conflict: bool = False
-    failed: bool = False
+    whole: bool = False
 
 
 class _Turns:
     """Which tables have their turn, and which wait although there is something to do for them.  Used by one thread."""
 
-    def __init__(self, store: ApplyStore, lease: Lease, keep: Callable[[], bool], parallel: int, bell: Bell) -> None:
-        self._store, self._lease, self._keep = store, lease, keep
+    def __init__(self, store: ApplyStore, lease: Lease, parallel: int, bell: Bell) -> None:
+        self._store, self._lease = store, lease
         self._parallel, self._bell = parallel, bell
         self._resting: dict[TableId, float] = {}  # until when
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
         self.under_way: dict[TableId, Future[Turn]] = {}
+        self._in_time: set[TableId] = set()
         self.begun = self.commits = 0
 
     def due(self) -> list[ApplyTable]:
@@ -125,23 +140,28 @@ class _Turns:
         room = self._parallel - len(self.under_way)
         return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room) if room else []
 
-    def begin(self, table: TableId, turn: Future[Turn]) -> None:
+    def begin(self, table: TableId, turn: Future[Turn], *, in_time: bool) -> None:
         """It has its turn."""
         self.begun += 1
+        (self._in_time.add if in_time else self._in_time.discard)(table)
         self.under_way[table] = turn
         turn.add_done_callback(lambda _: self._bell.ring())
+
+    def outlast(self) -> bool:
+        """One that began in time is still under way."""
+        return any(table in self._in_time for table in self.under_way)
 
     def wait(self) -> bool:
         """Until a turn ends, or there may be something to begin; True where one ended."""
         self._bell.wait(POLL_SECONDS)
         return self._settle([table for table, turn in self.under_way.items() if turn.done()])
 
-    def finish(self, interrupt: Callable[[], None]) -> None:
-        """Those under way are waited for, and interrupted when they take longer."""
+    def finish(self, pressed: Callable[[], bool], interrupt: Callable[[], None]) -> None:
+        """Those under way are waited for, and interrupted when they take longer although it is pressing."""
         while self.under_way:
             ended, lasting = wait(self.under_way.values(), PATIENCE_SECONDS)
             self._settle([table for table, turn in self.under_way.items() if turn in ended])
-            if lasting:
+            if lasting and pressed():
                 interrupt()
 
     def _settle(self, ended: list[TableId]) -> bool:
@@ -154,27 +174,27 @@ class _Turns:
             self.conflicts.pop(table, None)
             if not turn.commits:
                 self._resting[table] = time.monotonic() + EMPTY_SECONDS
-            if not turn.failed and self._keep():  # else it may have broken off
+            if turn.whole:
                 self._store.turned(self._lease, table)
         return bool(ended)
 
 
-def _attempt(one: TablePass, patient: bool, keep: Callable[[], bool]) -> Turn:  # noqa: FBT001
+def _attempt(one: TablePass, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> Turn:  # noqa: FBT001
     """patient: a conflict is no failure yet.  Neither is what comes of an interruption."""
     try:
         one.run()
     except (FenceLost, SparkUnavailable):
         raise
     except TidemarkError as error:
-        if not keep():
-            return Turn(one.commits, failed=True)
+        if pressed():
+            return Turn(one.commits)
         if patient and isinstance(error, TargetConflict):
             return Turn(one.commits, conflict=True)
         one.failed(error)
-        return Turn(one.commits, failed=True)
+        return Turn(one.commits)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         known = TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}")
         known.stack = "".join(traceback.format_exception(error))
         one.failed(known)
-        return Turn(one.commits, failed=True)
-    return Turn(one.commits)
+        return Turn(one.commits)
+    return Turn(one.commits, whole=going())

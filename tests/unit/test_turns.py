@@ -212,6 +212,42 @@ def test_a_merge_that_takes_long_is_interrupted_when_it_is_to_stop(monkeypatch: 
     assert (store.failures, store.done, store.made) == ([], {}, [])
 
 
+def test_a_merge_that_outlasts_the_time_ends_by_itself_and_others_have_turns_beside_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(apply, "PATIENCE_SECONDS", 0.05)
+    time_left, followed, interrupted = threading.Event(), threading.Event(), threading.Event()
+    time_left.set()
+
+    def merging(name: str) -> None:
+        if name == "a":
+            time_left.clear()
+            store.pending[B] = 1
+            assert followed.wait(20)
+        else:
+            followed.set()
+            time.sleep(0.2)  # it outlasts the other
+
+    store, lake = Store({A: 1}), Lake(merging)
+    lake.interrupt = interrupted.set  # type: ignore[method-assign]
+    assert run(store, lake, keep=time_left.is_set, hurried=lambda: False) == 2
+    assert (store.done, store.made) == ({A: 1, B: 1}, [B])  # whether there was more of `a` was not looked at
+    assert not interrupted.is_set()
+
+
+def test_a_failure_that_outlasts_the_time_is_told() -> None:
+    time_left = threading.Event()
+    time_left.set()
+
+    def merging(_: str) -> None:
+        time_left.clear()
+        raise TargetError("at last")
+
+    store = Store({A: 1})
+    assert run(store, Lake(merging), keep=time_left.is_set, hurried=lambda: False) == 0
+    assert store.failures == [A]
+
+
 def test_a_table_that_has_something_to_do_and_does_nothing_does_not_spin() -> None:
     store = Store({A: 1}, ends={A: 0})
     store.items = lambda *_, **__: []  # type: ignore[method-assign]

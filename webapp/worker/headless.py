@@ -46,6 +46,7 @@ class HeadlessRun:
         """`stopped` ends waiting and working early (a signal)."""
         self._replicator = replicator
         self._stop = threading.Event()
+        self._current = False  # then what is under way (a compaction) is let finish
         self._upto: int | None = None
         self._since = clock()
         self._stopped = stopped
@@ -73,7 +74,8 @@ class HeadlessRun:
         self._stop.set()
         deadline = time.monotonic() + STOP_SECONDS
         for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+            while thread.is_alive() and (time.monotonic() < deadline or not self._hurried()):
+                thread.join(POLL_SECONDS)
             if thread.is_alive():
                 LOGGER.warning("%s does not stop.", thread.name)
         self._tell()
@@ -104,6 +106,7 @@ class HeadlessRun:
         while deadline is None or time.monotonic() < deadline:
             with _patience():
                 if (outcome := self._look(reached)) is not None:
+                    self._current = outcome is Outcome.CURRENT
                     return outcome
             time.sleep(POLL_SECONDS)
         return Outcome.TIMEOUT
@@ -135,12 +138,17 @@ class HeadlessRun:
     def _over(self) -> bool:
         return self._stop.is_set() or self._stopped()
 
+    def _hurried(self) -> bool:
+        return self._stopped() or (self._stop.is_set() and not self._current)
+
     def _stage(self, stage: Stage) -> None:
         try:
             while not self._over():
                 with _patience():
                     if not retry_ahead(self._replicator.pk, stage, clock()):
-                        run_slice(stage, self._replicator.pk, seconds=None, idle=None, stopped=self._over)
+                        run_slice(
+                            stage, self._replicator.pk, seconds=None, idle=None, over=self._over, stopped=self._hurried
+                        )
                 self._stop.wait(POLL_SECONDS)
         finally:
             connections.close_all()

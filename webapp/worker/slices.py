@@ -53,13 +53,15 @@ def run_slice(
     *,
     seconds: float | None = 60.0,
     idle: float | None = 5.0,
-    stopped: Callable[[], bool] | None = None,
+    over: Callable[[], bool] = lambda: False,
+    stopped: Callable[[], bool] = lambda: False,
     began: Callable[[], None] | None = None,
     journaled: Journaled = lambda: None,
 ) -> bool:
     """One slice; True if it held the lease and nothing failed.  Every failure is told to the policy, none is raised.
 
-    It ends after `seconds`, or when there was nothing to do for `idle` seconds (None: never for that reason).
+    It ends after `seconds`, when `over()`, or when there was nothing to do for `idle` seconds (None: never for that reason); a long merge
+    is let finish then, unless `stopped()`.
     journaled: capture calls it whenever it has given the apply loop something to do.
     """
     close_old_connections()
@@ -67,7 +69,9 @@ def run_slice(
         replicator = Replicator.objects.select_related("connection").filter(pk=replicator_id).first()
         if replicator is None:
             return False
-        with Tenure(lease_name(stage, replicator_id), replicator_id, seconds=seconds, stopped=stopped) as tenure:
+        with Tenure(
+            lease_name(stage, replicator_id), replicator_id, seconds=seconds, over=over, stopped=stopped
+        ) as tenure:
             if tenure.lease is None:
                 return False
             if began is not None:
@@ -213,6 +217,7 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled
                 store=store,
                 lease=tenure.lease,
                 keep=tenure.keep,
+                hurried=tenure.hurried,
                 options=ApplyOptions(parallel=replicator.parsed_options.merge_parallel),
                 report=report,
                 bell=bell,

@@ -35,11 +35,18 @@ class Tenure:
     """`with Tenure(...) as tenure:`; `tenure.lease` is None where somebody else holds it.  Invariants 2 and 10."""
 
     def __init__(
-        self, name: str, replicator_id: int, *, seconds: float | None = None, stopped: Callable[[], bool] | None = None
+        self,
+        name: str,
+        replicator_id: int,
+        *,
+        seconds: float | None = None,
+        over: Callable[[], bool] = lambda: False,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """The slice ends after `seconds` (None: never by time), or when `stopped()`."""
+        """The slice ends after `seconds` (None: never by time), or when `over()`; what is under way is let finish unless `stopped()`."""
         self.lease: Lease | None = None
-        self._name, self._id, self._seconds, self._stopped = name, replicator_id, seconds, stopped
+        self._name, self._id, self._seconds = name, replicator_id, seconds
+        self._ended, self._stopped = over, stopped
         self._leases = OrmLeaseStore()
         self._lease_seconds: float = settings.TIDEMARK_LEASE_SECONDS
         self._wanted = True
@@ -91,12 +98,12 @@ class Tenure:
 
     def keep(self) -> bool:
         """Go on?  Cheap.  By this process's own clock it is False before the lease can have run out."""
-        if self._stopped is not None and self._stopped():
-            return False
-        now = time.monotonic()
-        if self._deadline is not None and now >= self._deadline:
-            return False
-        return self.wanted
+        over = self._ended() or (self._deadline is not None and time.monotonic() >= self._deadline)
+        return not over and not self.hurried()
+
+    def hurried(self) -> bool:
+        """Not even what is under way is to be finished.  Cheap, as `keep`."""
+        return self._stopped() or not self.wanted
 
     @property
     def wanted(self) -> bool:

@@ -8,6 +8,9 @@ import pytest
 
 from replicator.staging import writer as staging
 from tests.integration.pipeline.lab import Lab, insert
+from webapp.monitoring.models import Stage
+from webapp.replicators import services
+from webapp.worker.slices import run_slice
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
@@ -59,6 +62,19 @@ def test_tables_without_a_key_are_multisets(lab: Lab) -> None:
         "UPDATE t SET name = 'same', n = 1, d = 0.5, b = x'0001' WHERE name = 'z'",
     )
     lab.run_and_compare(1)
+
+
+def test_a_merge_that_takes_longer_than_its_slice_is_let_finish(lab: Lab) -> None:
+    lab.execute("CREATE TABLE t (at DOUBLE PRIMARY KEY, v INT)")  # a key that is merged by Spark
+    with lab.transaction() as cursor:
+        insert(cursor, "t", [(n / 8, n) for n in range(1000)])
+    replicator = lab.replicate("t")
+    lab.run_and_compare(1)
+    lab.execute("DELETE FROM t WHERE at < 60", "UPDATE t SET v = -1 WHERE at > 90")
+    services.start_replicator(replicator=lab.replicator)
+    assert run_slice(Stage.CAPTURE, replicator.pk, seconds=2)
+    assert run_slice(Stage.APPLY, replicator.pk, seconds=1)  # Spark takes longer to start alone
+    assert lab.assert_equal(1) == 520
 
 
 def test_a_transaction_over_several_tables(lab: Lab) -> None:
