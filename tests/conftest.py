@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from tests.environment import HOME, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -15,6 +16,11 @@ from webapp.embedded.redis import EmbeddedRedis
 from webapp.embedded.s3 import EmbeddedS3
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+def pytest_configure() -> None:
+    """Signing in takes no half second of the processor each time."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 def pytest_unconfigure() -> None:

@@ -68,7 +68,7 @@ MOST_PARKED = 1000  # rows of one table that wait for somebody; one that has mor
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the first change waited.
+    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the last one, so at once after a rest.
 
     Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took, `flush_most` at most.
     """
@@ -287,7 +287,7 @@ class _Capture:
             journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, reader
         )
         self._signals = Signals(plan, source.catalog(), self.entry, report)
-        self._waiting_since: float | None = None
+        self._waiting = False
         self._flush_after = options.flush_seconds
         self._committed_at = time.monotonic()
         self._polled_at = 0.0
@@ -376,11 +376,7 @@ class _Capture:
         self._windows.observe(batch)
         numbered = self.entry.number(batch)
         self.writer.add(batch.table, version, numbered, key=batch.schema.key, zero_dates=batch.zero_dates)
-        self._wait()
-
-    def _wait(self) -> None:
-        if self._waiting_since is None:
-            self._waiting_since = time.monotonic()
+        self._waiting = True
 
     def _park(self, message: RowsParked) -> None:
         """They get numbers as any rows; which keys they have, nobody knows."""
@@ -393,7 +389,7 @@ class _Capture:
             self.entry.park(table, row)
         for child in self._cascades.behind(message):
             self._ddl.reread(child, table)
-        self._wait()
+        self._waiting = True
         error = rows[0].error
         told = f"{len(rows):,} row{'' if len(rows) == 1 else 's'} parked: {error.message}"
         self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
@@ -420,12 +416,12 @@ class _Capture:
         now = time.monotonic()
         if self.entry.urgent():
             return True
-        if self._waiting_since is None:
+        if not self._waiting:
             return now - self._committed_at >= IDLE_COMMIT_SECONDS
         return (
             self.writer.rows >= self._options.flush_rows
             or self.writer.bytes >= self._options.flush_bytes
-            or now - self._waiting_since >= self._flush_after
+            or now - self._committed_at >= self._flush_after
         )
 
     def _depart(self, boundary: Offset) -> None:
@@ -438,7 +434,7 @@ class _Capture:
         self._underway = _Underway(
             boundary, urgent, self.writer.seal(), self.entry.build(boundary), departed=self._committed_at
         )
-        self._waiting_since = None
+        self._waiting = False
         self._land(SMALL_SECONDS if small else 0)
 
     def _land(self, seconds: float) -> None:

@@ -109,6 +109,7 @@ def visit(chromium: Browser, live_server: Any, installation: Installation) -> It
 
     def _visit(width: int = 1440, scheme: Any = "light", height: int = 900) -> Visitor:
         context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        context.set_default_timeout(60_000)  # the machine may do much beside
         contexts.append(context)
         visitor = Visitor(context, context.new_page(), live_server.url)
         visitor.listen()

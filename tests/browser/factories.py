@@ -465,7 +465,7 @@ def make_installation() -> Installation:
     retrying = _retrying(erp, now)
     make_table(retrying, "ledger")
     quiet = make_replicator(connection, "reference data", target={"kind": "iceberg", "namespace_prefix": ""})
-    make_metrics(make_table(quiet, "countries"), scale=0.01)
+    make_metrics(make_table(quiet, "countries"), minutes=12, scale=0.01)
     paused = make_replicator(
         connection, "analytics of a department with a rather long name", status=Status.PAUSED, desired=Desired.PAUSED
     )

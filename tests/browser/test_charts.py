@@ -29,8 +29,15 @@ def said(visitor: Visitor, key: str) -> list[str]:
     return [box.locator(".chart-time").inner_text(), *box.locator("[data-texts]").all_inner_texts()]
 
 
-@pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (1440, "light"),
+        (390, "dark"),
+        pytest.param(1440, "dark", marks=pytest.mark.long),
+        pytest.param(390, "light", marks=pytest.mark.long),
+    ],
+)
 def test_open_tables_and_a_range_of_ones_own_are_whole_and_accessible(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

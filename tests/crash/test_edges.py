@@ -31,7 +31,7 @@ from webapp.replicators.models import Replicator, Status
 from webapp.worker.headless import captured, source_position
 from webapp.worker.models import Lease
 
-pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[2]
 LEASE_SECONDS = 3.0
 STAGING_BYTES = 64 * 1024 * 1024

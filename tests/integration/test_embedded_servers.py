@@ -123,7 +123,10 @@ def test_nothing_of_a_server_that_does_not_stop_in_time_is_left(reachable: Path)
         server.stop()
 
 
-@pytest.mark.parametrize("version", sorted(POSTGRES))
+@pytest.mark.parametrize(
+    "version",
+    [min(POSTGRES), max(POSTGRES), *(pytest.param(one, marks=pytest.mark.long) for one in sorted(POSTGRES)[1:-1])],
+)
 def test_a_postgres_source_goes_on_with_its_data_and_slots_after_a_crash(reachable: Path, version: str) -> None:
     server = EmbeddedPostgresSource(reachable, version=version)
     server.start()

@@ -107,7 +107,7 @@ def played(server: EmbeddedPostgresSource, seed: int) -> Iterator[Played]:
 
 
 @pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
-@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.long)])
 def test_a_run_is_what_its_messages_are(
     postgres_version: Callable[[str], EmbeddedPostgresSource], version: str, seed: int
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_run_is_what_its_messages_are(
 
 
 @pytest.mark.parametrize("version", ["13.22.0", "17.5.0"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_backlog_in_slices_is_what_the_stream_gives(
     postgres_version: Callable[[str], EmbeddedPostgresSource], monkeypatch: pytest.MonkeyPatch, version: str, seed: int
 ) -> None:

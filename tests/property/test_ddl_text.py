@@ -17,7 +17,7 @@ from tests.property.budget import examples, seed
 from tests.property.ddl_grammar import Grammar
 
 MEGABYTE = 1_000_000
-SECONDS = 2.0  # of the processor, for a megabyte
+SECONDS = 6.0  # of the processor, for a megabyte: what is not linear takes minutes
 PIECES = (
     *"`'\"()*,.;=@-#\\ \n\t/!%?:[]{}",
     "''", "``", '""', "\\'", "/*", "*/", "/*!", "/*!50100 ", "/*M!", "-- ", "ADD", "DROP", "COLUMN", "ALTER TABLE", "CREATE", "TABLE",
@@ -47,7 +47,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_a_megabyte_is_read_in_two_seconds(name: str) -> None:
+def test_a_megabyte_is_read_in_seconds(name: str) -> None:
     first = _seconds(LONG[name])
     assert (
         first < SECONDS or _seconds(LONG[name]) < SECONDS

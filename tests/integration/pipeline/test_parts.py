@@ -163,6 +163,7 @@ def test_parts_are_exact_while_the_same_rows_are_written(lab: Lab, seed: int) ->
     assert not lab.table("t").runs.exclude(state=RunState.DONE).exists()
 
 
+@pytest.mark.parametrize("lab", ["mariadb", pytest.param("postgres", marks=pytest.mark.long)], indirect=True)
 def test_parts_survive_kills(lab: Lab, process_environment: dict[str, str]) -> None:
     lab.execute(KEYED)
     fill(lab, 2000)

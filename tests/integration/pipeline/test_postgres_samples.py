@@ -75,11 +75,13 @@ def writing(lab: PostgresLab) -> Any:
     return connection
 
 
+@pytest.mark.long
 def test_chinook(lab: PostgresLab) -> None:
     script = sample("chinook", "Chinook_PostgreSql.sql")
     assert copied_under_writes(lab, script, chinook(DATA).writes, tables=11) > 14_000
 
 
+@pytest.mark.long
 def test_employees_with_the_log_that_its_trigger_writes(lab: PostgresLab) -> None:
     script = sample("employees", "postgres", "employee.sql")
     assert copied_under_writes(lab, script, employees(DATA).writes, tables=7) > 120_000

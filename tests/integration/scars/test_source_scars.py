@@ -187,7 +187,14 @@ def earlier_and_gone_on(own: OwnServer, lab: Lab) -> None:
     lab.execute("INSERT INTO t VALUES (521, 0)")
 
 
-@pytest.mark.parametrize("replace", [another, renumbered, another_domain, earlier, earlier_and_gone_on])
+@pytest.mark.parametrize(
+    "replace",
+    [
+        another,
+        earlier_and_gone_on,
+        *(pytest.param(one, marks=pytest.mark.long) for one in (renumbered, another_domain, earlier)),
+    ],
+)
 def test_a_server_replaced_behind_its_address(
     own: OwnServer, lab: Lab, replace: Callable[[OwnServer, Lab], None]
 ) -> None:

@@ -21,7 +21,7 @@ def in_spark(lake: Lake) -> IcebergTarget:
     return IcebergTarget(lake.spark, lake.storage, "r1", SPARK_ONLY)
 
 
-@pytest.mark.parametrize("keys", [("int",), ("bigint", "string")], ids="+".join)
+@pytest.mark.parametrize("keys", [pytest.param(("int",), marks=pytest.mark.long), ("bigint", "string")], ids="+".join)
 def test_both_ways_on_one_table_end_as_spark_alone(lake: Lake, in_spark: IcebergTarget, keys: tuple[str, ...]) -> None:
     play = Play(Random(f"both {keys}"), keys)
     ours, theirs = lake.table(play.schema), lake.table(play.schema)
@@ -37,7 +37,7 @@ def test_both_ways_on_one_table_end_as_spark_alone(lake: Lake, in_spark: Iceberg
         assert one.exceptAll(two).count() == two.exceptAll(one).count() == 0
 
 
-@pytest.mark.parametrize("keys", [("int",), ("string",)], ids="+".join)
+@pytest.mark.parametrize("keys", [pytest.param(("int",), marks=pytest.mark.long), ("string",)], ids="+".join)
 def test_sweeps_take_the_same_rows_both_ways(lake: Lake, in_spark: IcebergTarget, keys: tuple[str, ...]) -> None:
     random = Random(f"sweeps {keys}")
     play = Play(random, keys)

@@ -43,7 +43,7 @@ def held(lake: Lake, table: TargetTable) -> Counter[Row]:
 
 
 @pytest.mark.parametrize("mode", KEPT)
-@pytest.mark.parametrize("keys", [("int",), ("bigint", "string")], ids="+".join)
+@pytest.mark.parametrize("keys", [pytest.param(("int",), marks=pytest.mark.long), ("bigint", "string")], ids="+".join)
 def test_histories_cut_anywhere_end_as_their_model(lake: Lake, mode: Mode, keys: tuple[str, ...]) -> None:
     random = Random(f"{mode} {keys}")
     play = Play(random, keys, keyspace=12)

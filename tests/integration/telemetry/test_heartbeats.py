@@ -32,7 +32,7 @@ def seen(after: datetime | None = None) -> datetime:
     pytest.fail("The worker is not heard of.")
 
 
-@pytest.mark.parametrize("pool", ["threads", "prefork"])
+@pytest.mark.parametrize("pool", ["threads", pytest.param("prefork", marks=pytest.mark.long)])
 def test_a_worker_is_heard_of_again_and_again(redis_url: str, tmp_path: Path, pool: str) -> None:
     url, _, _ = settings.DATABASE_URL.rpartition("/")
     environment = {
