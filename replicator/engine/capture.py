@@ -93,9 +93,11 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
     keep: Callable[[], bool],
     options: CaptureOptions,
     report: Reporter,
+    hurried: Callable[[], bool] | None = None,
 ) -> None:
-    """Capture until `keep()` is False; every return is at a checkpoint, or gives up what was not committed.
+    """Capture until `keep()` is False and the transaction that is read has ended; every return is at a checkpoint.
 
+    Once `hurried()` (without it: at once) a transaction that does not end is given up: whoever goes on reads it from its beginning.
     Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease went elsewhere.
     """
     late: dict[TableId, Offset] = {}
@@ -108,8 +110,9 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
         capture = _Capture(
-            replicator, source, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep, late
-        )
+            replicator, source, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep,
+            hurried or (lambda: not keep()), late,
+        )  # fmt: skip
         try:
             start = parse_offset(capture.entry.checkpoint.offset)
             capture.follow(start, plan)
@@ -267,13 +270,14 @@ class _Capture:
         cascades: Cascades,
         reader: LogReader,
         keep: Callable[[], bool],
+        hurried: Callable[[], bool],
         late: Mapping[TableId, Offset],
     ) -> None:
         assert plan.checkpoint is not None
         self._journal, self._lease, self._options, self._report = journal, lease, options, report
         self._version = plan.version
         self._cascades = cascades
-        self._reader, self._keep = reader, keep
+        self._reader, self._keep, self._hurried = reader, keep, hurried
         self.writer = SegmentWriter(storage, replicator, self._patient)
         self.entry = EntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
@@ -292,6 +296,7 @@ class _Capture:
         self._committed_at = time.monotonic()
         self._polled_at = 0.0
         self._stop_asked_at: float | None = None
+        self._outdated = False  # the plan that is followed
         self._passed: Offset | None = None  # the end of the last transaction that was read
         self._underway: _Underway | None = None
 
@@ -472,10 +477,15 @@ class _Capture:
         now = time.monotonic()
         if self._stop_asked_at is None and now - self._polled_at >= POLL_SECONDS:
             self._polled_at = now
-            if not self._keep() or self._journal.plan_version() != self._version:
+            self._outdated = self._journal.plan_version() != self._version
+            if self._outdated or not self._keep():
                 self._stop_asked_at = now
         return self._stop_asked_at is not None
 
     def _out_of_patience(self, seconds: float) -> bool:
-        """A transaction that does not end, a disk that does not answer: what was read is given up (invariant 10)."""
-        return self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > seconds
+        """A transaction that does not end, a disk that does not answer: what was read is given up (invariant 10).
+
+        Not for a slice's end, which would come again, sooner than the end of a transaction that takes longer than a slice.
+        """
+        late = self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > seconds
+        return late and (self._outdated or self._hurried())

@@ -67,18 +67,21 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
     keep: Callable[[], bool],
     options: SnapshotOptions,
     report: Reporter,
+    hurried: Callable[[], bool] | None = None,
     released: Callable[[], None] = lambda: None,
 ) -> int:
     """Plan and read until there is nothing to do or `keep()` is False; returns the number of chunks read.
 
+    A chunk that is read then is read to its end (a table without key is one), and the other readers go on beside it; once `hurried()`
+    (without it: at once) it is given up.
     `released` is called by each thread at its end (see run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
     """
-    planning = threading.Lock()
+    pressed, others = hurried or (lambda: not keep()), _Others()
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool:
         workers = [
             pool.submit(
                 _run,
-                _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, options, report, planning),
+                _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, pressed, options, report, others),
                 released,
             )
             for n in range(options.parallel)
@@ -93,6 +96,14 @@ def _run(worker: _Worker, released: Callable[[], None]) -> int:
         released()
 
 
+@dataclass
+class _Others:
+    """What the readers know of each other.  `in_time`: whose chunk was begun before the end of the time."""
+
+    planning: threading.Lock = field(default_factory=threading.Lock)
+    in_time: set[str] = field(default_factory=set)
+
+
 class _Worker:
     """One thread with one reader: takes a chunk, or plans further, until both are done."""
 
@@ -104,11 +115,12 @@ class _Worker:
         storage: Storage,
         owner: str,
         keep: Callable[[], bool],
+        hurried: Callable[[], bool],
         options: SnapshotOptions,
         report: Reporter,
-        planning: threading.Lock,
+        others: _Others,
     ) -> None:
-        self._planning = planning
+        self._hurried, self._others = hurried, others
         self._ended = -math.inf  # of the chunk before
         self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
         self._owner, self._keep, self._options, self._report = owner, keep, options, report
@@ -120,17 +132,20 @@ class _Worker:
                 chunk = self._chunks.claim(self._owner)
                 if chunk is not None:
                     reach("snapshot.claim.after")
-                    done += self._read(reader, chunk)
+                    done += self._read_beside_others(reader, chunk)
                     self._ended = time.monotonic()
                 elif not self._plan(reader):
                     break
         return done
 
+    def _goes_on(self) -> bool:
+        return self._keep() or (bool(self._others.in_time) and not self._hurried())
+
     def _may_begin(self) -> bool:
         """Another chunk, by this reader; waits for that."""
         if self._options.throttle is None:
-            return self._keep()
-        pace = self._options.throttle.wait(self._keep, self._ended)
+            return self._goes_on()
+        pace = self._options.throttle.wait(self._goes_on, self._ended)
         return pace is not None and pace.parallel == self._options.parallel
 
     @contextmanager
@@ -146,7 +161,7 @@ class _Worker:
 
         One thread at a time: they would plan the same run, and the source's catalog is one connection.
         """
-        with self._planning:
+        with self._others.planning:
             return self._plan_next(reader)
 
     def _plan_next(self, reader: SnapshotReader) -> bool:
@@ -191,6 +206,14 @@ class _Worker:
         reach("snapshot.plan.before")
         self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless)
         reach("snapshot.plan.after")
+
+    def _read_beside_others(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
+        if self._keep():
+            self._others.in_time.add(self._owner)
+        try:
+            return self._read(reader, chunk)
+        finally:
+            self._others.in_time.discard(self._owner)
 
     def _read(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
         """Low mark, SELECT, staged file, journal row, high mark: in this order."""
@@ -238,7 +261,7 @@ class _Worker:
                     del batch, whole
                     if time.monotonic() - asked > WANTED_SECONDS:
                         asked = time.monotonic()
-                        if not (self._keep() and self._chunks.wanted(chunk)):
+                        if self._hurried() or not self._chunks.wanted(chunk):
                             break
                 else:
                     asked = 0.0

@@ -178,14 +178,14 @@ class World:
         end = {"at": len(self.script)}
         return not self.stopped and not (self.entries and self.entries[-1].checkpoint.offset == end)
 
-    def run(self) -> None:
+    def run(self, hurried: Callable[[], bool] | None = None) -> None:
         """Until all of the log is in the journal."""
         stand: Any = self
         reporter: Any = type("R", (), {"log": self.log_line})()
         run_capture(
             replicator="r", source=stand, parse_offset=lambda data: Place(data["at"]), journal=stand, chunks=stand,
             storage=Storage(self.folder.as_uri()), lease=Lease("r", "r", 1), keep=self.keep,
-            options=CaptureOptions(flush_rows=ROWS, flush_seconds=0.05), report=reporter,
+            options=CaptureOptions(flush_rows=ROWS, flush_seconds=0.05), report=reporter, hurried=hurried,
         )  # fmt: skip
 
     def run_again_and_again(self) -> list[TidemarkError]:
@@ -392,6 +392,24 @@ def test_a_stop_does_not_wait_for_a_disk_that_stands_still(world: World, monkeyp
         if not world.garbage():
             break
     assert not world.garbage()
+
+
+@pytest.mark.parametrize("hurried", [True, False])
+def test_only_who_is_hurried_gives_a_transaction_up_that_does_not_end(
+    world: World, monkeypatch: pytest.MonkeyPatch, hurried: bool
+) -> None:
+    for name in ("PATIENCE_SECONDS", "POLL_SECONDS"):
+        monkeypatch.setattr(module, name, 0.05)
+
+    def long(ordinal: int) -> Iterator[LogMessage]:
+        world.stopped = True
+        for n in range(20):
+            time.sleep(0.02)
+            yield batch(A, ordinal + n, 1, b"x")
+
+    world.script[:] = [long]  # type: ignore[list-item]
+    world.run(lambda: hurried)
+    assert len(world.staged()) == (0 if hurried else 20)
 
 
 def test_a_slow_disk_slows_the_reader_before_memory_grows(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

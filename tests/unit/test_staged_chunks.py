@@ -38,9 +38,9 @@ class Stand:
         self.marks: list[str] = []
         self.found: list[RawChunk] = []
         self.failures: list[TidemarkError] = []
-        self.wants = True
+        self.wants = self.in_time = True
 
-    def run(self) -> None:
+    def run(self, hurried: Callable[[], bool] | None = None) -> None:
         stand: Any = self
         run_snapshot(
             replicator="r",
@@ -48,7 +48,8 @@ class Stand:
             chunks=stand,
             storage=Storage(self.path.as_uri()),
             owner="me",
-            keep=lambda: self.wants,
+            keep=lambda: self.wants and self.in_time,
+            hurried=hurried,
             options=SnapshotOptions(parallel=1),
             report=stand,
         )
@@ -162,6 +163,24 @@ def test_a_chunk_that_is_not_wanted_any_more_is_left_in_the_midst(
     stand.run()
     assert given == [0, 1, 2, 3]
     assert (stand.marks, stand.found, stand.failures, stand.files()) == (["L"], [], [], [])
+
+
+@pytest.mark.parametrize("hurried", [True, False])
+def test_only_who_is_hurried_gives_up_a_chunk_that_outlasts_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hurried: bool
+) -> None:
+    monkeypatch.setattr("replicator.engine.snapshot.WANTED_SECONDS", 0.0)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(10):
+            stand.in_time = number < 3
+            yield batch(number, 1)
+
+    stand = Stand(tmp_path, batches)
+    stand.todo.append(ChunkToRead(2, 1, TABLE, "a1", KeyRange(), keyless=False))
+    stand.run(lambda: hurried and not stand.in_time)
+    assert [raw.rows for raw in stand.found] == ([] if hurried else [10])
+    assert len(stand.todo) == 1  # the next one is for the next slice
 
 
 def test_what_is_read_and_not_written_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

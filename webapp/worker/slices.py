@@ -147,6 +147,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
             keep=tenure.keep,
             options=CaptureOptions(read=wiring.read_options(replicator)),
             report=wiring.reporter(replicator, Stage.CAPTURE),
+            hurried=tenure.hurried,
         )
 
 
@@ -193,6 +194,7 @@ def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, s
                 keep=tenure.keep,
                 options=SnapshotOptions(parallel, read=wiring.read_options(replicator), throttle=pacing.throttle),
                 report=report,
+                hurried=tenure.hurried,
                 released=connections.close_all,
             )
     except TidemarkError as error:
