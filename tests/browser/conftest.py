@@ -108,7 +108,10 @@ def visit(chromium: Browser, live_server: Any, installation: Installation) -> It
     contexts: list[BrowserContext] = []
 
     def _visit(width: int = 1440, scheme: Any = "light", height: int = 900) -> Visitor:
-        context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+        # Without a graphics card each frame of an animation is the processor's.
+        context = chromium.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
+        )
         context.set_default_timeout(60_000)  # the machine may do much beside
         contexts.append(context)
         visitor = Visitor(context, context.new_page(), live_server.url)

@@ -126,3 +126,25 @@ def test_the_snapshot_is_exact_while_the_table_is_written(lab: Lab) -> None:
         stop.set()
         writer.join()
     lab.run_and_compare(1)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+def test_what_takes_longer_than_a_slice_comes_to_its_end(lab: Lab) -> None:
+    """A transaction, a table that is read in one piece, and its merge by Spark: each begun once."""
+    lab.execute("CREATE TABLE t (a INT, b VARCHAR(20))", "INSERT INTO t SELECT seq, seq FROM seq_1_to_1500000")
+    replicator = lab.replicate("t").pk
+    rounds = 0
+    while lab.states() != {"t": "streaming"}:
+        take_slices(replicator)
+        rounds += 1
+        assert rounds < 20
+    lab.execute("UPDATE t SET b = 'new' WHERE a % 2 = 0", "DELETE FROM t WHERE a % 3 = 0")
+    for _ in range(5):
+        take_slices(replicator)
+    assert lab.assert_equal(1) == 1_000_000
+
+
+def take_slices(replicator: int) -> None:
+    for stage in (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY):
+        run_slice(stage, replicator, seconds=0.5, idle=0.2)
