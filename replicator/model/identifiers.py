@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TableId:
-    """A table of a source, in the source's own spelling (no quoting, no case folding)."""
+    """A table of a source: no quoting; case as `NameRule` leaves it, so that equal names are the same table to the source."""
 
     database: str
     name: str
@@ -82,3 +82,54 @@ class TableSet:
     def columns_left_out(self, table: TableId) -> frozenset[str]:
         """Names of the columns of `table` that never leave the source."""
         return self.excluded_columns.get(table, frozenset())
+
+
+@dataclass(frozen=True)
+class NameRule:
+    """How a source compares the names of databases and tables.  Names are put under it where they enter; from there on they are equal or not.
+
+    fold: what the source makes of a name before it compares (None: nothing).
+    """
+
+    fold: Callable[[str], str] | None = None
+
+    @property
+    def folds(self) -> bool:
+        return self.fold is not None
+
+    def name(self, text: str) -> str:
+        """Of a database or a table, or a pattern for some."""
+        return self.fold(text) if self.fold else text
+
+    def table(self, table: TableId) -> TableId:
+        """The table's one name."""
+        return TableId(self.fold(table.database), self.fold(table.name)) if self.fold else table
+
+    def pattern(self, one: TablePattern) -> TablePattern:
+        """The same tables."""
+        return TablePattern(self.name(one.database), self.name(one.pattern))
+
+    def selection(self, tables: TableSet) -> TableSet:
+        """The same tables under their one name; what is said of a table under several spellings holds together."""
+        if self.fold is None:
+            return tables
+        masks: dict[TableId, dict[str, Mask]] = {}
+        for table, columns in tables.masks.items():
+            masks.setdefault(self.table(table), {}).update(columns)
+        left_out: dict[TableId, frozenset[str]] = {}
+        for table, names in tables.excluded_columns.items():
+            left_out[self.table(table)] = left_out.get(self.table(table), frozenset()) | names
+        return replace(
+            tables,
+            tables=frozenset(map(self.table, tables.tables)),
+            databases=frozenset(map(self.fold, tables.databases)),
+            excluded=frozenset(map(self.table, tables.excluded)),
+            excluded_columns=left_out,
+            patterns=frozenset(map(self.pattern, tables.patterns)),
+            excluded_patterns=frozenset(map(self.pattern, tables.excluded_patterns)),
+            masks=masks,
+            row_filters={self.table(table): one for table, one in tables.row_filters.items()},
+        )
+
+
+EXACT_NAMES = NameRule()

@@ -6,7 +6,7 @@ the source (schemas that hold, schemas that rows were read under) is turned back
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from replicator.model.change import (
     TableFailed,
     Watermark,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import NameRule, TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.selection.masking import masked_rows, unmasked_schema
@@ -76,9 +76,13 @@ class SelectedSource:
         """As the source."""
         return self._source.check(tables)
 
+    def names(self) -> NameRule:
+        """As the source."""
+        return self._source.names()
+
     def catalog(self) -> Catalog:
         """With masked schemas."""
-        return _Catalog(self._source.catalog(), self.tables or TableSet())
+        return _Catalog(self._source.catalog(), self._selection())
 
     def log(self, replicator: str) -> SourceLog:
         """As the source."""
@@ -86,11 +90,16 @@ class SelectedSource:
 
     def log_reader(self, replicator: str, options: ReadOptions) -> LogReader:
         """Of masked changes."""
-        return _LogReader(self._source.log_reader(replicator, options))
+        return _LogReader(self._source.log_reader(replicator, options), self._source.names)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader:
         """Of masked rows."""
-        return _SnapshotReader(self._source.snapshot_reader(replicator, options), self.tables or TableSet())
+        return _SnapshotReader(self._source.snapshot_reader(replicator, options), self._selection())
+
+    def _selection(self) -> TableSet:
+        """Under the names that the source gives."""
+        tables = self.tables or TableSet()
+        return self._source.names().selection(tables) if taken_of(tables) else tables
 
     def close(self) -> None:
         """The source, too."""
@@ -189,14 +198,15 @@ class _TakenRows:
 class _LogReader:
     """What is taken of a table goes with it when it is renamed, and stays for whatever has its old name then."""
 
-    def __init__(self, reader: LogReader) -> None:
-        self._reader = reader
+    def __init__(self, reader: LogReader, names: Callable[[], NameRule]) -> None:
+        self._reader, self._names = reader, names
         self._taken: dict[TableId, Taken] = {}
         self._schemas: dict[TableId, tuple[TableSchema, TableSchema]] = {}
         self._failed: set[TableId] = set()
         self._at: Offset | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
+        tables = self._names().selection(tables)
         self._taken, self._at = taken_of(tables), start
         plain = {table: unmasked_schema(schema) for table, schema in schemas.items()}
         for message in self._reader.read(start, tables, plain):

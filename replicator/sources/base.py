@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from replicator.errors import KeyChanged, TableError
 from replicator.model.change import LogMessage
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import NameRule, TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 
@@ -342,6 +342,10 @@ class Source(Protocol):
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""
+        ...
+
+    def names(self) -> NameRule:
+        """How the source compares names; those that it gives are put under it already.  Raises SourceUnreachable."""
         ...
 
     def catalog(self) -> Catalog: ...

@@ -68,9 +68,10 @@ class MySqlReader:
         if not found:
             message = f"{pair} does not exist in the source"
             raise TableDisappeared(message, table=str(pair))
+        left_out = {name.casefold() for name in pair.excluded_columns}  # the server compares columns without case
         columns: list[tuple[SourceColumn, Rule]] = []
         for name, data_type, column_type, precision, scale, fraction, *text in found:
-            if name in pair.excluded_columns:
+            if name.casefold() in left_out:
                 continue
             column = SourceColumn(name, data_type, column_type, int(precision), int(scale), int(fraction), *text)
             if (how := rule(column, zero_dates)) is None:

@@ -13,7 +13,7 @@ from replicator.errors import (
     TableError,
     UnsupportedType,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, INT, STRING, TIMESTAMP_NTZ, decimal
 from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, ReadOptions, Status, TableInfo
@@ -146,6 +146,9 @@ class FakeSource:
             message = "Access denied for user tidemark."
             raise SourceAuthenticationFailed(message)
         return FakeCatalog()
+
+    def names(self) -> NameRule:
+        return EXACT_NAMES
 
     def log(self, replicator: str) -> Any:
         """Never asked by the pages."""

@@ -50,7 +50,7 @@ def test_a_server_set_up_right_passes_every_check(config: MySqlConfig) -> None:
     results = checked(config)
     assert {result.status for result in results.values()} == {Status.OK}
     assert all(not result.remedy and result.detail for result in results.values())
-    assert len(results) == 21
+    assert len(results) == 22
 
 
 def test_a_wrong_password_fails_once_and_is_not_told(config: MySqlConfig) -> None:

@@ -20,7 +20,7 @@ from replicator.model.change import (
     SchemaChange,
     TableFailed,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
 from replicator.model.masks import Mask
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
@@ -80,6 +80,9 @@ class Plain:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
+
+    def names(self) -> NameRule:
+        return EXACT_NAMES
 
     def log_reader(self, *_: Any) -> Reader:
         return self.reader

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from django.db.models import Count, QuerySet
 
-from replicator.errors import TableError
-from replicator.model.identifiers import TableId
+from replicator.errors import ConfigurationError, TableError, TidemarkError
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId
 from replicator.model.schema import TableSchema
 from replicator.sources.base import DatabaseInfo, FormField, Source, TableInfo
 from replicator.sources.registry import KINDS, SourceKind, source_kind
@@ -61,6 +61,21 @@ def opened(connection: Connection) -> Iterator[Source]:
         yield source
     finally:
         source.close()
+
+
+def name_rule(connection: Connection, names: Iterable[str]) -> NameRule:
+    """How the source compares these names of databases and tables.  It is asked only where that makes a difference.
+
+    ConfigurationError where it cannot be asked: what is left out or masked under another spelling would be taken as it is.
+    """
+    if not (capitals := sorted({name for name in names if name != name.lower()})):
+        return EXACT_NAMES
+    try:
+        with opened(connection) as source:
+            return source.names()
+    except TidemarkError as error:
+        message = f"{connection.name} cannot be asked whether {capitals[0]} and {capitals[0].lower()} are one name there: {error.message}"
+        raise ConfigurationError(message, remedy=error.remedy or "Try again when the source can be reached.") from None
 
 
 def databases(connection: Connection) -> list[DatabaseInfo]:

@@ -22,6 +22,7 @@ from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 USER = "tidemark"
 START_SECONDS = 60.0
+FOR_GOOD = ("lower-case-table-names",)  # options that a data folder is made with
 
 
 class MySQLFamilyServer(ABC):
@@ -128,9 +129,10 @@ class MySQLFamilyServer(ABC):
     def _make(self, base: Path, data: Path) -> None:
         shutil.rmtree(data, ignore_errors=True)
         data.mkdir(parents=True)
+        lasting = [f"--{name}={self._options[name]}" for name in FOR_GOOD if name in self._options]
         child = start(
             f"{self.product.lower()}-install",
-            self._install(base, data),
+            [*self._install(base, data), *lasting],
             self.folder / "install.log",
             environment=self._environment(base),
             cwd=base,

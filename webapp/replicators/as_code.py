@@ -45,7 +45,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import NameRule, TableId
 from replicator.model.masks import parse_masks
 from replicator.model.mode import Mode
 from replicator.model.row_filter import parse_filter
@@ -61,7 +61,7 @@ from webapp.replicators.homes import Home, chosen_home, parsed_home
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
 from webapp.replicators.modes import change_mode, effect, parsed_mode
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry, covered, named_entry, selected, split_name
+from webapp.replicators.selection import SelectionEntry, covered, named_entry, rule_for, selected, split_name, under
 from webapp.streams.as_code import apply_streams
 
 STATES = {
@@ -114,13 +114,12 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
     given, target = mapping_at(item, "options", where), settings_at(item, "target", where)
     options = ReplicatorOptions.from_dict(given)
     found = selectors.by_name(name)
+    connection = found.connection if found else _connection_named(item, name)
+    names = rule_for(connection, selection, found)
+    selection = under(names, selection)
     before = set(found.tables.values_list("database", "name")) if found else set()
     changes = []
     if found is None:
-        connection = Connection.objects.filter(name=str(item.get("connection"))).first()
-        if connection is None:
-            message = f"replicator {name}: there is no connection named {item.get('connection')!r}."
-            raise ConfigurationError(message)
         found = services.create_replicator(
             name=name, connection=connection, selection=selection, target=target, options=options, user=user
         )
@@ -130,10 +129,18 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
         changes += _selection_changes(found, selection, user)
         changes += _option_changes(found, given, user)
     changes += _home_changes(found, selection, before, user)
-    changes += _promise_changes(found, item, user)
+    changes += _promise_changes(found, item, names, user)
     changes += apply_rules(found, mapping_at(item, "alerts", where), user)
     changes += apply_streams(found, list_at(item, "streams", where), user)
     return changes + _state_changes(found, item.get("state"), user)
+
+
+def _connection_named(item: Mapping[str, Any], name: str) -> Connection:
+    connection = Connection.objects.filter(name=str(item.get("connection"))).first()
+    if connection is None:
+        message = f"replicator {name}: there is no connection named {item.get('connection')!r}."
+        raise ConfigurationError(message)
+    return connection
 
 
 def _target_changes(
@@ -228,15 +235,15 @@ def _home_changes(
     return changes
 
 
-def _promise_changes(replicator: Replicator, item: Mapping[str, Any], user: User | None) -> list[str]:
+def _promise_changes(replicator: Replicator, item: Mapping[str, Any], names: NameRule, user: User | None) -> list[str]:
     """Of the tables that say something of it; named ones have their rows by now."""
     changes = []
     for line in list_at(item, "tables", f"replicator {replicator.name}"):
         if isinstance(line, str) or "slo" not in line:
             continue
         percent, seconds = _promise(line, replicator.name)
-        database, name = split_name(str(line["table"]), f"replicator {replicator.name}: ")
-        table = ReplicatorTable.objects.filter(replicator=replicator, database=database, name=name).first()
+        named = TableId(*split_name(str(line["table"]), f"replicator {replicator.name}: "))
+        table = selectors.table_of(replicator, names.table(named))
         if table is None:
             message = (
                 f"replicator {replicator.name}: {line['table']} is not one table, so it has no promise of its own."

@@ -16,7 +16,7 @@ from replicator.sources.base import Cascade, Catalog, TableInfo
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry, selected
+from webapp.replicators.selection import SelectionEntry, selected, under
 
 FULL, PARTIAL, NONE = "full", "partial", "none"
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
@@ -53,6 +53,7 @@ def assess(
 ) -> list[TableAssessment]:
     """One per selected table that exists or was named, by name.  Raises SourceError where the source cannot be asked."""
     with opened(connection) as source:
+        selection = under(source.names(), selection)
         source.tables = selected(selection)
         catalog = source.catalog()
         found = selected_tables(catalog, source.tables)

@@ -11,11 +11,13 @@ from typing import Any
 from django.db.models import QuerySet
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import TableId, TablePattern, TableSet
+from replicator.model.identifiers import NameRule, TableId, TablePattern, TableSet
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
+from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
+from webapp.connections.selectors import name_rule
 from webapp.replicators.homes import Home, checked_home, refuse_taken
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
 from webapp.replicators.targets import namespace_of
@@ -96,6 +98,23 @@ class SelectionEntry:
         if (dict(self.masks), self.row_filter) != (dict(before.masks), before.row_filter):
             return Anew.COPY
         return Anew.ROWS if set(self.excluded_columns) != set(before.excluded_columns) else None
+
+
+def rule_for(
+    connection: Connection, selection: Iterable[SelectionEntry], replicator: Replicator | None = None
+) -> NameRule:
+    """How the source compares the names of these lines; those that a replicator has already need no asking."""
+    stored = set(replicator.selection.values_list("database", "table")) if replicator else set()
+    fresh = [(entry.database, entry.table) for entry in selection if (entry.database, entry.table) not in stored]
+    return name_rule(connection, [name for names in fresh for name in names])
+
+
+def under(names: NameRule, selection: Iterable[SelectionEntry]) -> list[SelectionEntry]:
+    """The lines under the names that the source gives to their tables."""
+    return [
+        replace(entry, database=names.name(entry.database), table=names.name(entry.table)) if names.folds else entry
+        for entry in selection
+    ]
 
 
 def check_selection(selection: Sequence[SelectionEntry]) -> None:

@@ -17,7 +17,7 @@ from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTabl
 from webapp.replicators.modes import change_mode
 from webapp.replicators.options import PACE, ReplicatorOptions
 from webapp.replicators.partial_runs import read_keys, read_rows, set_paused, stop_snapshots
-from webapp.replicators.selection import SelectionEntry, check_selection, write_selection
+from webapp.replicators.selection import SelectionEntry, check_selection, rule_for, under, write_selection
 from webapp.replicators.table_services import (
     add_tables,
     cancel_snapshot,
@@ -84,6 +84,7 @@ def create_replicator(
     """ConfigurationError that names what is missing or wrong.  `options` may be their JSON form, partial."""
     _check_name(name)
     check_selection(selection)
+    selection = under(rule_for(connection, selection), selection)
     wanted = _options(options)
     check_seconds(wanted.slo_minutes * 60)
     public, secret = checked_target(target or {})

@@ -31,7 +31,9 @@ from webapp.replicators.selection import (
     changed_selection,
     check_selection,
     drop_unselected,
+    rule_for,
     selected,
+    under,
     write_selection,
 )
 
@@ -42,6 +44,7 @@ BY_USER = "tried again by a user"
 @transaction.atomic
 def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], user: User | None = None) -> Replicator:
     """Lines that exist already are changed; the new tables are read while the others go on."""
+    selection = under(rule_for(replicator.connection, selection, replicator), selection)
     check_selection(changed_selection(replicator, selection))
     written = write_selection(replicator, selection)
     changed = written.changed

@@ -28,7 +28,8 @@ def discover(replicator: Replicator, source: Source) -> bool:
         return False
     fresh = {line.database for line in lines}
     entries = [SelectionEntry.of(line) for line in replicator.selection.filter(database__in=fresh)]
-    found = selected_tables(source.catalog(), selected(entries))
+    names = source.names()
+    found = selected_tables(source.catalog(), names.selection(selected(entries)))
     with transaction.atomic():
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
         if still.count() != len(lines):
@@ -41,8 +42,8 @@ def discover(replicator: Replicator, source: Source) -> bool:
                 ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
         for line in lines:
             if not line.new_tables:
-                entry = replace(SelectionEntry.of(line), found=None)
-                line.found = sorted(table.name for table in found if table in selected([entry]))
+                taken = names.selection(selected([replace(SelectionEntry.of(line), found=None)]))
+                line.found = sorted(table.name for table in found if table in taken)
             line.discovered = True
             line.save(update_fields=["found", "discovered"])
         replan(replicator)

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from replicator.faults import reach
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import EXACT_NAMES, TableId
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, Source
 from replicator.state.chunks import ChunkToRead, RawChunk
@@ -55,14 +55,17 @@ class OrmJournal:
         if self._source is not None and replicator.checkpoint_offset is not None:
             # Only now: a table made before the checkpoint is found here, one made after it in the log.
             discover(replicator, self._source)
+        wanted = replicator.desired == models.Desired.RUNNING and replicator.status != models.Status.FAILED
+        names = self._source.names() if self._source is not None and wanted else EXACT_NAMES
+        signals = replicator.parsed_options.signals
         return CapturePlan(
             version=version,
-            wanted=replicator.desired == models.Desired.RUNNING and replicator.status != models.Status.FAILED,
-            tables=selectors.table_set(replicator),
+            wanted=wanted,
+            tables=names.selection(selectors.table_set(replicator)),
             tracked=tuple(self._tracked()),
             checkpoint=_checkpoint(replicator),
             ddl_policy=replicator.parsed_options.ddl_actions,
-            signals=replicator.parsed_options.signals,
+            signals=names.table(signals) if signals else None,
             gone=self._gone(),
         )
 

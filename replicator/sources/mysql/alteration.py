@@ -186,7 +186,7 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
     renames = {
         clause.column.casefold(): clause.to
         for clause in clauses
-        if clause.kind in (ClauseKind.RENAME, ClauseKind.MODIFY) and clause.column != clause.to
+        if clause.kind in (ClauseKind.RENAME, ClauseKind.MODIFY)  # MODIFY in another case is a new name, too
     }
     columns = [(renames.get(n.casefold(), n), c) for n, c in columns if n.casefold() not in dropped]
     taken = {name.casefold() for name, _ in columns}

@@ -17,6 +17,7 @@ from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
+from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
@@ -91,25 +92,27 @@ class MySqlCatalog:
         """`left_out`: its excluded columns are not described.  `hidden`: databases not shown (the watermark's)."""
         self._connection = connection
         self._zero_dates = zero_dates
-        self._left_out = left_out or TableSet()
-        self._hidden = SYSTEM_DATABASES | hidden
+        self._names = names_of(connection)
+        self._left_out = self._names.selection(left_out or TableSet())
+        self._hidden = SYSTEM_DATABASES | {self._names.name(name) for name in hidden}
         self._mariadb = server_is_mariadb(connection)
 
     def databases(self) -> list[DatabaseInfo]:
         """Those that the user may see, empty ones included; without their sizes where MariaDB would take minutes for them."""
-        names = [row[0] for row in self._rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")]
-        sizes = {row[0]: (int(row[1]), int(row[2] or 0)) for row in self._counted("0")}
+        names = [self._names.name(row[0]) for row in self._rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")]
+        sizes = self._counted("0")
         if not self._mariadb or sum(count for count, _ in sizes.values()) <= SIZED:
-            sizes = {row[0]: (int(row[1]), int(row[2] or 0)) for row in self._counted("DATA_LENGTH + INDEX_LENGTH")}
+            sizes = self._counted("DATA_LENGTH + INDEX_LENGTH")
         shown = sorted(name for name in names if name.lower() not in self._hidden)
         return [DatabaseInfo(name, *sizes.get(name, (0, 0))) for name in shown]
 
-    def _counted(self, size: str) -> list[Row]:
-        """(database, tables, sum of `size`).  MariaDB opens every table for its real size."""
+    def _counted(self, size: str) -> dict[str, tuple[int, int]]:
+        """Database → tables, sum of `size`.  MariaDB opens every table for its real size."""
         columns = f"TABLE_SCHEMA, COUNT(*), SUM({size})"
-        return self._rows(
+        rows = self._rows(
             f"SELECT {columns} FROM information_schema.TABLES WHERE {self._selected()} GROUP BY TABLE_SCHEMA"
         )
+        return {self._names.name(row[0]): (int(row[1]), int(row[2] or 0)) for row in rows}
 
     def tables(
         self, *, database: str | None = None, search: str = "", limit: int = 100, offset: int = 0
@@ -138,7 +141,8 @@ class MySqlCatalog:
         """All base tables, sorted.  Asks for names only, for which MariaDB opens no table."""
         where = self._selected() + (f" AND TABLE_SCHEMA = {literal(database)}" if database is not None else "")
         rows = self._rows(f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE {where}")
-        return sorted(TableId(*row) for row in rows if database is None or row[0] == database)
+        found = sorted(map(self._table, rows))
+        return [table for table in found if database is None or table.database == self._names.name(database)]
 
     def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
         """Foreign keys with an action other than RESTRICT: InnoDB does not write what they do into the log.
@@ -161,7 +165,7 @@ class MySqlCatalog:
         for row in self._lookup(
             f"{select} FROM information_schema.KEY_COLUMN_USAGE", tables, "REFERENCED_TABLE_NAME IS NOT NULL"
         ):
-            keys.setdefault((TableId(row[0], row[1]), row[2]), []).append(row[3:])
+            keys.setdefault((self._table(row), row[2]), []).append(row[3:])
         select = "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, DELETE_RULE, UPDATE_RULE"
         rules = self._lookup(
             f"{select} FROM information_schema.REFERENTIAL_CONSTRAINTS",
@@ -170,10 +174,10 @@ class MySqlCatalog:
         )
         found = []
         for database, name, constraint, on_delete, on_update in rules:
-            child = TableId(database, name)
+            child = self._names.table(TableId(database, name))
             columns = sorted(keys.get((child, constraint), []))
             if columns and (on_delete in _ACTIONS or on_update in _ACTIONS):
-                parent = TableId(columns[0][1], columns[0][2])
+                parent = self._table(columns[0][1:])
                 refers = tuple(str(column[3]) for column in columns)
                 found.append(Cascade(parent, child, refers, on_delete in _ACTIONS, on_update in _ACTIONS))
         return found
@@ -221,11 +225,11 @@ class MySqlCatalog:
     def _describe(
         self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str
     ) -> TableDescription:
-        left_out = self._left_out.columns_left_out(table)
-        definitions = tuple(d for d in found if d.name not in left_out)
+        left_out = columns_left_out(self._left_out, table)
+        definitions = tuple(d for d in found if lowered(d.name) not in left_out)
         _check_names(table, definitions)
         primary = frozenset(d.name for d in found if d.primary)
-        key = None if primary & left_out else _choose_key(indexes, primary)
+        key = None if left_out.intersection(map(lowered, primary)) else _choose_key(indexes, primary)
         names = key.columns if key else ()
         columns = tuple(column_of(d, table, zero_dates=self._zero_dates, key=d.name in names) for d in definitions)
         return TableDescription(TableSchema(table, columns, names), definitions, key, engine)
@@ -234,7 +238,7 @@ class MySqlCatalog:
         """Engine, rows and bytes of those that exist; the engine of a system-versioned table is VERSIONED."""
         select = "TABLE_SCHEMA, TABLE_NAME, ENGINE, TABLE_ROWS, DATA_LENGTH + INDEX_LENGTH, TABLE_TYPE"
         return {
-            TableId(row[0], row[1]): (VERSIONED if row[5] != "BASE TABLE" else row[2] or "", row[3] or 0, row[4] or 0)
+            self._table(row): (VERSIONED if row[5] != "BASE TABLE" else row[2] or "", row[3] or 0, row[4] or 0)
             for row in self._lookup(f"SELECT {select} FROM information_schema.TABLES", tables)
             if row[5] in TABLE_TYPES
         }
@@ -243,7 +247,7 @@ class MySqlCatalog:
         rows = self._lookup(f"SELECT {_COLUMNS} FROM information_schema.COLUMNS", tables)
         result: dict[TableId, list[ColumnDefinition]] = {}
         for row in sorted(rows, key=lambda row: row[:3]):
-            result.setdefault(TableId(row[0], row[1]), []).append(_definition(row[3:]))
+            result.setdefault(self._table(row), []).append(_definition(row[3:]))
         return result
 
     def _primary(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
@@ -253,7 +257,7 @@ class MySqlCatalog:
         result: dict[TableId, set[str]] = {}
         for row in rows:
             if row[3] == "PRI":
-                result.setdefault(TableId(row[0], row[1]), set()).add(row[2])
+                result.setdefault(self._table(row), set()).add(row[2])
         return {table: frozenset(names) for table, names in result.items()}
 
     def _indexes(self, tables: Sequence[TableId]) -> dict[TableId, list[UniqueIndex]]:
@@ -262,7 +266,7 @@ class MySqlCatalog:
         select = f"SELECT {_INDEXES}, {state} FROM information_schema.STATISTICS"
         parts: dict[tuple[TableId, str], list[Row]] = {}
         for row in self._lookup(select, tables, "NON_UNIQUE = 0"):
-            parts.setdefault((TableId(row[0], row[1]), row[2]), []).append(row[3:])
+            parts.setdefault((self._table(row), row[2]), []).append(row[3:])
         result: dict[TableId, list[UniqueIndex]] = {}
         for (table, name), rows in parts.items():
             rows.sort()
@@ -290,8 +294,12 @@ class MySqlCatalog:
             else:
                 listed = ", ".join(f"({literal(t.database)}, {literal(t.name)})" for t in some)
                 rows += self._rows(f"{select} WHERE ({schema}, TABLE_NAME) IN ({listed}) AND {condition}")
-        asked = {(table.database, table.name) for table in tables}
-        return [row for row in rows if row[:2] in asked]  # information_schema compares names without case
+        asked = set(map(self._names.table, tables))
+        return [row for row in rows if self._table(row) in asked]  # information_schema compares names without case
+
+    def _table(self, row: Row) -> TableId:
+        """That a row begins with."""
+        return self._names.table(TableId(row[0], row[1]))
 
     def _selected(self) -> str:
         hidden = ", ".join(literal(name) for name in sorted(self._hidden))

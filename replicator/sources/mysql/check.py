@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from replicator.model.identifiers import TableSet
@@ -42,6 +43,11 @@ def version(server: Server) -> Finding:
     return failed(f"{server.product} {text} is too old.", f"Use {server.product} {wanted} or later.")
 
 
+def of_selected(check: Callable[[Server, TableSet | None], Finding]) -> Callable[[Server, TableSet | None], Finding]:
+    """The check of these tables under the names that the server gives them."""
+    return lambda server, tables: check(server, None if tables is None else server.names.selection(tables))
+
+
 # Those that look at tables take them as a second argument.
 _CHECKS = Checks[Server](
     of_server=(
@@ -61,12 +67,13 @@ _CHECKS = Checks[Server](
         ("binlog_order_commits", "Order of commits", check_log.binlog_order_commits),
         ("binlog_compression", "Compression of the log", check_log.compression),
         ("clock", "Clocks", check_log.clock),
+        ("lower_case_table_names", "Case of names", check_log.lower_case_table_names),
         ("watermark", "Watermark table", check_access.watermark),
     ),
     of_tables=(
-        ("grant_select", "Right to read the tables", check_access.select),
-        ("definitions", "Tables and column types", check_access.definitions),
-        ("cascades", "Foreign keys", check_access.cascades),
+        ("grant_select", "Right to read the tables", of_selected(check_access.select)),
+        ("definitions", "Tables and column types", of_selected(check_access.definitions)),
+        ("cascades", "Foreign keys", of_selected(check_access.cascades)),
     ),
 )
 

@@ -135,6 +135,14 @@ def compression(server: Server) -> Finding:
     return ok("The log is not compressed.")
 
 
+def lower_case_table_names(server: Server) -> Finding:
+    """Which names mean the same table; fixed for good when a server's data folder is made."""
+    value = server.value("lower_case_table_names")
+    if server.names.folds:
+        return ok(f"lower_case_table_names is {value}: Shop.Orders and shop.orders are one table, shown in lower case.")
+    return ok(f"lower_case_table_names is {value}: Shop.Orders and shop.orders are two tables.")
+
+
 def log_filters(server: Server) -> Finding:
     """Databases that the server keeps out of its log."""
     rows: list[tuple[object, ...]] = []

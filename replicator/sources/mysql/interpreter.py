@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from replicator.errors import LogCorrupt, SourceError, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, RowsParked
-from replicator.model.identifiers import TableSet
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import frame_kernel as f
@@ -42,7 +42,10 @@ class Interpreter:
         options: ReadOptions,
         start: BinlogOffset,
         marks: Marks | None = None,
+        names: NameRule = EXACT_NAMES,
     ) -> None:
+        """`names`: under which `tables`, `schemas` and `marks` have theirs."""
+        self.names = names
         self.out: list[LogMessage] = []
         self.schemas = schemas
         self.pending = Pending()

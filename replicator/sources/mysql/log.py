@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,6 +32,7 @@ from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.log_start import LogStart, find_start
 from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.log_tables import Marks
+from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
 from replicator.sources.mysql.payload import open_payload
@@ -62,8 +64,10 @@ class BinlogReader:
         self.close()
         self._control = connect(self._config)
         where = find_start(self._control, start)
+        names = names_of(self._control)
+        tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
         known = LogSchemas(tables, schemas, self._options, self._describer(tables))
-        interpreter = self._interpreter = Interpreter(tables, known, self._options, start, self._marks)
+        interpreter = self._interpreter = Interpreter(tables, known, self._options, start, marks, names)
         stream = PacketStream(self._dump(where))
         try:
             parser = EventParser(start.file, start.position)

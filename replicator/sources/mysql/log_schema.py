@@ -19,6 +19,7 @@ from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.alteration import Signature, column_signature, signature, unexplained_is_harmless
 from replicator.sources.mysql.catalog import TableDescription
 from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.names import columns_left_out, lowered
 from replicator.sources.mysql.table_map import LogColumn, TableMap
 from replicator.sources.mysql.types import ColumnDefinition, column_of
 
@@ -225,7 +226,7 @@ class LogSchemas:
     def _build(
         self, found: TableMap, known: TableSchema | None, present: TableDescription | None = None
     ) -> TableSchema:
-        left_out = self._tables.columns_left_out(found.table)
+        left_out = columns_left_out(self._tables, found.table)
         if found.mariadb:
             _check_temporal(
                 found, [schema for schema in (present.schema if present else None, known) if schema], left_out
@@ -234,7 +235,7 @@ class LogSchemas:
         columns = tuple(
             self._column(column, found.table, known, present, in_key=column.name in key)
             for column in found.columns
-            if column.name not in left_out and (not column.hidden or _described(column.name, known, present))
+            if lowered(column.name) not in left_out and (not column.hidden or _described(column.name, known, present))
         )
         return TableSchema(found.table, columns, key)
 
@@ -271,7 +272,7 @@ def _key(found: TableMap, left_out: frozenset[str]) -> tuple[str, ...]:
     none, several rows would become one.
     """
     logged = tuple(found.columns[place].name for place in found.key)
-    return () if left_out.intersection(logged) else logged
+    return () if left_out.intersection(map(lowered, logged)) else logged
 
 
 def _described(name: str, known: TableSchema | None, present: TableDescription | None) -> bool:
@@ -286,7 +287,7 @@ def _log_signature(definition: ColumnDefinition) -> Signature:
 def _check_temporal(found: TableMap, schemas: list[TableSchema], left_out: frozenset[str]) -> None:
     """With mysql56_temporal_format=OFF MariaDB logs TIME(3) as it logs TIME, but longer: only the catalog knows it."""
     for log in found.columns:
-        if log.type not in (t.TIME, t.DATETIME, t.TIMESTAMP) or log.name in left_out:
+        if log.type not in (t.TIME, t.DATETIME, t.TIMESTAMP) or lowered(log.name) in left_out:
             continue
         known = [column_signature(schema.column(log.name)) for schema in schemas if log.name in schema.names]
         if (_TIMES[log.type], 0) not in known[:1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -110,7 +110,8 @@ class LogTables:
 
     def _target(self, event: Event) -> _Target:
         found = parse_table_map(event.body, mariadb=self._interpreter.mariadb)
-        table = found.table
+        table = self._interpreter.names.table(found.table)
+        found = replace(found, table=table)
         if self._marks and table == self._marks.table:
             return _Target(
                 event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True

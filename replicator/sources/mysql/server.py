@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, quoted, server_is_mariadb
+from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.result_stream import read_rows
 
 
@@ -15,6 +16,7 @@ class Server:
         self.connection = connection
         self.where = f"{config.host}:{config.port}"
         self.mariadb = server_is_mariadb(connection)
+        self.names = names_of(connection)
         self.variables = {str(name).lower(): str(value) for name, value in self.rows("SHOW GLOBAL VARIABLES")}
 
     def rows(self, sql: str) -> list[tuple[object, ...]]:

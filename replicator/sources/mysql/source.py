@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from replicator.model.identifiers import TableSet
+from replicator.model.identifiers import NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.mysql.catalog import MySqlCatalog
 from replicator.sources.mysql.check import run_checks
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect
+from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.snapshot import MySqlSnapshotReader
 from replicator.sources.mysql.source_log import MySqlLog
 from replicator.sources.mysql.watermark import watermark_table
@@ -35,6 +36,10 @@ class MySqlSource:
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
+
+    def names(self) -> NameRule:
+        """As the server's lower_case_table_names says."""
+        return names_of(self._open())
 
     def catalog(self) -> MySqlCatalog:
         """Discovery on the shared connection."""

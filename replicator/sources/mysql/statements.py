@@ -11,6 +11,7 @@ from replicator.sources.mysql import events as e
 from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
+from replicator.sources.mysql.names import folded
 
 if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
@@ -36,7 +37,8 @@ class Statements:
 
     def _statement(self, event: Event, query: e.Query) -> None:
         interpreter, text = self._interpreter, _text(query)
-        statement = ddl.parse(text, query.database, query.sql_mode, mariadb=interpreter.mariadb)
+        parsed = ddl.parse(text, query.database, query.sql_mode, mariadb=interpreter.mariadb)
+        statement = folded(parsed, interpreter.names)
         if isinstance(statement, ddl.Transaction):
             self._transaction(event, statement)
             return

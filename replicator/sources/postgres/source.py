@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from replicator.errors import TidemarkError
-from replicator.model.identifiers import TableSet
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.check import run_checks
@@ -35,6 +35,10 @@ class PostgresSource:
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""
         return run_checks(self.config, tables)
+
+    def names(self) -> NameRule:
+        """As they are; the server is not asked."""
+        return EXACT_NAMES
 
     def catalog(self) -> PostgresCatalog:
         """Discovery on the shared connection."""

@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 
 from replicator.errors import ConditionRefused, SourceUnreachable, TableError, UnsupportedType
 from replicator.model import types
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.sources import registry
 from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, Status, TableInfo
@@ -78,6 +78,9 @@ class FakeSource:
             CheckResult("reachable", "Server reachable", Status.OK if good else Status.FAILED, detail, "SET x = 1;"),
             CheckResult("tls", "TLS", Status.WARNING, "not encrypted", "REQUIRE SSL"),
         ]
+
+    def names(self) -> NameRule:
+        return EXACT_NAMES
 
     def catalog(self) -> FakeCatalog:
         return FakeCatalog()

@@ -11,7 +11,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from replicator.errors import ConditionRefused
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, STRING
 from replicator.sources import registry
@@ -96,6 +96,9 @@ class MemorySource:
         del tables
         detail = f"tried with {self.config['password']}"
         return [CheckResult("login", "Login", Status.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
+
+    def names(self) -> NameRule:
+        return EXACT_NAMES
 
     def catalog(self) -> MemoryCatalog:
         return MemoryCatalog()
