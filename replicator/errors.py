@@ -14,6 +14,7 @@ TidemarkError
 ├── TableError                    stops one table, never the others (invariant 7)
 │   ├── UnsupportedType
 │   ├── UnsupportedCharset
+│   ├── UnsupportedEngine         its log and its rows are not always the same
 │   ├── UnsupportedDdl
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
@@ -139,6 +140,11 @@ class UnsupportedType(TableError):
 class UnsupportedCharset(TableError):
     code = "unsupported_charset"
     default_remedy = "Exclude the column from the replicator, then resnapshot the table."
+
+
+class UnsupportedEngine(TableError):
+    code = "unsupported_engine"
+    default_remedy = "Exclude the table from the replicator."
 
 
 class UnsupportedDdl(TableError):

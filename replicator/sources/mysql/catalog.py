@@ -17,6 +17,8 @@ from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
+from replicator.sources.mysql.ddl_tokens import tokenize
+from replicator.sources.mysql.engines import MERGE, canonical, in_union, notes_on, refusal, storage_options
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
 
@@ -134,7 +136,7 @@ class MySqlCatalog:
         for table, (engine, rows, size) in facts.items():
             key = _choose_key(keys.get(table, ()), primary.get(table, frozenset()))
             kind = "" if key is None else "primary" if key.name == "PRIMARY" else "unique"
-            infos[table] = TableInfo(table, rows, size, kind, engine)
+            infos[table] = TableInfo(table, rows, size, kind, engine, notes_on(engine))
         return infos
 
     def names(self, database: str | None = None) -> list[TableId]:
@@ -194,6 +196,7 @@ class MySqlCatalog:
         facts = self._facts(tables)
         columns = self._columns(list(facts))
         indexes = self._indexes(list(facts))
+        unions = self._unions() if any(canonical(engine) == "myisam" for engine, _, _ in facts.values()) else {}
         result: dict[TableId, TableDescription | TableError] = {}
         for table, (engine, _, _) in facts.items():
             if table not in columns:
@@ -201,6 +204,10 @@ class MySqlCatalog:
             try:
                 if engine == VERSIONED:
                     raise _versioned(table)
+                if (error := refusal(table, engine)) is not None:
+                    raise error
+                if table in unions:
+                    raise in_union(table, unions[table])
                 result[table] = self._describe(table, columns[table], indexes.get(table, []), engine)
             except TableError as error:
                 result[table] = error
@@ -249,6 +256,21 @@ class MySqlCatalog:
         for row in sorted(rows, key=lambda row: row[:3]):
             result.setdefault(self._table(row), []).append(_definition(row[3:]))
         return result
+
+    def _unions(self) -> dict[TableId, TableId]:
+        """Tables that MERGE tables of any database show, each with one of these."""
+        rows = self._rows(
+            f"SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE ENGINE = {literal(MERGE)}"
+        )
+        found: dict[TableId, TableId] = {}
+        for merge in map(self._table, rows):
+            try:
+                text = self._rows(f"SHOW CREATE TABLE {quoted(merge.database)}.{quoted(merge.name)}")[0][1]
+            except TableError:
+                continue  # the server cannot open it: nothing changes through it
+            for table in storage_options(tokenize(text), merge.database).union:
+                found[self._names.table(table)] = merge
+        return found
 
     def _primary(self, tables: Sequence[TableId]) -> dict[TableId, frozenset[str]]:
         rows = self._lookup(

@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind, parse_clauses
 from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReader, tokenize
+from replicator.sources.mysql.engines import NO_OPTIONS, StorageOptions, storage_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class CreateTable:
     table: TableId
     replace: bool = False
     like: TableId | None = None
+    options: StorageOptions = field(default=NO_OPTIONS, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class TruncateTable:
 class AlterTable:
     table: TableId
     clauses: tuple[Clause, ...]
+    options: StorageOptions = field(default=NO_OPTIONS, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +183,9 @@ def _create(reader: TokenReader, _verb: str) -> Statement:
     if reader.accept("TABLE"):
         reader.accept("IF", "NOT", "EXISTS")
         table = reader.table()
+        options = storage_options(reader.rest(), reader.database)
         reader.accept("(")
-        return CreateTable(table, replace, reader.table() if reader.accept("LIKE") else None)
+        return CreateTable(table, replace, reader.table() if reader.accept("LIKE") else None, options)
     return _index(reader)
 
 
@@ -285,7 +289,7 @@ def _alter(reader: TokenReader, _verb: str) -> Statement:
     reader.wait()
     clauses: list[Clause] = [Clause(ClauseKind.ROWS)] if ignore else []  # IGNORE drops rows with a double key
     clauses += parse_clauses(reader.rest(), reader.database)
-    return AlterTable(table, tuple(clauses))
+    return AlterTable(table, tuple(clauses), storage_options(reader.rest(), reader.database))
 
 
 _RULES: dict[str, Callable[[TokenReader, str], Statement]] = {

@@ -13,6 +13,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql.alteration import alter
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
+from replicator.sources.mysql.engines import StorageOptions, in_union, refusal
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import Resolved
 from replicator.sources.mysql.offset import BinlogOffset
@@ -41,15 +42,17 @@ class DdlEffects:
         """One statement; a table that cannot go on fails, the others do not notice."""
         self._event, self._text = event, text
         match statement:
-            case ddl.CreateTable(table, replacing, like):
-                self._create(table, replacing=replacing, like=like)
+            case ddl.CreateTable(table, replacing, like, options):
+                self._in_union(table, options)
+                self._create(table, replacing=replacing, like=like, engine=options.engine)
             case ddl.DropTables(tables):
                 for table in tables:
                     self._drop(table)
             case ddl.TruncateTable(table):
                 self._truncate(table)
-            case ddl.AlterTable(table, clauses):
-                self._alter(table, clauses)
+            case ddl.AlterTable(table, clauses, options):
+                self._in_union(table, options)
+                self._alter(table, clauses, options.engine)
             case ddl.RenameTables(pairs):
                 self._rename(pairs)
             case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
@@ -103,7 +106,13 @@ class DdlEffects:
             table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}")
         )
 
-    def _create(self, table: TableId, *, replacing: bool, like: TableId | None) -> None:
+    def _in_union(self, merge: TableId, options: StorageOptions) -> None:
+        """Rows of these tables may change under another name from here on."""
+        for table in options.union:
+            if table in self._known and self._interpreter.tables.wants(table):
+                self._interpreter.tables.fail(table, in_union(table, merge))
+
+    def _create(self, table: TableId, *, replacing: bool, like: TableId | None, engine: str = "") -> None:
         if table not in self._tables:
             return
         if table in self._known:
@@ -114,8 +123,12 @@ class DdlEffects:
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
         schemas.forget(table)
+        if (refused := refusal(table, engine)) is not None:
+            self._interpreter.tables.fail(table, refused)
+            return
         left_out = self._tables.columns_left_out
-        if like in self._known and like not in schemas.guessed and left_out(like) == left_out(table):
+        wants = self._interpreter.tables.wants
+        if like in self._known and wants(like) and like not in schemas.guessed and left_out(like) == left_out(table):
             self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
@@ -141,7 +154,7 @@ class DdlEffects:
             self._emit(Ddl.TRUNCATE_TABLE, table)
             self._interpreter.schemas.empty.add(table)
 
-    def _alter(self, table: TableId, clauses: Sequence[Clause]) -> None:
+    def _alter(self, table: TableId, clauses: Sequence[Clause], engine: str = "") -> None:
         target = next((clause.table for clause in clauses if clause.kind is ClauseKind.RENAME_TABLE), None)
         for clause in clauses:
             if clause.kind is ClauseKind.ROWS and clause.table in self._known:
@@ -150,6 +163,12 @@ class DdlEffects:
             self._alter_known(table, clauses, described=target or table)
         if target:
             self._rename([(table, target)])
+        here = target or table
+        error = refusal(here, engine)
+        if error is not None and here in self._known and self._interpreter.tables.wants(here):
+            self._interpreter.tables.fail(
+                here, error
+            )  # whatever it is by now: rows came that it did not keep, or changed
 
     def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
         schemas, old = self._interpreter.schemas, self._known[table]

@@ -15,13 +15,11 @@ from replicator.sources.conditions import users_fault, watched
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, quoted
+from replicator.sources.mysql.engines import TRANSACTIONAL, canonical
 from replicator.sources.mysql.key_bounds import order_by, read_key, select_key, selected
 from replicator.sources.mysql.result_stream import ResultStream, read_rows
 from replicator.sources.mysql.text import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
-
-# Engines whose reads see one moment; every other is read first and marked after.
-TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"})
 
 
 class MySqlSnapshotReader:
@@ -96,7 +94,7 @@ class MySqlSnapshotReader:
         """
         connection = self._connection()
         description = self._describe(table)
-        if description.engine.lower() not in TRANSACTIONAL:
+        if canonical(description.engine) not in TRANSACTIONAL:
             return self._chunk(description, _name(table), lambda: self.mark(opened))
         try:
             read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", str(table))
