@@ -16,6 +16,7 @@ TidemarkError
 │   ├── UnsupportedCharset
 │   ├── UnsupportedEngine         its log and its rows are not always the same
 │   ├── UnsupportedDdl
+│   ├── EventUndecodable          its event in the log is not what it should be
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
 │   ├── TooManyParked             more rows that cannot be decoded than are kept
@@ -150,6 +151,11 @@ class UnsupportedEngine(TableError):
 class UnsupportedDdl(TableError):
     code = "unsupported_ddl"
     default_remedy = "Resnapshot the table: it is then read anew under its present definition."
+
+
+class EventUndecodable(TableError):
+    code = "event_undecodable"
+    default_remedy = "Resnapshot the table; if the same happens again, report the error with the place in the log."
 
 
 class RowImageIncomplete(TableError):

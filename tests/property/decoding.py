@@ -115,9 +115,9 @@ class _All(TableSet):
         return isinstance(table, TableId)
 
 
-def read_live(events: Sequence[bytes]) -> Iterator[LogMessage]:
+def read_live(events: Sequence[bytes], options: ReadOptions | None = None) -> Iterator[LogMessage]:
     """As from a server: in runs, with a catalog that knows no table any more."""
-    tables, options = _All(), ReadOptions()
+    tables, options = _All(), options or ReadOptions()
     start = BinlogOffset("binlog.000001", 4)
     interpreter = Interpreter(tables, LogSchemas(tables, {}, options, lambda _: None), options, start)
     stream = PacketStream(_Wire([b"\0" + raw for raw in events]))

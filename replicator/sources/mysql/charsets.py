@@ -112,6 +112,11 @@ def _read_ids() -> dict[int, str]:
 _NAME_BY_ID = _read_ids()
 
 
+def collation_of(charset: str) -> int:
+    """One of the character set's; KeyError for a name that is unknown here."""
+    return {name: collation for collation, name in _NAME_BY_ID.items()}[charset]
+
+
 def charset_name(collation: int) -> str:
     """The character set of a collation id as MySQL names it; UnsupportedCharset for an id that is unknown here."""
     if 2048 <= collation < 2048 + 256 * len(_UCA1400):

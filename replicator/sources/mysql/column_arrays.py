@@ -19,6 +19,7 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import cell_kernel, value_kernel
 from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.column_values import INTEGERS, Convert, ZeroPadded, converter, same, shape_of
+from replicator.sources.mysql.events import UNDECODABLE
 from replicator.sources.mysql.table_map import LogColumn
 from replicator.sources.mysql.temporal_values import NO_DATE
 from replicator.sources.mysql.types import UNICODE_REMEDY
@@ -93,9 +94,16 @@ class ColumnArrays:
         self.bad: Mask | None = None
 
     def convert(self, cells: Cells) -> pa.Array:
-        """ValueDoesNotFit; for damaged bytes what `EventParser.guard` knows."""
+        """ValueDoesNotFit."""
         self.bad = None
-        return self._one_by_one(cells) if cells.texts else self._way(cells)
+        try:
+            return self._one_by_one(cells) if cells.texts else self._way(cells)
+        except UNDECODABLE as error:
+            message = (
+                f"Column {self._column.name} ({self._column.source_type}) holds a value in the log that cannot be decoded "
+                f"({type(error).__name__})."
+            )
+            raise ValueDoesNotFit(message, column=self._column.name) from error
 
     def _kernel(self) -> Way | None:
         log, kind = self._log, self._kind

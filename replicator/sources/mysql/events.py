@@ -2,8 +2,8 @@
 
 The same code reads packets of a live stream and log files.  Sources: MySQL's libs/mysql/binlog/event, MariaDB's
 sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base.
-Functions raise IndexError, ValueError or struct.error for bytes that cannot be what they should be; `EventParser.guard` makes
-LogCorrupt of these.  A length is held against what there is before anything of its size is made (invariant 9).
+Functions raise IndexError, ValueError or struct.error for bytes that cannot be what they should be; `undecodable` makes an error of one table of
+these, and `EventParser.guard` LogCorrupt of those that are of no one table.  A length is held against what there is before anything of its size is made (invariant 9).
 """
 
 # ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 from zlib import crc32
 
-from replicator.errors import LogCorrupt
+from replicator.errors import EventUndecodable, LogCorrupt
+from replicator.model.identifiers import TableId
 from replicator.sources.mysql.offset import GtidSet
 from replicator.sources.mysql.pieces import inflate, part
 
@@ -49,6 +50,8 @@ _MOST_OLD_TYPES = 35  # servers before checksums knew fewer types of events
 HARMLESS = frozenset({STOP, ANNOTATE_ROWS, BINLOG_CHECKPOINT, IGNORABLE, ROWS_QUERY, INTVAR, RAND, USER_VAR})
 
 
+# What the decoders raise for bytes that cannot be what they should be.
+UNDECODABLE = (LookupError, ValueError, ArithmeticError, RecursionError, struct.error, zlib.error)
 _SPECIAL = frozenset({FORMAT_DESCRIPTION, ROTATE, HEARTBEAT, HEARTBEAT_V2})
 # Parts of LOAD DATA as a statement, whose EXECUTE_LOAD_QUERY tells the table, and what a server sends of its own.
 TOLERATED = frozenset({BEGIN_LOAD_QUERY, 9, 11, HEARTBEAT, HEARTBEAT_V2, START_ENCRYPTION})
@@ -178,9 +181,19 @@ class EventParser:
         """Turns what the decoders raise for malformed bytes into LogCorrupt."""
         try:
             yield
-        except (LookupError, ValueError, ArithmeticError, RecursionError, struct.error, zlib.error) as error:
+        except UNDECODABLE as error:
             # The error's own text may have a value in it, which may be one that is to be masked.
             raise self.corrupt(f"An event cannot be decoded ({type(error).__name__})") from error
+
+
+@contextmanager
+def undecodable(table: TableId, place: str) -> Iterator[None]:
+    """Turns what the decoders raise for malformed bytes into an error of the one table that they are of (invariant 13)."""
+    try:
+        yield
+    except UNDECODABLE as error:
+        message = f"An event of {table} in the log cannot be decoded ({type(error).__name__}), at {place}."
+        raise EventUndecodable(message, table=str(table)) from error
 
 
 def _knows_checksums(version: str) -> bool:

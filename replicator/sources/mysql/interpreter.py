@@ -19,6 +19,7 @@ from replicator.sources.mysql.pending import Pending
 from replicator.sources.mysql.plain_events import KnownTables, WholeTransactions
 from replicator.sources.mysql.row_image import Run
 from replicator.sources.mysql.statements import Statements
+from replicator.sources.mysql.table_map import signs_years
 from replicator.sources.mysql.xa import PreparedTransactions
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,6 +51,7 @@ class Interpreter:
         self.schemas = schemas
         self.pending = Pending()
         self.mariadb = False
+        self.signs_years: bool | None = None
         self.in_transaction = False
         self.gtid = GtidPosition(start.gtid)
         self.txn = ""
@@ -154,7 +156,8 @@ class Interpreter:
         elif kind == e.ROTATE:
             self.passed(*e.rotation(event.body))  # artificial ones too: a server that goes down writes none
         elif kind == e.FORMAT_DESCRIPTION:
-            self.mariadb = b"MariaDB" in event.body[2:52]
+            version = event.body[2:52].decode("ascii", "replace")
+            self.mariadb, self.signs_years = "MariaDB" in version, signs_years(version)
             if self.in_transaction and not event.artificial:
                 self._gtid = ""  # the server went down: the rest was never written, and its GTID is given again
                 self.rollback(event)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from typing import NamedTuple
 
 from replicator.errors import TableError, UnsupportedCharset, UnsupportedType
@@ -19,6 +20,7 @@ from replicator.sources.mysql import table_map as t
 from replicator.sources.mysql.alteration import Signature, column_signature, signature, unexplained_is_harmless
 from replicator.sources.mysql.catalog import TableDescription
 from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.map_completion import complete
 from replicator.sources.mysql.names import columns_left_out, lowered
 from replicator.sources.mysql.table_map import LogColumn, TableMap
 from replicator.sources.mysql.types import ColumnDefinition, column_of
@@ -91,16 +93,16 @@ def definition_of(log: LogColumn) -> ColumnDefinition:
 
 
 def _labelled(log: LogColumn) -> ColumnDefinition:
-    charset = charset_name(log.charset) if log.charset is not None else "utf8mb4"
-    decode = decoder("utf8mb4" if charset == "binary" else charset)
+    charset = charset_name(log.charset or t.BINARY_CHARSET)
+    charset = "utf8mb4" if charset == "binary" else charset
+    decode = decoder(charset)
     try:
         labels = tuple(decode(label) for label in log.labels)
     except UnicodeDecodeError:
-        message = f"Column {log.name} has labels that are no valid UTF-8."
+        message = f"Column {log.name} has labels that are no valid {charset}."
         raise UnsupportedCharset(message) from None
     data_type = "enum" if log.type == t.ENUM else "set"
     text = ",".join("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in labels)
-    charset = "utf8mb4" if charset == "binary" else charset
     return ColumnDefinition(log.name, data_type, f"{data_type}({text})", charset, labels=labels, nullable=log.nullable)
 
 
@@ -213,9 +215,11 @@ class LogSchemas:
                 message = f"The log does not name the columns of {table}."
                 raise TableError(message, remedy=METADATA_REMEDY, table=str(table))
             found = positional(found)
+        present = cache(partial(self.present, table))
+        found = complete(found, columns_left_out(self._tables, table), known, present)
         schema = self._build(found, known)
         if self._describe is not None and schema != known:
-            schema = self._build(found, known, self.present(table))
+            schema = self._build(found, known, present())
         announced = self.announced.pop(table, set())
         harmless = known is not None and unexplained_is_harmless(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None

@@ -15,11 +15,11 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import STRING
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import frame_kernel as f
-from replicator.sources.mysql.events import Event
+from replicator.sources.mysql.events import Event, undecodable
 from replicator.sources.mysql.log_schema import positional
 from replicator.sources.mysql.plain_events import KnownTables
 from replicator.sources.mysql.row_image import DUMMY_TABLE, Run, TableRows
-from replicator.sources.mysql.table_map import LogColumn, TableMap, parse_table_map, table_id
+from replicator.sources.mysql.table_map import LogColumn, TableMap, parse_table_map, table_id, table_name
 
 if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
@@ -109,23 +109,30 @@ class LogTables:
             self._known = None
 
     def _target(self, event: Event) -> _Target:
-        found = parse_table_map(event.body, mariadb=self._interpreter.mariadb)
-        table = self._interpreter.names.table(found.table)
-        found = replace(found, table=table)
+        table = self._interpreter.names.table(table_name(event.body))
         if self._marks and table == self._marks.table:
+            found = self._parse(event)
             return _Target(
                 event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True
             )
-        if not self.wants(table) or found.columns[0].name == _SEQUENCE_COLUMN:
+        if not self.wants(table):  # no more of it is looked at than its name
             return _Target(event.body)
         try:
-            rows = self._rows_for(found, event)
+            with undecodable(table, f"{event.file}:{event.start}"):
+                rows = self._rows_for(self._parse(event), event)
         except TableError as error:
             self.fail(table, error)
             return _Target(event.body)
         return _Target(event.body, rows if self.wants(table) else None)
 
-    def _rows_for(self, found: TableMap, event: Event) -> TableRows:
+    def _parse(self, event: Event) -> TableMap:
+        interpreter = self._interpreter
+        found = parse_table_map(event.body, mariadb=interpreter.mariadb, years=interpreter.signs_years)
+        return replace(found, table=interpreter.names.table(found.table))
+
+    def _rows_for(self, found: TableMap, event: Event) -> TableRows | None:
+        if found.columns[0].name == _SEQUENCE_COLUMN:
+            return None
         interpreter = self._interpreter
         resolved = interpreter.schemas.resolve(found)
         if resolved.changed:
@@ -157,7 +164,8 @@ class LogTables:
         interpreter, pending = self._interpreter, self._interpreter.pending
         mark = pending.touch(rows)
         try:
-            count = rows.add(event, pending.ordinal, interpreter.commit_us, interpreter.txn)
+            with undecodable(rows.schema.table, f"{event.file}:{event.start}"):
+                count = rows.add(event, pending.ordinal, interpreter.commit_us, interpreter.txn)
         except TableError as error:
             rows.truncate(mark)
             self.fail(rows.schema.table, error)
@@ -179,6 +187,7 @@ class LogTables:
         if not len(slots):
             return
         pending, size, order = self._interpreter.pending, 0, None
+        failed: list[tuple[TableId, TableError]] = []
         ordered, bounds = run, [0, len(slots)]
         if (slots != slots[0]).any():
             order = np.argsort(slots, kind="stable")
@@ -187,8 +196,15 @@ class LogTables:
         for first, last in itertools.pairwise(bounds):
             rows = known.rows[ordered.events[f.SLOT, first]]
             assert rows is not None
-            mark = pending.touch(rows)
-            rows.add_run(ordered, first, last)
+            mark, place = pending.touch(rows), f"{run.file}:{ordered.events[f.PLACE, first]} or later"
+            try:
+                with undecodable(rows.schema.table, place):
+                    rows.add_run(ordered, first, last)
+            except TableError as found:
+                rows.truncate(mark)
+                ordered.events[f.ROWS, first:last] = 0
+                failed.append((rows.schema.table, found))
+                continue
             size += rows.bytes - mark.bytes
             self._interpreter.schemas.empty.discard(rows.schema.table)
         counts = ordered.events[f.ROWS].copy()
@@ -198,6 +214,8 @@ class LogTables:
         ordered.events[f.FIRST] = firsts if order is None else firsts[order]
         pending.added(int(counts.sum()), size)
         pending.look(self._options)
+        for table, error in failed:
+            self.fail(table, error)
 
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""

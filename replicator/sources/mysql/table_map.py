@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from replicator.model.identifiers import TableId
@@ -28,8 +28,11 @@ _METADATA_SIZES = {
     BLOB: 1, TINY_BLOB: 1, MEDIUM_BLOB: 1, LONG_BLOB: 1, BLOB_COMPRESSED: 1, GEOMETRY: 1, JSON: 1, VECTOR: 1,
     TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1,
 }  # fmt: skip
-# YEAR has a sign bit in the log of both servers (MySQL: has_signedess_information_type).
-_SIGNED = frozenset({DECIMAL, TINY, SHORT, INT24, LONG, LONGLONG, FLOAT, DOUBLE, NEWDECIMAL, YEAR})
+_INTEGERS = frozenset({TINY, SHORT, INT24, LONG, LONGLONG})
+_SIGNED = _INTEGERS | {DECIMAL, FLOAT, DOUBLE, NEWDECIMAL}
+# Versions of MySQL: up to the first, YEAR has no sign bit (sql/field.h, is_numeric_type; 8.0.12 was looked at); from the second on it has
+# one, as in MariaDB (sql/field_common_properties.h, has_signedess_information_type).  Of those between, nothing is known here.
+_YEARS_UNSIGNED, _YEARS_SIGNED = (8, 0, 20), (8, 0, 23)
 _TEXT = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED}
 )
@@ -68,12 +71,18 @@ class LogColumn:
     visible: bool = True
     hidden: bool = False
 
+    @property
+    def is_integer(self) -> bool:
+        """Its values depend on its sign."""
+        return self.type in _INTEGERS
+
 
 @dataclass(frozen=True)
 class TableMap:
     """A TABLE_MAP event.  `key` has positions of primary key columns; it is empty too where the log does not say.
 
     `prefixed` is True where the primary key holds only the beginning of a column.  `named`: the log has full metadata.
+    `other`: where the log leaves open which of two descriptions the columns have, the second (only signs of integers differ).
     """
 
     table: TableId
@@ -81,6 +90,7 @@ class TableMap:
     key: tuple[int, ...] = ()
     prefixed: bool = False
     mariadb: bool = False
+    other: tuple[LogColumn, ...] = ()
 
     @cached_property
     def named(self) -> bool:
@@ -93,10 +103,26 @@ def table_id(body: bytes) -> int:
     return int.from_bytes(body[:6], "little")
 
 
-def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
-    """All of a TABLE_MAP event; fields of the optional part that are unknown here are skipped."""
-    database, at = _name(body, 8)
-    table, at = _name(body, at)
+def table_name(body: bytes) -> TableId:
+    """The table that a TABLE_MAP event is of."""
+    return _table_name(body)[0]
+
+
+def signs_years(version: str) -> bool | None:
+    """Does a server of this version write a sign bit for YEAR?  None: unknown."""
+    if "MariaDB" in version:
+        return True
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
+    numbers = tuple(map(int, found.groups())) if found else ()
+    return None if not numbers or _YEARS_UNSIGNED < numbers < _YEARS_SIGNED else numbers >= _YEARS_SIGNED
+
+
+def parse_table_map(body: bytes, *, mariadb: bool = False, years: bool | None = None) -> TableMap:
+    """All of a TABLE_MAP event; fields of the optional part that are unknown here are skipped.
+
+    `years`: does the server write a sign bit for YEAR (see `signs_years`)?
+    """
+    found, at = _table_name(body)
     count, at = length_encoded(body, at)
     types, at = part(body, at, count), at + count
     size, at = length_encoded(body, at)
@@ -105,6 +131,7 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
     optional = _Optional(columns, mariadb)
     while at < len(body):
         kind = body[at]
+        optional.kinds.add(kind)
         size, at = length_encoded(body, at + 1)
         if reader := _READERS.get(kind):
             reader(optional, part(body, at, size))
@@ -114,7 +141,8 @@ def parse_table_map(body: bytes, *, mariadb: bool = False) -> TableMap:
         raise IndexError(message)
     if mariadb:
         _hide_hashes(optional)
-    return TableMap(TableId(database, table), tuple(optional.columns), optional.key, optional.prefixed, mariadb)
+    described, *others = _with_signs(optional, years=years)
+    return TableMap(found, described, optional.key, optional.prefixed, mariadb, others[0] if others else ())
 
 
 def _hide_hashes(optional: _Optional) -> None:
@@ -122,6 +150,12 @@ def _hide_hashes(optional: _Optional) -> None:
         if column.type != LONGLONG or not _HASH.fullmatch(column.name):
             return
         optional.put(index, hidden=True)
+
+
+def _table_name(body: bytes) -> tuple[TableId, int]:
+    database, at = _name(body, 8)
+    table, at = _name(body, at)
+    return TableId(database, table), at
 
 
 def _name(body: bytes, at: int) -> tuple[str, int]:
@@ -179,6 +213,8 @@ class _Optional:
     mariadb: bool
     key: tuple[int, ...] = ()
     prefixed: bool = False
+    signs: bytes | None = None
+    kinds: set[int] = field(default_factory=set)
 
     def where(self, wanted: Callable[[LogColumn], bool]) -> list[int]:
         return [index for index, column in enumerate(self.columns) if wanted(column)]
@@ -210,8 +246,50 @@ def _strings(data: bytes, at: int, count: int) -> tuple[list[bytes], int]:
 
 
 def _signedness(optional: _Optional, data: bytes) -> None:
-    for index, unsigned in _bits(data, optional.where(lambda c: c.type in _SIGNED)):
-        optional.put(index, unsigned=unsigned)
+    optional.signs = data
+
+
+def _with_signs(optional: _Optional, *, years: bool | None) -> list[tuple[LogColumn, ...]]:
+    """The columns with their signs: once, or twice where the log leaves open whether YEAR has a bit and it matters.
+
+    What the log shows counts before what is known of the server's version.
+    """
+    columns = tuple(optional.columns)
+    if optional.signs is None:
+        return [columns]
+    fitting = {counted: signed for counted in (True, False) if (signed := _signed(optional, years=counted)) is not None}
+    if not fitting:
+        message = "signs of columns"
+        raise IndexError(message)
+    shown = _years_shown(optional)
+    chosen = years if shown is None else shown
+    if chosen in fitting:
+        return [fitting[chosen]]
+    first, *others = fitting.values()
+    return [first, *(other for other in others if _signs_of_integers(other) != _signs_of_integers(first))]
+
+
+def _years_shown(optional: _Optional) -> bool | None:
+    """MySQL tells of visibility since 8.0.23, when YEAR had a bit; and its first versions told no character set of labels, when it had none."""
+    if optional.mariadb or _VISIBILITY in optional.kinds:
+        return True
+    return False if optional.kinds & _LABELS and not optional.kinds & _LABEL_CHARSETS else None
+
+
+def _signed(optional: _Optional, *, years: bool) -> tuple[LogColumn, ...] | None:
+    """None where these are not the bits of so many columns."""
+    data, indexes = optional.signs or b"", optional.where(lambda c: c.type in _SIGNED or (years and c.type == YEAR))
+    if len(data) != (len(indexes) + 7) // 8 or int.from_bytes(data) & (1 << -len(indexes) % 8) - 1:
+        return None
+    signs = {index: unsigned for index, unsigned in _bits(data, indexes) if optional.columns[index].type != YEAR}
+    return tuple(
+        replace(column, unsigned=signs[index]) if index in signs else column
+        for index, column in enumerate(optional.columns)
+    )
+
+
+def _signs_of_integers(columns: tuple[LogColumn, ...]) -> list[bool | None]:
+    return [column.unsigned for column in columns if column.is_integer]
 
 
 def _text_columns(optional: _Optional) -> list[int]:
@@ -291,6 +369,7 @@ def _visibility(optional: _Optional, data: bytes) -> None:
         optional.put(index, visible=visible)
 
 
+_VISIBILITY, _LABELS, _LABEL_CHARSETS = 12, frozenset({5, 6}), frozenset({10, 11})
 _READERS: dict[int, Callable[[_Optional, bytes], None]] = {
     1: _signedness,
     2: _charsets(_text_columns, default=True),
@@ -303,5 +382,5 @@ _READERS: dict[int, Callable[[_Optional, bytes], None]] = {
     9: _prefixed_key,
     10: _charsets(_labelled_columns, default=True),
     11: _charsets(_labelled_columns, default=False),
-    12: _visibility,
+    _VISIBILITY: _visibility,
 }  # 13 (vector dimensionality) and later ones decide nothing here

@@ -1,0 +1,86 @@
+"""Whether YEAR has a sign bit is told by the TABLE_MAP itself, else by the server's version, else by the catalog."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.errors import UnsupportedType
+from replicator.model.identifiers import TableId
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import BIGINT, INT
+from replicator.sources.mysql import table_map as t
+from replicator.sources.mysql.map_completion import complete
+from replicator.sources.mysql.table_map import TableMap, parse_table_map, signs_years
+
+TABLE = TableId("shop", "y3")
+VISIBILITY = bytes((12, 1, 0xF0))
+
+
+def body(types: list[int], signs: bytes, more: bytes = b"") -> bytes:
+    """Columns c0, c1 … without NULLs, and the key c0."""
+    names = b"".join(f"\2c{place}".encode() for place in range(len(types)))
+    optional = bytes((1, len(signs))) + signs + bytes((4, len(names))) + names + b"\x08\1\0" + more
+    head = b"\1\0\0\0\0\0\1\0\4shop\0\2y3\0"
+    return head + bytes((len(types), *types, 0)) + bytes((len(types) + 7) // 8) + optional
+
+
+def signs(found: TableMap) -> list[bool | None]:
+    return [column.unsigned for column in found.columns]
+
+
+Y3 = [t.LONG, t.YEAR, t.LONG, t.LONG]  # id INT, y YEAR, u INT UNSIGNED, s INT
+WITHOUT, WITH = [False, None, True, False], [False, None, False, False]
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [("8.0.12", False), ("8.0.20-log", False), ("5.7.44-log", False), ("8.0.23", True), ("8.4.0", True), ("9.6.0-x", True),
+     ("11.4.5-MariaDB-log", True), ("5.5.5-10.6.1-MariaDB", True), ("8.0.21", None), ("8.0.22-13", None), ("else", None)],
+)  # fmt: skip
+def test_what_is_known_of_versions(version: str, *, expected: bool | None) -> None:
+    assert signs_years(version) is expected
+
+
+def test_the_version_decides_where_both_would_fit() -> None:
+    assert signs(parse_table_map(body(Y3, b"\x40"), years=False)) == WITHOUT
+    assert signs(parse_table_map(body(Y3, b"\x40"), years=True)) == WITH
+    assert signs(parse_table_map(body(Y3, b"\x60"), mariadb=True)) == [False, None, True, False]
+
+
+def test_what_the_event_shows_counts_before_the_version() -> None:
+    eight = [*[t.LONG] * 8, t.YEAR]
+    assert signs(parse_table_map(body(eight, b"\x01"), years=True)) == [*[False] * 7, True, None]
+    assert signs(parse_table_map(body(eight, b"\x01\x80"), years=False)) == [*[False] * 7, True, None]
+    assert signs(parse_table_map(body(Y3, b"\x60", VISIBILITY), years=False)) == [False, None, True, False]
+
+
+def test_bits_behind_the_last_column_are_of_a_column_more() -> None:
+    assert signs(parse_table_map(body(Y3, b"\x10"), years=False)) == [False, None, False, True]
+    with pytest.raises(IndexError):
+        parse_table_map(body(Y3, b"\x08"), years=True)
+    with pytest.raises(IndexError):
+        parse_table_map(body(Y3, b"\x40\x00"), years=True)
+
+
+def test_where_it_makes_no_difference_nothing_is_open() -> None:
+    behind = parse_table_map(body([t.LONG, t.LONG, t.YEAR], b"\x40"))
+    assert (signs(behind), behind.other) == ([False, True, None], ())
+
+
+def test_the_catalog_decides_last() -> None:
+    found = parse_table_map(body(Y3, b"\x40"))
+    assert (signs(found), [column.unsigned for column in found.other]) == (WITH, WITHOUT)
+    for unsigned, expected in ((True, WITHOUT), (False, WITH)):
+        known = _schema(unsigned=unsigned)
+        assert signs(complete(found, (), known, lambda: None)) == expected
+    with pytest.raises(UnsupportedType, match="UNSIGNED"):
+        complete(found, (), None, lambda: None)
+
+
+def _schema(*, unsigned: bool) -> TableSchema:
+    def column(name: str, text: str) -> Column:
+        return Column(name, BIGINT if "unsigned" in text else INT, nullable=False, source_type=text)
+
+    third = "int unsigned" if unsigned else "int"
+    columns = (column("c0", "int"), column("c1", "year"), column("c2", third), column("c3", "int"))
+    return TableSchema(TABLE, columns, ("c0",))
