@@ -37,7 +37,7 @@ from replicator.model.types import (
 )
 from replicator.sources.base import KeyRange
 from replicator.sources.mysql.binlog_file import read_file
-from replicator.sources.mysql.offset import BinlogOffset, parse_offset
+from replicator.sources.mysql.offset import BinlogOffset, Past, parse_offset
 from replicator.staging.naming import folder_name
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -58,6 +58,7 @@ OFFSETS = {
     "mysql": BinlogOffset("mysql-bin.000003", 1462, f"{UUID}:1-5:7,{UUID}:blue:1-2"),
     "mariadb": BinlogOffset("binlog.000012", 4, "0-1-100,10-2-7"),
     "without gtids": BinlogOffset("b.999999", 4294967300),
+    "with its past": BinlogOffset("b.000002", 1500, "0-1-100", Past("b.000001", 1700000000, 1469, 3735928559)),
 }
 TYPES = (
     BOOLEAN,
@@ -110,6 +111,7 @@ def test_offsets() -> None:
     for name, offset in OFFSETS.items():
         again = parse_offset(kept[name])
         assert (again.file, again.position, again.gtid) == (offset.file, offset.position, offset.gtid)
+        assert again.past == offset.past
 
 
 def test_a_schema_with_every_type() -> None:

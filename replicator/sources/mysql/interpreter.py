@@ -14,7 +14,8 @@ from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.log_tables import LogTables, Marks
-from replicator.sources.mysql.offset import BinlogOffset, GtidPosition
+from replicator.sources.mysql.offset import BinlogOffset, GtidPosition, Past
+from replicator.sources.mysql.past import closed_by, closed_by_xid
 from replicator.sources.mysql.pending import Pending
 from replicator.sources.mysql.plain_events import KnownTables, WholeTransactions
 from replicator.sources.mysql.row_image import Run
@@ -48,6 +49,9 @@ class Interpreter:
         """`names`: under which `tables`, `schemas` and `marks` have theirs."""
         self.names = names
         self.out: list[LogMessage] = []
+        self._past = start.past
+        self._file: Past | None = None
+        self._payload: Event | None = None
         self.schemas = schemas
         self.pending = Pending()
         self.mariadb = False
@@ -72,7 +76,7 @@ class Interpreter:
     @property
     def boundary(self) -> BinlogOffset:
         """Reading can resume here and miss nothing."""
-        return BinlogOffset(*self._boundary, str(self.gtid))
+        return BinlogOffset(*self._boundary, str(self.gtid), self._past)
 
     @property
     def commit_ts(self) -> datetime:
@@ -102,6 +106,8 @@ class Interpreter:
         here = BinlogOffset(file, position)
         if not self.in_transaction and not self._stamped and BinlogOffset(*self._boundary) < here:
             self._boundary = (file, position)
+            if self._file is not None and self._file.file == file != (self._past and self._past.file):
+                self._past = self._file
 
     def flush(self) -> None:
         """Hand on all rows."""
@@ -129,9 +135,9 @@ class Interpreter:
 
     # ---- events
 
-    def feed(self, event: Event) -> None:
+    def feed(self, event: Event, payload: Event | None = None) -> None:
         """One event, a TRANSACTION_PAYLOAD's inner ones one by one (`payload.open_payload`)."""
-        kind = event.type
+        kind, self._payload = event.type, payload
         if kind == e.TABLE_MAP or kind in e.ROWS:
             if self.xa.recording is not None:
                 self.xa.record(event)
@@ -158,6 +164,8 @@ class Interpreter:
         elif kind == e.FORMAT_DESCRIPTION:
             version = event.body[2:52].decode("ascii", "replace")
             self.mariadb, self.signs_years = "MariaDB" in version, signs_years(version)
+            self._file = Past(event.file, event.timestamp)
+            self.passed(event.file, event.end)
             if self.in_transaction and not event.artificial:
                 self._gtid = ""  # the server went down: the rest was never written, and its GTID is given again
                 self.rollback(event)
@@ -209,6 +217,8 @@ class Interpreter:
         self.in_transaction = self._stamped = False
         self._gtid = self.txn = ""
         self._boundary = (event.file, event.end)
+        if self._file is not None:
+            self._past = closed_by(self._file, self._payload or event)
         self._last_commit = moment(self.commit_us)
         if self.pending.due(self._options):
             self.settle()
@@ -224,7 +234,7 @@ class Interpreter:
         one_phase, name = e.parse_xa_prepare(event)
         recorded = self.xa.prepare(name, keep=not one_phase)
         for earlier in recorded if one_phase else ():
-            self.feed(earlier)
+            self.feed(earlier, self._payload)
         self.end(event)
 
     # ---- runs of events
@@ -245,6 +255,8 @@ class Interpreter:
         for gtids in whole.gtids:
             self.gtid.add_range(*gtids)
         self._boundary = (run.file, whole.end)
+        if self._file is not None:
+            self._past = closed_by_xid(self._file, whole.tail, whole.end, checksum=whole.checksum)
         self._last_commit = moment(whole.commit_us)
         if self.pending.due(self._options):
             self.settle()

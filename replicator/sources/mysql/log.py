@@ -13,10 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pymysql
 from pymysqlreplication import BinLogStreamReader
 
-from replicator.errors import LogPurged, SourceError, SourceReplaced, SourceUnreachable, TableError
+from replicator.errors import SourceUnreachable, TableError
 from replicator.model.change import Heartbeat, LogMessage
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
@@ -24,8 +23,9 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.check_past import check_past
 from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, tidemark_error, translated
+from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, translated
 from replicator.sources.mysql.events import EventParser
 from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
@@ -37,15 +37,10 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.packets import PacketStream
 from replicator.sources.mysql.payload import open_payload
 from replicator.sources.mysql.plain_events import PLAIN, plain_run
+from replicator.sources.mysql.stream_error import OK, stream_error
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
-_OK = b"\0"
-_ERROR, _EOF = 0xFF, 0xFE
-_EOF_SIZE = 9
-_LOG_ERROR = 1236
-_DIVERGED = ("diverged", "more gtids than", "not in the master's binlog", "impossible position", "position > file size",
-             "> file size", "bogus data", "strict mode")  # fmt: skip
 
 
 class BinlogReader:
@@ -64,6 +59,8 @@ class BinlogReader:
         self.close()
         self._control = connect(self._config)
         where = find_start(self._control, start)
+        if where.past is not None:
+            check_past(self._config, self._config.server_id_for(self._replicator), where.past)
         names = names_of(self._control)
         tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
         known = LogSchemas(tables, schemas, self._options, self._describer(tables))
@@ -218,8 +215,8 @@ class _Loop:
         packet = self._stream.next()
         if packet is None:
             return None
-        if packet[:1] != _OK:
-            raise _stream_error(bytes(packet))
+        if packet[:1] != OK:
+            raise stream_error(bytes(packet))
         return self._parser.parse(memoryview(packet)[1:])
 
     def _take(self, event: e.Event) -> Iterable[LogMessage]:
@@ -238,7 +235,7 @@ class _Loop:
     def _take_payload(self, payload: e.Event) -> Iterator[LogMessage]:
         """One event after the other, so that what they amount to does not pile up (invariant 9)."""
         for event in open_payload(payload):
-            self._interpreter.feed(event)
+            self._interpreter.feed(event, payload)
             if self._interpreter.ready:
                 yield from self._drain()
 
@@ -248,27 +245,6 @@ class _Loop:
         if stands in (self._server_stands, (self._parser.file, self._parser.position % e.WRAP)):
             self._quiet_since = datetime.now(UTC)
         self._server_stands = stands
-
-
-def _stream_error(packet: bytes) -> SourceError:
-    packet = packet or b"\1"
-    if packet[0] == _EOF and len(packet) < _EOF_SIZE:
-        return SourceUnreachable(
-            "The source ended the stream of its log: it is going down, or another reader has our server id."
-        )
-    if packet[0] != _ERROR:
-        return SourceUnreachable(f"The source sent something else than its log ({packet[0]:#x}).")
-    number = int.from_bytes(packet[1:3], "little")
-    text = packet[9:].decode("utf-8", "replace") if packet[3:4] == b"#" else packet[3:].decode("utf-8", "replace")
-    if number != _LOG_ERROR:
-        error = tidemark_error(pymysql.err.OperationalError(number, text), "The log of the source")
-        return error if isinstance(error, SourceError) else SourceUnreachable(error.message)
-    lowered = text.lower()
-    if any(sign in lowered for sign in _DIVERGED):
-        return SourceReplaced(f"The source does not know the place to continue from: {text}")
-    if "purged" in lowered or "could not find" in lowered:
-        return LogPurged(f"The source no longer has the log to continue from: {text}")
-    return SourceUnreachable(f"The source cannot send its log: {text}")
 
 
 def current_offset(connection: Connection) -> BinlogOffset:

@@ -7,14 +7,23 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
-from typing import Any
+from typing import Any, NamedTuple
 
 from replicator.errors import ConfigurationError
 
 KIND = "mysql"
-_FIELDS = frozenset({"kind", "file", "position", "gtid"})
+_FIELDS = frozenset({"kind", "file", "position", "gtid", "past"})
 _SEQUENCE = re.compile(r"\.(\d+)$")
 _MARIADB = re.compile(r"\d+-\d+-\d+(,\d+-\d+-\d+)*")
+
+
+class Past(NamedTuple):
+    """Of `file`: the second of its beginning, and where `start` is not 0 a digest of the event there, which closed a transaction."""
+
+    file: str
+    born: int
+    start: int = 0
+    digest: int = 0
 
 
 def is_mariadb_gtid(text: str) -> bool:
@@ -30,11 +39,13 @@ class BinlogOffset:
     `gtid` is all that was executed before it: MySQL's executed set, or MariaDB's position (one GTID for each domain);
     empty where the server writes none.  Offsets order by the number in the file's name, then by position (GTIDs have no part
     in it), so only offsets of one server compare in a meaningful way.
+    `past` tells the log that was read from another with the same names and numbers; None in offsets of earlier versions.
     """
 
     file: str
     position: int
     gtid: str = ""
+    past: Past | None = field(default=None, repr=False)
 
     @property
     def sequence(self) -> int:
@@ -44,7 +55,8 @@ class BinlogOffset:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `parse_offset` is its inverse."""
-        return {"kind": KIND, "file": self.file, "position": self.position, "gtid": self.gtid}
+        more = {} if self.past is None else {"past": self.past._asdict()}
+        return {"kind": KIND, "file": self.file, "position": self.position, "gtid": self.gtid, **more}
 
     def __str__(self) -> str:
         return f"{self.file}:{self.position}"
@@ -73,7 +85,8 @@ def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
             raise ConfigurationError(message)
         if unknown := sorted(set(data) - _FIELDS):
             raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
-        offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")))
+        past = Past(**data["past"]) if data.get("past") else None
+        offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")), past)
         GtidPosition(offset.gtid)
         if not offset.file or offset.position < 0:
             raise ValueError(str(offset))  # noqa: TRY301

@@ -28,6 +28,7 @@ PLAIN = frozenset(
 )
 _EVENTS = 8192  # in one run
 _RANGES = 64  # of GTIDs
+_TAIL = 64  # bytes, in which an XID event has room
 
 
 class KnownTables:
@@ -67,11 +68,13 @@ class GtidRange(NamedTuple):
 
 
 class WholeTransactions(NamedTuple):
-    """What a run says where it is of whole transactions: their GTIDs, and of the last one its end and its commit time."""
+    """What a run says where it is of whole transactions: their GTIDs, and of the last one its end, its commit time and its last bytes."""
 
     gtids: list[GtidRange]
     end: int
     commit_us: int
+    tail: bytes
+    checksum: bool
 
 
 class Taken(NamedTuple):
@@ -99,7 +102,10 @@ def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, mos
     stream.at, parser.position = at, position
     gtids = [_gtid_range(stream.data, *numbers) for numbers in ranges[:reached].tolist()]
     run = Run(stream.data, events[:, :count].copy(), [one.source for one in gtids], parser.file)
-    return Taken(run, None if inside else WholeTransactions(gtids, position, commit_us), short)
+    if inside:
+        return Taken(run, None, short)
+    tail = stream.data[max(at - _TAIL, 0) : at].tobytes()
+    return Taken(run, WholeTransactions(gtids, position, commit_us, tail, parser.checksum), short)
 
 
 def _gtid_range(data: Bytes, domain: int, server: int, low: int, high: int) -> GtidRange:

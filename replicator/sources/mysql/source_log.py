@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from replicator.errors import LogPurged, SourcePermissionDenied, SourceReplaced, TableDisappeared
 from replicator.model.identifiers import TableSet
 from replicator.model.offset import Offset
 from replicator.sources.base import LogHeld, SourceLoad, SourceState
+from replicator.sources.mysql.check_past import file_begun
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb
 from replicator.sources.mysql.log_start import unread
@@ -42,8 +44,13 @@ class MySqlLog:
 
     def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
         """Nothing is missing: the log has all tables, and marks make their table themselves."""
-        del tables, first
-        return self.state()
+        del tables
+        state = self.state()
+        if not first:
+            return state
+        assert isinstance(state.offset, BinlogOffset)
+        past = file_begun(self._config, self._config.server_id_for(self._replicator), state.offset.file)
+        return replace(state, offset=replace(state.offset, past=past))
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
         """The files from the checkpoint on.  The server deletes them by its own settings, whether they were read or not."""
