@@ -21,7 +21,12 @@ OUTER = (
     "two workers at once", "tables asked to be read anew", "paused and resumed",
     "parts of tables asked to be read", "tables taken out and in again",
 )  # fmt: skip
-OUTER_OF = {"postgres": ("connections ended by the server", "connection cut inside a message of the log")}
+RESTORED = "data folder restored"  # on a server of the history's own
+OUTER_OF = {
+    "postgres": ("connections ended by the server", "connection cut inside a message of the log"),
+    "mariadb": (RESTORED,),
+    "mysql": (RESTORED,),
+}
 INNER_EACH, OUTER_EACH = 8, 2
 ACTIONS = ("kill", "fail", "stall", "full")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
@@ -19,6 +21,11 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 
 # Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.
 SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
+
+
+def _copied(folder: Path, to: Path) -> None:
+    """With owners and modes, which a server looks at."""
+    subprocess.run(["cp", "-a", folder, to], check=True)
 
 
 class SourceUnderTest(ABC):
@@ -66,6 +73,29 @@ class SourceUnderTest(ABC):
         """Of the history's part, by way of a proxy at this port, as a connection's config has it."""
         del name
         return {**self.server.address, "port": port, "tls": self.tls_off}
+
+    def copy_data(self) -> None:
+        """The data folder, aside; the server is stopped for it, and goes on."""
+        self.server.stop()
+        shutil.rmtree(self._copy, ignore_errors=True)
+        _copied(self._data, self._copy)
+        self.server.start()
+
+    def restore_data(self) -> None:
+        """The copy in the place of what there is; the server goes on from it."""
+        self.server.stop()
+        shutil.rmtree(self._data)
+        _copied(self._copy, self._data)
+        self.server.start()
+
+    @property
+    def _data(self) -> Path:
+        folder: Path = self.server.folder
+        return folder / "data"
+
+    @property
+    def _copy(self) -> Path:
+        return self._data.with_name("copy")
 
     def execute(self, *statements: str, name: str | None = None) -> None:
         """One after another."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests import java
-from tests.crash.sources import SOURCES
+from tests.crash.sources import SOURCES, SourceUnderTest
 from webapp.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -179,7 +180,7 @@ class Stand:
     def __init__(self, folder: Path, source: str, version: str = "") -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's."""
         self.folder = folder
-        self.kind = source
+        self.kind, self._version = source, version
         self.source = SOURCES[source](folder / "source", version)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._breaking = threading.Lock()
@@ -222,10 +223,22 @@ class Stand:
         with self._breaking:
             yield
 
-    def restart_source(self, how: signal.Signals) -> None:
-        """One breaker at a time."""
+    def break_source(self, work: Callable[[], None]) -> None:
+        """One breaker at a time; servers live by the keeper's thread."""
         with self._breaking:
-            self._keeper.submit(self.source.server.restart, how).result()
+            self._keeper.submit(work).result()
+
+    @contextmanager
+    def own_source(self, name: str) -> Iterator[SourceUnderTest]:
+        """A server for one history alone: what is done to all of it is done to no other's tables."""
+        folder = self.folder / f"source-{name}"
+        source = SOURCES[self.kind](folder, self._version)
+        self._keeper.submit(source.server.start).result()
+        try:
+            yield source
+        finally:
+            self._keeper.submit(source.server.stop, signal.SIGKILL).result()
+            shutil.rmtree(folder, ignore_errors=True)
 
     def restart_metadata(self) -> None:
         """Immediate shutdown: every connection is cut, the server recovers."""

@@ -11,17 +11,23 @@ from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError, connections
 
-from replicator.errors import TidemarkError
+from replicator.errors import SourceReplaced, TidemarkError
+from replicator.model.offset import Offset
+from replicator.sources.registry import source_kind
+from tests.crash.plan import RESTORED
 from tests.crash.proxy import Proxy
+from tests.crash.sources import SourceUnderTest
 from tests.crash.stand import LEASE_SECONDS, Life, Stand
 from tests.crash.witness import KEYED, KEYLESS
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator
 from webapp.replicators.services import SelectionEntry
+from webapp.worker import wiring
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 60.0
 HUNG_SECONDS = 3.0
+READ_SECONDS, REFUSED_SECONDS = 30.0, 120.0
 
 
 class Strikes:
@@ -30,16 +36,23 @@ class Strikes:
     def __init__(
         self,
         stand: Stand,
+        source: SourceUnderTest,
         proxy: Proxy,
         chance: random.Random,
         find: Callable[[], Replicator],
         begin: Callable[[], Life],
+        future_lost: Callable[[], None],
     ) -> None:
-        """`find`: the replicator as it is now; `begin`: another worker for it."""
-        self._stand, self._proxy, self._random, self._find, self._begin = stand, proxy, chance, find, begin
+        """`find`: the replicator as it is now; `begin`: another worker for it; `future_lost` is called before the source goes back.
+
+        `differences`: what the replicator should have done and did not.
+        """
+        self._stand, self._source, self._proxy, self._random = stand, source, proxy, chance
+        self._find, self._begin, self._future_lost = find, begin, future_lost
+        self.differences: list[str] = []
         self._by_name: dict[str, Callable[[Life], object]] = {
-            "source killed": lambda _: stand.restart_source(signal.SIGKILL),
-            "source restarted": lambda _: stand.restart_source(signal.SIGTERM),
+            "source killed": lambda _: stand.break_source(lambda: source.server.restart(signal.SIGKILL)),
+            "source restarted": lambda _: stand.break_source(lambda: source.server.restart(signal.SIGTERM)),
             "metadata database restarted": lambda _: stand.restart_metadata(),
             "connection cut in mid-packet": lambda _: proxy.cut(chance.randint(1, 5000)),
             "connection cut inside a message of the log": lambda _: proxy.cut_inside(chance.randint(0, 40)),
@@ -55,6 +68,7 @@ class Strikes:
             "parts of tables asked to be read": lambda _: patiently(self._read_parts),
             "tables taken out and in again": lambda _: self._take_out(),
             "paused and resumed": self._pause,
+            RESTORED: self._restore,
         }
 
     def play(self, name: str, life: Life) -> Life | None:
@@ -65,8 +79,8 @@ class Strikes:
     def _ended(self) -> None:
         """As an administrator does, or a server that is short of memory."""
         name = self._find().name
-        with suppress(*self._stand.source.errors):
-            self._stand.source.execute(
+        with suppress(*self._source.errors):
+            self._source.execute(
                 f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND client_port > 0 "
                 "AND application_name = 'tidemark'"
             )
@@ -112,6 +126,50 @@ class Strikes:
         time.sleep(self._random.uniform(0, HUNG_SECONDS))
         again = [SelectionEntry(table.database, table.name) for table in out]
         patiently(lambda: services.add_tables(replicator=self._find(), selection=again))
+
+    def _restore(self, life: Life) -> Life:
+        """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log is refused."""
+        self._stand.break_source(self._source.copy_data)
+        end = patiently(self._log_end)
+        life = self._other(life)
+        deadline = time.monotonic() + READ_SECONDS
+        while not (read := patiently(lambda: end < self._checkpoint())) and time.monotonic() < deadline:
+            life = self._other(life)
+        self._future_lost()
+        self._stand.break_source(self._source.restore_data)
+        return self._refused(life) if read else life
+
+    def _refused(self, life: Life) -> Life:
+        """Until the replicator says that the source is another; then it is started anew, as an operator does."""
+        deadline = time.monotonic() + REFUSED_SECONDS
+        while not (refused := patiently(self.start_anew)) and time.monotonic() < deadline:
+            life = self._other(life)
+        if not refused:
+            self.differences.append("the source went back behind what was read, and the replicator did not notice")
+        return life
+
+    def start_anew(self) -> bool:
+        """Where it was refused that the source is what it was."""
+        replicator = self._find()
+        if (replicator.status, replicator.error_code) != ("failed", SourceReplaced.code):
+            return False
+        services.start_anew(replicator=replicator)
+        return True
+
+    def _other(self, life: Life) -> Life:
+        """A moment later, with somebody at work."""
+        time.sleep(0.2)
+        return life if life.alive else self._begin()
+
+    def _log_end(self) -> Offset:
+        replicator = self._find()
+        with wiring.opened_source(replicator) as source:
+            return source.log(wiring.label(replicator)).state().offset
+
+    def _checkpoint(self) -> Offset:
+        replicator = self._find()
+        offset = replicator.checkpoint_offset
+        return source_kind(replicator.connection.kind).parse_offset(offset) if offset else self._log_end()
 
     def _pause(self, _: Life) -> None:
         patiently(lambda: services.pause_replicator(replicator=self._find()))

@@ -18,7 +18,7 @@ def test_a_source_that_a_trial_restarted_outlives_its_thread(tmp_path: Path) -> 
     stand = Stand(tmp_path, "mariadb")
     stand.source.server.start()
     try:
-        trial = threading.Thread(target=stand.restart_source, args=(signal.SIGKILL,))
+        trial = threading.Thread(target=stand.break_source, args=(lambda: stand.source.server.restart(signal.SIGKILL),))
         trial.start()
         trial.join()
         deadline = time.monotonic() + 2

@@ -24,8 +24,9 @@ from replicator.testing.playing import Player
 from replicator.testing.workload import History
 from replicator.verification import Options, compare
 from replicator.verification.target import open_catalog
-from tests.crash.plan import STALL_SECONDS, Plan
+from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.proxy import Proxy
+from tests.crash.sources import SourceUnderTest
 from tests.crash.stand import LEASE_SECONDS, Life, Stand
 from tests.crash.strikes import Strikes, patiently
 from tests.crash.witness import KEYED, KEYLESS, Reader, Writer
@@ -61,6 +62,7 @@ class Trial:
         """`name`: of the database and of the replicator; unique on the stand.  `findings`: a folder for evidence."""
         self.findings = findings
         self.stand, self.name, self.history, self.plan = stand, name, history, plan
+        self.source: SourceUnderTest = stand.source
         self._random = random.Random(f"trial {history.seed}")
         self._faults_file = stand.logs / f"{name}.faults"
         self._faults_file.touch()
@@ -69,25 +71,29 @@ class Trial:
         self._counted = Counter[tuple[str, str]]()
         self._over = threading.Event()
         self._played = False
+        self._future_lost = threading.Event()
         self.result = Result()
 
     def run(self) -> Result:
         """Never raises for what it finds; a fault of the harness itself is raised."""
         started = time.monotonic()
-        with self._database(), self._proxied() as proxy:
-            self._strikes = Strikes(self.stand, proxy, self._random, self._find, lambda: self._begin([]))
+        with self._server(), self._database(), self._proxied() as proxy:
+            self._strikes = Strikes(
+                self.stand, self.source, proxy, self._random, self._find, lambda: self._begin([]), self._future_lost.set
+            )
             player = Player(self.history, self._connect, self.name, pace=self._pace())
-            self._writer = Writer(self.stand.source, self.name, f"witness {self.history.seed}")
+            self._writer = Writer(self.source, self.name, f"witness {self.history.seed}")
             with self.stand.calm():
                 player.prepare()
                 self._writer.prepare()
                 self._make(proxy)
             reader = Reader(lambda: open_catalog(catalog_config()), self.name, self._writer)
-            with self._beside(lambda: self._play(player)), self._beside(lambda: reader.watch(self._over.is_set)):
+            with self._beside(lambda: self._play(player)), self._beside(lambda: self._watch(reader)):
                 self._lives()
             self._last_life()
             with self.stand.calm():
-                reader.look()
+                if not self._future_lost.is_set():
+                    reader.look()
                 self._judge(reader)
         if not self.result.differences:
             self._tidy()
@@ -100,28 +106,37 @@ class Trial:
     # The source and the replicator
 
     def _connect(self) -> Any:
-        return self.stand.source.connect(self.name)
+        return self.source.connect(self.name)
+
+    @contextmanager
+    def _server(self) -> Iterator[None]:
+        """The stand's, unless all of it is to be set back."""
+        if RESTORED not in self.plan.outer:
+            yield
+            return
+        with self.stand.own_source(self.name) as self.source:
+            yield
 
     @contextmanager
     def _database(self) -> Iterator[None]:
         with self.stand.calm():
-            self.stand.source.make(self.name)
+            self.source.make(self.name)
         yield
         if not self.result.differences:
             with suppress(Exception):
-                self.stand.source.drop(self.name)
+                self.source.drop(self.name)
 
     @contextmanager
     def _proxied(self) -> Iterator[Proxy]:
-        server = self.stand.source.server
-        proxy = Proxy(server.host, server.port, framed=self.stand.source.kind == "postgres")
+        server = self.source.server
+        proxy = Proxy(server.host, server.port, framed=self.source.kind == "postgres")
         try:
             yield proxy
         finally:
             proxy.close()
 
     def _make(self, proxy: Proxy) -> None:
-        source = self.stand.source
+        source = self.source
         config = {**source.address(self.name, proxy.port), **self.plan.config}
 
         def make() -> Replicator:
@@ -153,6 +168,10 @@ class Trial:
         self.result.errors.update(played.errors)
         self._played = True
         witness.join()
+
+    def _watch(self, reader: Reader) -> None:
+        """Of a future that the source has lost, the writer knows nothing that the target could be held against."""
+        reader.watch(lambda: self._over.is_set() or self._future_lost.is_set())
 
     def _write(self) -> None:
         """From when capture follows the witness tables, so that every one of its changes is an event."""
@@ -259,13 +278,19 @@ class Trial:
 
     def _last_life(self) -> None:
         """Without faults, until the target holds what the source holds."""
+        life = self._live_on()
+        if self._future_lost.is_set() and patiently(self._strikes.start_anew):
+            life = self._live_on()
+        if life.outcome not in {"CURRENT", "FAILED"}:
+            tail = "\n".join(life.log.read_text(errors="replace").splitlines()[-5:])
+            self._differ(f"never current ({life.outcome or 'died'}): {tail}")
+
+    def _live_on(self) -> Life:
         life = self._begin([], until_current=True, seconds=CURRENT_SECONDS)
         life.wait(CURRENT_SECONDS + 30)
         if life.alive:
             life.send(signal.SIGKILL)
-        if life.outcome not in {"CURRENT", "FAILED"}:
-            tail = "\n".join(life.log.read_text(errors="replace").splitlines()[-5:])
-            self._differ(f"never current ({life.outcome or 'died'}): {tail}")
+        return life
 
     # The judgement
 
@@ -276,10 +301,10 @@ class Trial:
         replicator = self._find()
         if replicator.status == "failed":
             self._differ(f"the replicator failed: {replicator.error_message}")
-        for text in reader.violations:
+        for text in [*reader.violations, *self._strikes.differences]:
             self._differ(text)
         self.result.states = reader.states
-        if not reader.states:
+        if not reader.states and not self._future_lost.is_set():
             self._differ(f"no state of the witness tables was ever read: {reader.trouble}")
         tables = list(selectors.tables_of(replicator))
         self._equal(replicator, tables)
@@ -289,7 +314,7 @@ class Trial:
 
     def _equal(self, replicator: Replicator, tables: list[ReplicatorTable]) -> None:
         refused = set(self.history.refused)
-        there = self.stand.source.tables(self.name)
+        there = self.source.tables(self.name)
         failed = [table for table in tables if table.state == "failed"]
         if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
             failed = [one for one in failed if one.name in there or one.error_code != "table_disappeared"]
@@ -310,7 +335,7 @@ class Trial:
     def _counts(self, tables: list[ReplicatorTable]) -> None:
         """What is shown is what was made: events of the witness tables, and injected failures."""
         for table in tables:
-            if table.name in self._writer.made:
+            if table.name in self._writer.made and not self._future_lost.is_set():
                 made = self._writer.made[table.name]
                 asked = table.runs.filter(scope=Scope.KEYS).aggregate(keys=Sum("rows_estimate", default=0))["keys"]
                 more = table.rows_deleted - made.deletes  # keys that were asked for and are not there
