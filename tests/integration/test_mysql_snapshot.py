@@ -376,6 +376,18 @@ def test_generated_invisible_partitioned_and_wide_tables_are_read(
         assert whole(reader, hidden).to_pylist() == [{"id": 1, "secret": 5}]
 
 
+def test_a_limit_of_the_server_ends_no_read(server: pymysql.Connection[Any], config: MySqlConfig) -> None:
+    """`sql_select_limit`, set for all sessions, cuts any SELECT short without a word."""
+    table = make(server, "limited", "id INT PRIMARY KEY, v INT", [f"({i}, {i})" for i in range(5)])
+    execute(server, "SET GLOBAL sql_select_limit = 2")
+    reader = MySqlSnapshotReader(config, ReadOptions(), "test")
+    try:
+        assert whole(reader, table).num_rows == 5
+    finally:
+        reader.close()
+        execute(server, "SET GLOBAL sql_select_limit = DEFAULT")
+
+
 def test_excluded_columns_are_never_selected(server: pymysql.Connection[Any], config: MySqlConfig) -> None:
     table = make(server, "private", "id int primary key, secret int, v int", ["(1, 2, 3)"])
     tables = TableSet(tables=frozenset({table}), excluded_columns={table: frozenset({"secret"})})

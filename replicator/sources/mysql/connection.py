@@ -37,10 +37,11 @@ _PERMISSION = {
 }
 _DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 1932: not in engine (DISCARD TABLESPACE)
 # The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL.
+# `DEFAULT` is the server's own limit of rows: a SELECT would end there without a word.
 # A server that kills a quiet or slow session would end long snapshots; MDL waits must not outlive a stop (invariant 10).
 _SESSION = (
     "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
-    "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = DEFAULT, sql_auto_is_null = 0"
+    "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0"
 )
 _OPTIONAL_SESSION = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
 READ_TIMEOUT = 600.0
