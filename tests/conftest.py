@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from django.conf import settings
 
 from tests.environment import HOME, POSTGRES
+from webapp.embedded.java_artifacts import MARIADB_SOURCE
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
 from webapp.embedded.s3 import EmbeddedS3
@@ -51,9 +54,32 @@ def redis_url() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def mariadb() -> Iterator[EmbeddedMariaDB]:
-    """A live MariaDB 11.4 with the settings that replication needs."""
-    server = EmbeddedMariaDB(HOME / "mariadb")
+def mariadb_version() -> Iterator[Callable[[str], EmbeddedMariaDB]]:
+    """mariadb_version("10.11.5") → a running server of that version, one for the whole run."""
+    servers: dict[str, EmbeddedMariaDB] = {}
+
+    def of(version: str) -> EmbeddedMariaDB:
+        if version not in servers:
+            server = EmbeddedMariaDB(HOME / f"mariadb-{version}", version=version)
+            server.start()
+            servers[version] = server
+        return servers[version]
+
+    yield of
+    for server in servers.values():
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def mariadb(mariadb_version: Callable[[str], EmbeddedMariaDB]) -> EmbeddedMariaDB:
+    """A live MariaDB with the settings that replication needs: 11.4, or the version that TIDEMARK_TEST_MARIADB names."""
+    return mariadb_version(os.environ.get("TIDEMARK_TEST_MARIADB", MARIADB_SOURCE))
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[EmbeddedMySQL]:
+    """A live MySQL 8.0 with the settings that replication needs."""
+    server = EmbeddedMySQL(HOME / "mysql")
     server.start()
     yield server
     server.stop()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pymysql
+from pymysql.constants import ER
 from pymysql.converters import encoders
 from pymysql.cursors import SSCursor
 
@@ -19,11 +20,14 @@ from replicator.verification.source import Row, SourceTable
 
 BATCH_ROWS = 10_000
 ENCODERS: dict[int | type[Any], Any] = dict(encoders.items())  # and no decoders
+# `DEFAULT` would be the server's own limit, at which every SELECT ends without a word.
 SESSION = (
     "SET SESSION time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600",
+    "SET SESSION sql_select_limit = 18446744073709551615, sql_auto_is_null = 0",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
 )
 UNLIMITED = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
+DENIED = (ER.TABLEACCESS_DENIED_ERROR, ER.COLUMNACCESS_DENIED_ERROR)
 COLUMNS = """
     SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, COALESCE(NUMERIC_PRECISION, 0), COALESCE(NUMERIC_SCALE, 0),
            COALESCE(DATETIME_PRECISION, 0), COALESCE(CHARACTER_SET_NAME, ''), COALESCE(COLLATION_NAME, '')
@@ -51,10 +55,10 @@ class MySqlReader:
             self._connection = connect(self._config)
         try:
             yield
-        except pymysql.err.OperationalError as error:
-            message = f"the source broke off while {pair} was read: {error.args[-1]}"
-            raise SourceUnreachable(message, table=str(pair)) from error
         except pymysql.MySQLError as error:
+            if not self._connection.open:
+                message = f"the source broke off while {pair} was read: {error.args[-1]}"
+                raise SourceUnreachable(message, table=str(pair)) from error
             message = f"{pair} cannot be read from the source: {error.args[-1]}"
             raise SourceError(message, table=str(pair)) from error
 
@@ -68,6 +72,8 @@ class MySqlReader:
         if not found:
             message = f"{pair} does not exist in the source"
             raise TableDisappeared(message, table=str(pair))
+        if not pair.excluded_columns:
+            self._see_all_columns(pair)
         left_out = {name.casefold() for name in pair.excluded_columns}  # the server compares columns without case
         columns: list[tuple[SourceColumn, Rule]] = []
         for name, data_type, column_type, precision, scale, fraction, *text in found:
@@ -79,6 +85,22 @@ class MySqlReader:
                 raise UnsupportedType(message, table=str(pair))
             columns.append((column, how))
         return SourceTable(tuple(columns), rows)
+
+    def _see_all_columns(self, pair: TablePair) -> None:
+        """The catalog keeps silent of columns that this account may not read, but the server does not select `*` without them.
+
+        Raises SourceError.
+        """
+        try:
+            with self._connection.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM {quote(pair.database)}.{quote(pair.table)} LIMIT 0")
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in DENIED:
+                raise
+            message = (
+                f"the account may not read all columns of {pair}: grant SELECT on the table, or exclude the columns"
+            )
+            raise SourceError(message, table=str(pair)) from error
 
     def read(self, pair: TablePair, table: SourceTable, where: str = "") -> Iterator[list[Row]]:
         """All rows (or those that `where` selects) as of one moment, in batches of canonical cells."""

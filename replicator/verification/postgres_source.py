@@ -86,7 +86,7 @@ class PostgresReader:
 
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """Raises TableDisappeared, UnsupportedType."""
-        oid, _, rows = self._table(pair)
+        oid, rows = self._table(pair)
         columns: list[tuple[PostgresColumn, Rule]] = []
         absent: dict[str, str] = {}
         for column in self._columns(oid):
@@ -101,15 +101,15 @@ class PostgresReader:
             columns.append((column, how))
         return SourceTable(tuple(columns), rows, absent)
 
-    def _table(self, pair: TablePair) -> tuple[int, str, int]:
-        """oid, relkind, estimate of the rows."""
+    def _table(self, pair: TablePair) -> tuple[int, int]:
+        """oid, estimate of the rows."""
         with self._connection, self._connection.cursor() as cursor:
             cursor.execute(TABLE, (pair.database, pair.table))
             found: tuple[int, str, int] | None = cursor.fetchone()
         if found is None or found[1] not in TABLE_KINDS:
             message = f"{pair} {'is no table' if found else 'does not exist'} in the source"
             raise TableDisappeared(message, table=str(pair))
-        return int(found[0]), found[1], int(found[2])
+        return int(found[0]), int(found[2])
 
     def _columns(self, oid: int) -> list[PostgresColumn]:
         with self._connection, self._connection.cursor() as cursor:
@@ -124,8 +124,8 @@ class PostgresReader:
         """All rows (or those that `where` selects) as of one moment, in batches of canonical cells."""
         # `%` stays as it is: psycopg2 only formats a statement that comes with arguments
         selected = ", ".join(how.select.replace("{}", quote(column.name)) for column, how in table.columns)
-        only = "" if self._table(pair)[1] == "p" else "ONLY "  # a partitioned table has no rows but its partitions'
-        from_ = f"{only}{quote(pair.database)}.{quote(pair.table)}"
+        # As any user asks for it: with the rows of partitions, and of children where it has some.
+        from_ = f"{quote(pair.database)}.{quote(pair.table)}"
         converts = [CONVERT[how.convert] for _, how in table.columns]
         with self._connection, self._connection.cursor("verify") as cursor:
             cursor.execute(f"SELECT {selected} FROM {from_}{where}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -363,3 +364,127 @@ def test_a_table_of_many_files_with_deletes_and_a_widened_column(
     assert check("t").extra == 10
     table.delete("id > 80")
     assert check("t").lines() == ["verify me.t: equal, 80 rows"]
+
+
+@pytest.fixture
+def check_all(config: SourceConfig, lake: SqlCatalog) -> Callable[..., list[TableReport]]:
+    def check_all(pairs: list[TablePair], **options: Any) -> list[TableReport]:
+        catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+        return compare(config, catalog, pairs, Options(**options))
+
+    return check_all
+
+
+def test_all_tables_that_differ_wait_together(sql: Any, write: Write, check_all: Any) -> None:
+    """Whatever their number: one wait before each look but the first, and only what differs is looked at again."""
+    pairs, waits = [], 0
+    for number in range(24):
+        name, key = f"t{number}", () if number % 2 else ("id",)
+        sql(f"CREATE TABLE {name} (id INT, v VARCHAR(20))")
+        sql(f"INSERT INTO {name} VALUES (1, 'one'), (2, NULL)")
+        write(name, small([(1, "one"), (2, None)][: 2 - (number % 3 == 0)]))
+        target = name if number % 8 != 7 else "nowhere"
+        pairs.append(TablePair("verify me", name, "verify me", target, key, still=number in {0, 3}))
+
+    def again() -> None:
+        nonlocal waits
+        waits += 1
+        write("t6", small([(1, "one"), (2, None)]))
+        write("t9", small([(1, "one"), (2, None)]))
+
+    reports = check_all(pairs, retries=3, before_recheck=again)
+    assert waits == 3
+    assert {report.pair.table: report.rechecks for report in reports if report.rechecks} == {
+        "t6": 1, "t9": 1, "t12": 3, "t18": 3, "t21": 3
+    }  # fmt: skip
+    assert {report.pair.table for report in reports if report.error} == {"t7", "t15", "t23"}
+    assert {report.pair.table for report in reports if report.missing == 1} == {"t0", "t3", "t12", "t18", "t21"}
+    assert sum(report.equal for report in reports) == 24 - 3 - 5
+
+
+def test_nothing_waits_where_no_copy_can_change(small_source: Any, write: Write, check_all: Any) -> None:
+    write("t", small([(1, "one"), (3, "")]))
+    waits: list[int] = []
+    [report] = check_all(
+        [TablePair("verify me", "t", "verify me", "t", ("id",), still=True)],
+        retries=30, before_recheck=lambda: waits.append(1),
+    )  # fmt: skip
+    assert (waits, report.missing, report.rechecks) == ([], 1, 0)
+    assert report.differences[0].row == {"id": "2"}
+
+
+@pytest.mark.parametrize("key", [("id",), ()], ids=["keyed", "keyless"])
+def test_a_copy_that_held_everything_is_not_looked_at_again(
+    key: tuple[str, ...], small_source: Any, write: Write, check_all: Any
+) -> None:
+    """What differed at the last look counts, with its key and columns; the others go on."""
+    write("t", small([(1, "one"), (2, "two")]))
+    small_source("CREATE TABLE u LIKE t")
+    small_source("INSERT INTO u SELECT * FROM t")
+    write("u", small([(1, "uno"), (2, None), (3, "")]))
+    named = iter([{"verify me.t"}, set(), set()])
+    pairs = [TablePair("verify me", name, "verify me", name, key) for name in ("t", "u")]
+    first, second = check_all(pairs, retries=3, before_recheck=lambda: next(named))
+    assert (first.rechecks, second.rechecks) == (0, 3)
+    expected = (1, 0, 1) if key else (2, 1, 0)
+    assert (first.missing, first.extra, first.different) == expected
+    assert ("different: id='2' (in v)" in [str(one) for one in first.differences]) == bool(key)
+
+
+@pytest.fixture(params=["mariadb", "mysql"])
+def any_server(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Either product, with the database `verify me`."""
+    server = request.getfixturevalue(request.param)
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("DROP DATABASE IF EXISTS `verify me`")
+        cursor.execute("CREATE DATABASE `verify me`")
+        cursor.execute("USE `verify me`")
+        yield server, cursor
+        cursor.execute("SET GLOBAL sql_select_limit = DEFAULT")
+        cursor.execute("DROP USER IF EXISTS looker")
+        cursor.execute("DROP DATABASE `verify me`")
+
+
+def compared(server: Any, lake: SqlCatalog, pair: TablePair, **account: str) -> TableReport:
+    account = {"user": server.user, "password": server.password} | account
+    catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
+    [report] = compare(SourceConfig(server.host, server.port, **account), catalog, [pair])
+    return report
+
+
+def test_a_limit_of_the_server_hides_no_rows(any_server: Any, write: Write, lake: SqlCatalog) -> None:
+    server, cursor = any_server
+    cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), w INT)")
+    cursor.execute("INSERT INTO t VALUES (1, 'one', 1), (2, NULL, 2), (3, '', 3)")
+    cursor.execute("SET GLOBAL sql_select_limit = 2")
+    write("t", small([(1, "one"), (2, None)]))
+    report = compared(server, lake, TablePair("verify me", "t", "verify me", "t", ("id",)))
+    assert (report.source_rows, report.missing) == (3, 1)
+    assert report.columns == ["column w is missing in the target"]
+
+
+def test_columns_that_the_account_may_not_see_are_an_error(any_server: Any, write: Write, lake: SqlCatalog) -> None:
+    server, cursor = any_server
+    cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), secret INT)")
+    cursor.execute("CREATE USER looker IDENTIFIED BY 'looker'")
+    cursor.execute("GRANT SELECT (id, v) ON t TO looker")
+    write("t", small([]))
+    pair = TablePair("verify me", "t", "verify me", "t", ("id",))
+    report = compared(server, lake, pair, user="looker", password="looker")
+    assert "may not read all columns of verify me.t" in report.error
+    left_out = replace(pair, excluded_columns=frozenset({"secret"}))
+    assert compared(server, lake, left_out, user="looker", password="looker").equal
+
+
+def test_names_that_differ_in_case_are_two_tables(any_server: Any, write: Write, lake: SqlCatalog) -> None:
+    server, cursor = any_server
+    cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20))")
+    cursor.execute("CREATE TABLE T (other INT PRIMARY KEY)")
+    cursor.execute("INSERT INTO t VALUES (1, 'one')")
+    write("t", small([(1, "one")]))
+    assert compared(server, lake, TablePair("verify me", "t", "verify me", "t", ("id",))).equal
+    assert compared(server, lake, TablePair("verify me", "T", "verify me", "t")).columns == [
+        "column other is missing in the target",
+        "column id of the target is not in the source",
+        "column v of the target is not in the source",
+    ]

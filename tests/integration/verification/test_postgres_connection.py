@@ -8,6 +8,7 @@ import uuid
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -17,6 +18,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SourceUnreachable
 from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, compare
+from replicator.verification.postgres_source import PostgresReader
+from replicator.verification.source import SourceTable
 from tests.environment import HOME
 from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, runs, small
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -42,13 +45,27 @@ def test_rows_that_a_policy_hides_are_an_error_and_not_a_smaller_table(
 
 
 def test_a_source_that_breaks_off_is_read_again_with_the_next_table(
-    small_source: Sql, write: Write, lake: SqlCatalog, postgres_source: EmbeddedPostgresSource
+    small_source: Sql,
+    write: Write,
+    lake: SqlCatalog,
+    postgres_source: EmbeddedPostgresSource,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write("t", small([(1, "one"), (2, None)]))
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark-verify'"
     pair = TablePair("verify me", "t", "verify me", "t", ("id",))
     options = Options(retries=1, before_recheck=lambda: small_source(kill))
+    first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
+    assert [(one.missing, one.error, one.rechecks) for one in (first, second)] == [(1, "", 1)] * 2, "between two looks"
+    describe = PostgresReader.describe
+
+    def killed(reader: PostgresReader, *asked: Any) -> SourceTable:
+        table = describe(reader, *asked)
+        small_source(kill)
+        return table
+
+    monkeypatch.setattr(PostgresReader, "describe", killed)
     first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
     assert "the source broke off while verify me.t was read" in first.error
     assert "the source broke off" in second.error, "the second began with a connection of its own, and lost that one"

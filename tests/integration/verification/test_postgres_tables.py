@@ -111,6 +111,19 @@ def test_a_partitioned_table_is_one_table_or_its_leaves(sql: Sql, write: Write, 
     assert check("t").missing == 1
 
 
+def test_a_parent_has_its_childrens_rows(sql: Sql, write: Write, check: Check) -> None:
+    """As whoever selects from it sees it: a copy without them is not equal."""
+    sql(
+        f"CREATE TABLE {SCHEMA}.t (id int PRIMARY KEY, v text); CREATE TABLE {SCHEMA}.child () INHERITS ({SCHEMA}.t);"
+        f"INSERT INTO {SCHEMA}.t VALUES (1, 'a'); INSERT INTO {SCHEMA}.child VALUES (2, 'b')"
+    )
+    write("t", small([(1, "a")]))
+    report = check("t", retries=1, before_recheck=lambda: None)
+    assert (report.source_rows, report.missing, ids(report, DifferenceKind.MISSING)) == (2, 1, ["2"])
+    write("t", small([(1, "a"), (2, "b")]))
+    assert check("t").equal
+
+
 def test_names_may_hold_any_character(sql: Sql, lake: SqlCatalog, postgres_source: EmbeddedPostgresSource) -> None:
     name = 'Größe "x".`y` %s \'表'
     quoted = '"' + name.replace('"', '""') + '"'
