@@ -1,11 +1,15 @@
-"""Comparing tables: digests first, then keys, then, on a source under write load, what differs again."""
+"""Comparing tables: digests first, then keys, then, on a source under write load, what differs again.
+
+All tables are looked at before any is looked at again: there is one wait for all that differ.
+"""
 
 from __future__ import annotations
 
+import marshal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +20,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from replicator.errors import TidemarkError
 from replicator.verification.cells import show
 from replicator.verification.changelog import counted, folded
-from replicator.verification.digests import Row, difference, duplicates
+from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
     Difference,
@@ -45,7 +49,7 @@ def compare(
     Raises SourceUnreachable and TargetError where nothing can be compared at all.
     """
     with _Comparison(source, catalog, options or Options()) as comparison:
-        return [comparison.table(pair) for pair in tables]
+        return comparison.reports(tables)
 
 
 @dataclass
@@ -68,14 +72,41 @@ class _Found:
         """Is there a key with a null, which no SELECT finds again?"""
         return any(None in key for keys in (self.missing, self.extra, self.different) for key in keys)
 
-    def lasting(self, before: Self | None) -> Self:
+    def lasting(self, before: Self) -> Self:
         """What differed before already: of a source under write load, the rest is younger and on its way."""
-        if before is None:
-            return self
         return type(self)(self.missing & before.missing, self.extra & before.extra, self.different & before.different)
 
     def __len__(self) -> int:
         return self.missing.total() + self.extra.total() + len(self.different)
+
+
+@dataclass
+class _Check:
+    """A table between two looks; what differed lies in a file, so that many tables that differ take no memory (invariant 9).
+
+    common: columns of both sides.  keyed, named: there is a key, and the source finds rows again by it.
+    by_key: what differs is few enough for that.
+    """
+
+    report: TableReport
+    path: Path
+    common: SourceTable = field(default_factory=lambda: SourceTable((), 0))
+    keyed: bool = False
+    named: bool = False
+    by_key: bool = False
+
+    @property
+    def pair(self) -> TablePair:
+        return self.report.pair
+
+    def keep(self, found: _Found) -> None:
+        with self.path.open("wb") as file:
+            marshal.dump((dict(found.missing), dict(found.extra), found.different), file, MARSHAL_VERSION)
+
+    def kept(self) -> _Found:
+        with self.path.open("rb") as file:
+            missing, extra, different = marshal.load(file)  # noqa: S302 - a file of our own
+        return _Found(Counter(missing), Counter(extra), different)
 
 
 class _Comparison:
@@ -91,42 +122,68 @@ class _Comparison:
         self._source.close()
         self._catalog.engine.dispose()
 
-    def table(self, pair: TablePair) -> TableReport:
-        report, started = TableReport(pair), time.monotonic()
+    def reports(self, pairs: Sequence[TablePair]) -> list[TableReport]:
+        """Look at every table; as long as some differ, wait once for all of them and look at those again."""
+        reports = [TableReport(pair) for pair in pairs]
+        with self._spill() as folder:
+            checks = [_Check(report, folder / str(number)) for number, report in enumerate(reports)]
+            left = [check for check in checks if self._look(check)]
+            while left:
+                settled = self._wait()
+                left = [check for check in left if self._look_again(check, settled)]
+        return reports
+
+    def _look_again(self, check: _Check, settled: Collection[str]) -> bool:
+        """Unless its copy is known to have held everything at the last look: then what differed does."""
+        if str(check.pair) in settled:
+            return self._look(check, final=check.kept())
+        check.report.rechecks += 1
+        return self._look(check)
+
+    def _look(self, check: _Check, final: _Found | None = None) -> bool:
+        """Does it differ in a way that is worth another look?  If not, its report is written."""
+        report, started = check.report, time.monotonic()
         try:
-            with self._source.reading(pair):
-                self._table(pair, report)
+            with self._source.reading(check.pair):
+                found = self._found(check) if final is None else final
+                last = check.pair.still or report.rechecks >= self._options.retries
+                if found and final is None and not last:
+                    check.keep(found)
+                    return True
+                self._tell(check, found)
         except TidemarkError as error:
             report.error = error.message
-        report.seconds = time.monotonic() - started
-        return report
+        finally:
+            report.seconds += time.monotonic() - started
+        check.path.unlink(missing_ok=True)
+        return False
 
-    def _table(self, pair: TablePair, report: TableReport) -> None:
-        """Compare whole until equal, or until what differs has been looked at often enough: by key, or else as a whole."""
-        before: _Found | None = None
-        for attempt in range(self._options.retries + 1):
-            if attempt:
-                self._wait()
-                report.rechecks += 1
-            table, target = self._describe(pair, report)
-            common = table.restrict([name for name in table.names if name in dict(target.columns)])
-            keyed = bool(pair.key) and set(pair.key) <= set(common.names)
-            named = keyed and not set(pair.key) & set(table.masks)  # no SELECT finds a masked key
-            found = self._whole(pair, common, target, report, keyed=keyed).lasting(before)
-            before = None if report.truncated else found
-            by_key = (
-                named and pair.mode != CHANGELOG and len(found) <= self._options.recheck_keys and not found.nameless
-            )
-            if not found or by_key:
-                break
-        if found and by_key:
-            found = self._recheck(pair, common, found, report)
-        counted = pair.mode == CHANGELOG and not keyed
-        self._fill(report, common, pair.key if keyed else () if counted else common.names, found)
-        if found and named and pair.mode != CHANGELOG:
-            self._name_columns(pair, common, report)
+    def _found(self, check: _Check) -> _Found:
+        """What differs, and did at every look: by key where that can be, else as a whole."""
+        if check.by_key:
+            return self._keys_again(check, check.kept())
+        before = check.kept() if check.report.rechecks and not check.report.truncated else None
+        pair, report = check.pair, check.report
+        table, target = self._describe(pair, report)
+        check.common = table.restrict([name for name in table.names if name in dict(target.columns)])
+        check.keyed = bool(pair.key) and set(pair.key) <= set(check.common.names)
+        check.named = check.keyed and pair.mode != CHANGELOG and not set(pair.key) & set(table.masks)
+        found = self._whole(pair, check.common, target, report, keyed=check.keyed)
+        if before is not None:
+            found = found.lasting(before)
+        check.by_key = check.named and len(found) <= self._options.recheck_keys and not found.nameless
+        return found
+
+    def _tell(self, check: _Check, found: _Found) -> None:
+        pair, report = check.pair, check.report
+        counted = pair.mode == CHANGELOG and not check.keyed
+        names = pair.key if check.keyed else () if counted else check.common.names
+        keys = self._fill(report, check.common, names, found)
+        if found and check.named:
+            self._name_columns(pair, check.common, report, keys)
         if pair.mode == HISTORY:
             with self._spill() as folder:
+                target = open_table(self._catalog, pair)
                 report.columns += version_problems(target, pair, folder, self._options.partition_rows)
 
     def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, TargetTable]:
@@ -164,26 +221,22 @@ class _Comparison:
         with tempfile.TemporaryDirectory(prefix="tidemark-verify-", dir=self._options.spill) as folder:
             yield Path(folder)
 
-    def _wait(self) -> None:
+    def _wait(self) -> Collection[str]:
         if self._options.before_recheck:
-            self._options.before_recheck()
-        else:
-            time.sleep(self._options.wait)
+            return self._options.before_recheck() or ()
+        time.sleep(self._options.wait)
+        return ()
 
-    def _recheck(self, pair: TablePair, table: SourceTable, found: _Found, report: TableReport) -> _Found:
-        """Read the keys that differ again and again; what is equal once is equal (invariant 4)."""
-        while found and report.rechecks < self._options.retries:
-            self._wait()
-            report.rechecks += 1
-            keys = [*found.missing, *found.extra, *found.different]
-            source, target = self._rows_of(pair, table, keys)
-            left = [key for key in keys if source.get(key) != target.get(key)]
-            found = _Found(
-                Counter({key: len(source[key]) for key in left if key not in target}),
-                Counter({key: len(target[key]) for key in left if key not in source}),
-                {key for key in left if key in source and key in target},
-            )
-        return found
+    def _keys_again(self, check: _Check, found: _Found) -> _Found:
+        """Read the keys that differ again: what is equal once is equal (invariant 4)."""
+        keys = [*found.missing, *found.extra, *found.different]
+        source, target = self._rows_of(check.pair, check.common, keys)
+        left = [key for key in keys if source.get(key) != target.get(key)]
+        return _Found(
+            Counter({key: len(source[key]) for key in left if key not in target}),
+            Counter({key: len(target[key]) for key in left if key not in source}),
+            {key for key in left if key in source and key in target},
+        )
 
     def _rows_of(
         self, pair: TablePair, table: SourceTable, keys: Sequence[Row]
@@ -204,7 +257,8 @@ class _Comparison:
         theirs = by_key(target_rows(target, table.names, filters))
         return by_key(self._source.read_keys(pair, table, keys)), theirs
 
-    def _fill(self, report: TableReport, table: SourceTable, names: Sequence[str], found: _Found) -> None:
+    def _fill(self, report: TableReport, table: SourceTable, names: Sequence[str], found: _Found) -> list[Row]:
+        """The keys that are shown."""
         kinds = [table.iceberg(name) for name in names]
         report.missing, report.extra, report.different = (
             found.missing.total(), found.extra.total(), len(found.different)
@@ -214,18 +268,19 @@ class _Comparison:
             *((DifferenceKind.MISSING, key) for key in found.missing.elements()),
             *((DifferenceKind.EXTRA, key) for key in found.extra.elements()),
         ]
+        shown = _spread(listed, self._options.shown)
         report.differences = [
             Difference(kind, {n: show(cell, k) for n, cell, k in zip(names, key, kinds, strict=True)})
-            for kind, key in _spread(listed, self._options.shown)
+            for kind, key in shown
         ]
-        self._shown_keys = [key for kind, key in _spread(listed, self._options.shown)]
+        return [key for _, key in shown]
 
-    def _name_columns(self, pair: TablePair, table: SourceTable, report: TableReport) -> None:
+    def _name_columns(self, pair: TablePair, table: SourceTable, report: TableReport, keys: Sequence[Row]) -> None:
         """Say which columns differ, for the rows that are shown."""
         if DifferenceKind.DIFFERENT not in {difference.kind for difference in report.differences}:
             return
-        source, target = self._rows_of(pair, table, self._shown_keys)
-        for i, (key, shown) in enumerate(zip(self._shown_keys, report.differences, strict=True)):
+        source, target = self._rows_of(pair, table, keys)
+        for i, (key, shown) in enumerate(zip(keys, report.differences, strict=True)):
             if shown.kind is DifferenceKind.DIFFERENT and key in source and key in target:
                 pairs = zip(table.names, source[key][0], target[key][0], strict=True)
                 columns = tuple(name for name, mine, theirs in pairs if mine != theirs)

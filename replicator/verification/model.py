@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -42,9 +42,9 @@ class TablePair:
     """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
 
     `database` is the schema where the source is a Postgres.  mode: mirror, soft_delete, history or changelog (docs/modes.md).
-    `database` is the schema where the source is a Postgres.
     `masks`: column → kind (null, fixed, partial, hash) and what it needs; `salt`: what hashes begin with.
     `row_filter`: conditions that hold for every row taken, each with column, operator and (as texts) values.
+    `still`: nothing changes the copy now (the table has failed, the replicator is stopped): it is looked at once.
     """
 
     database: str
@@ -57,6 +57,7 @@ class TablePair:
     masks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     salt: bytes = field(default=b"", repr=False)
     row_filter: Sequence[Mapping[str, Any]] = ()
+    still: bool = False
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table}"
@@ -69,8 +70,9 @@ class Options:
     zero_dates        "null" or "text": what the replicator makes of dates that the target has none for (0000-00-00,
                       infinity)
     shown             differing rows reported per table
-    retries, wait     how often, and after how many seconds, what differs is read again (a source under
-                      write load); `before_recheck` is called instead of waiting where it is given
+    retries, wait     how often, and after how many seconds, all that differs is read again (a source under write load)
+    before_recheck    called instead of waiting; names tables (`str(pair)`) whose copies are known to have held
+                      at some look whatever their sources held then: what differed there and still did later lasts
     ignore_extra_columns   columns that the source no longer has may stay in the target
     sequence_column   the target's own column: no nulls, no duplicates; "" where there is none
     partition_rows    digests of each side held in memory at a time
@@ -82,7 +84,7 @@ class Options:
     shown: int = 20
     retries: int = 0
     wait: float = 2.0
-    before_recheck: Callable[[], None] | None = None
+    before_recheck: Callable[[], Collection[str] | None] | None = None
     ignore_extra_columns: bool = False
     sequence_column: str = "_sequence_num"
     partition_rows: int = 4_000_000

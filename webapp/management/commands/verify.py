@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import call_command
@@ -15,13 +15,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.row_filter import RowFilter
-from replicator.state.tables import TableState
+from replicator.state.tables import HALTED, TableState
 from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, TableReport, compare
 from webapp import environment
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
+
+if TYPE_CHECKING:
+    from webapp.worker.copy_progress import CopyProgress
 
 POLL_SECONDS = 1.0
 BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -41,7 +44,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--repair", action="store_true", help="read differing tables anew, verify again")
         parser.add_argument("--json", action="store_true", help="one JSON object")
-        parser.add_argument("--wait", type=float, default=60, help="seconds for rows under change to catch up")
+        parser.add_argument(
+            "--wait", type=float, default=60, help="seconds for rows under change to catch up, of all tables together"
+        )
         parser.add_argument("--timeout", type=float, default=3600, help="seconds for the repair")
         parser.add_argument("--shown", type=int, default=20, help="differing rows shown per table")
 
@@ -123,20 +128,31 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
         raise ConfigurationError(
             message, remedy="Rebuild a table from its topic, as docs/kafka.md says, and compare that."
         )
+    retries = int(wait // Options.wait)
     options = Options(
         zero_dates="text" if replicator.parsed_options.zero_dates == "text" else "null",
         shown=shown,
-        retries=int(wait // Options.wait),
+        retries=retries,
+        before_recheck=progress(replicator, tables).wait if retries else None,
         ignore_extra_columns=replicator.parsed_options.ddl_policy.get("drop_column") == "ignore",
     )
     return compare(source_config(replicator.connection), catalog_config(), pairs(replicator, tables), options)
 
 
+def progress(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> CopyProgress:
+    """What ends looking again as soon as the journal proves that a difference stays."""
+    from webapp.worker.copy_progress import CopyProgress  # noqa: PLC0415 - the sources, which not every run needs
+
+    return CopyProgress(replicator, tables, Options.wait)
+
+
 def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TablePair]:
     """Keys come from the newest schema version: they only name rows, and decide nothing about equality."""
     taken = selectors.table_set(replicator)
+    at_work = replicator.status in AT_WORK
     found = []
     for table in tables:
+        still = not at_work or table.state in HALTED
         newest = table.schemas.order_by("-version").first()
         key = newest.parsed.key if newest else ()
         target = (table.target_namespace, table.target_name)
@@ -146,7 +162,7 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
             {"column": one.column, "operator": one.operator.value, "values": [value.text for value in one.literals]}
             for one in taken.row_filters.get(table.table_id, RowFilter()).conditions
         ]
-        more = {"mode": table.mode, "masks": masks, "salt": taken.salt, "row_filter": chosen}
+        more = {"mode": table.mode, "masks": masks, "salt": taken.salt, "row_filter": chosen, "still": still}
         found.append(TablePair(table.database, table.name, *target, key, left_out, **more))
     return found
 
