@@ -89,7 +89,7 @@ screenshots: env kernels chromium
 	TIDEMARK_SCREENSHOTS=docs/screenshots $(PY) -m pytest -q tests/browser/screenshots.py
 
 # Random histories times the whole fault list: make test-long HISTORIES=n SEED=s SOURCE=mariadb|mysql|postgres VERSION=13..18 (of postgres)
-# (docs/reliability.md).
+# or 10.11 (of mariadb) (docs/reliability.md).
 test-long: env jars kernels classes chromium
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra -m long $(ARGS)
 	TIDEMARK_FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(PY) -m pytest -ra tests/property

@@ -53,7 +53,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--histories", type=int, default=200)
     parser.add_argument("--seed", type=int, default=None, help="default: a fresh one, printed")
     parser.add_argument("--source", choices=sorted(SOURCES), default="mariadb")
-    parser.add_argument("--version", default="", help="of Postgres: 13 to 18; by default 17")
+    parser.add_argument(
+        "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
+    )
     parser.add_argument("--only", type=int, nargs="+", help="these histories of the seed alone, by number from 0")
     parser.add_argument("--replay", type=Path, help="a file from the findings folder")
     parser.add_argument("--findings", type=Path, default=Path("var/findings"))

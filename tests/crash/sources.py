@@ -14,7 +14,7 @@ import psycopg2
 import pymysql
 
 from replicator.testing.workload import Dialect
-from webapp.embedded.java_artifacts import POSTGRES
+from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
@@ -127,13 +127,14 @@ class MySQLFamily(SourceUnderTest):
 
 
 class MariaDB(MySQLFamily):
-    """Without a choice of versions."""
+    """Its histories are the same for all versions."""
 
     dialect = "mariadb"
 
     def __init__(self, folder: Path, version: str = "") -> None:
-        del version
-        self.server = EmbeddedMariaDB(folder)
+        """`version`: as in `MARIADB`, or its first two parts."""
+        known = {name.rpartition(".")[0]: name for name in MARIADB}
+        self.server = EmbeddedMariaDB(folder, version=known.get(version, version) or MARIADB_SOURCE)
 
 
 class MySQL(MySQLFamily):
