@@ -219,7 +219,11 @@ def _versions(
     events: list[TableEvent] = []
     for table, found in described.items():
         before = known[table]
-        if not isinstance(found, TableSchema) or (before is not None and before.schema == found):
+        if not isinstance(found, TableSchema):
+            continue
+        if before is not None and before.schema == found:
+            if not before.schema.same_as(found):
+                schemas.append(SchemaVersion(before.version, found, known=True))
             continue
         version = 1 if before is None else before.version + 1
         schemas.append(SchemaVersion(version, found))

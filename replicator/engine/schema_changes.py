@@ -47,6 +47,8 @@ class SchemaChanges:
         created = change.operation is Ddl.CREATE_TABLE and not self._tracking.late(change.table)
         if self._tracking.ignored(change.table) and not created:
             return
+        if self._restates(change):
+            return
         decision = decide(change, self._tracking.schema(change.table), self._policy)
         self._writer.cut(change.table)
         self._windows.spoil(change.table, f"{change.operation} while the chunk was read")
@@ -60,6 +62,15 @@ class SchemaChanges:
             return
         self._dispatch(change, sequence, decision)
         reach("capture.schema.handled")
+
+    def _restates(self, change: SchemaChange) -> bool:
+        """No statement: the table is as it was, but a restart would take it for another without this."""
+        if change.operation is not Ddl.ALTER_TABLE or change.schema is None or change.statement or change.reload:
+            return False
+        if change.schema != self._tracking.schema(change.table):
+            return False
+        self._tracking.restate(change.table, change.schema)
+        return True
 
     def _dispatch(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
         match change.operation:
@@ -93,8 +104,11 @@ class SchemaChanges:
             version = self._tracking.new_version(change.table, change.schema)
             detail = self._alter_detail(change, decision)
             self._event(change, sequence, version, detail)
-        elif change.statement:
-            self._seen(change, decision.text)
+        else:
+            if change.schema is not None:
+                self._tracking.restate(change.table, change.schema)
+            if change.statement:
+                self._seen(change, decision.text)
         keyless = change.schema is not None and not change.schema.key
         reloading = (keyless or rekeyed) and self._journal.state(change.table) is TableState.RELOADING
         loading = self._loading(change.table) or (keyless and reloading)

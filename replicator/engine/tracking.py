@@ -56,6 +56,15 @@ class Tracking:
         self._entry.schemas.append(version)
         return version.version
 
+    def restate(self, table: TableId, schema: TableSchema) -> None:
+        """The present version goes on; the source tells its table by another identity, which a restart must know."""
+        present = self._versions[table]
+        if present is None or present.schema.same_as(schema):
+            return
+        restated = SchemaVersion(present.version, schema, self._entry.next_sequence, known=True)
+        self._versions[table] = restated
+        self._entry.schemas.append(restated)
+
     def ignored(self, table: TableId) -> bool:
         return table in self._ignored
 

@@ -106,7 +106,8 @@ class SchemaChange:
 
     `schema` is the table's schema afterwards (None for drops, databases and truncate).  `renamed_columns` maps old to new.
     `reload` is True where rows that already exist may have got other values (a default filled in, a conversion,
-    a table swapped in from outside the selection): the table must then be read again.
+    a table swapped in from outside the selection): the table must then be read again.  An ALTER_TABLE without a statement and
+    without `reload` says no more than that the source tells the table by another `TableSchema.identity` now.
     """
 
     ordinal: int

@@ -78,6 +78,10 @@ class TableSchema:
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 
+    def same_as(self, other: TableSchema) -> bool:
+        """Equal, and of the same identity and column numbers: what a source compares to find what changed meanwhile."""
+        return self == other and self.to_dict() == other.to_dict()
+
     @property
     def row_arrow(self) -> pa.Schema:
         """Arrow schema of bare rows: a raw chunk's file."""

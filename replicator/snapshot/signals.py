@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from replicator.errors import ConfigurationError
 from replicator.model.change import Operation
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import TableId, written_name
 from replicator.model.schema import OPERATION
 from replicator.state.journal import Signal
 
@@ -90,7 +90,7 @@ def parse_signal(signal: Signal) -> SnapshotSignal:
 def names(pattern: str, table: TableId) -> bool:
     """Is it the table's name, or a regular expression for the whole of it?  As in Debezium, in any case of letters."""
     whole = str(table)
-    return pattern == whole or re.fullmatch(pattern, whole, re.IGNORECASE) is not None
+    return pattern in {whole, written_name(table)} or re.fullmatch(pattern, whole, re.IGNORECASE) is not None
 
 
 def create_table(table: TableId, quote: str) -> str:

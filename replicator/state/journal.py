@@ -100,11 +100,15 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """Versions count from 1 per table.  `begins`: the sequence number from which it holds; -1: from before the entry."""
+    """Versions count from 1 per table.  `begins`: the sequence number from which it holds; -1: from before the entry.
+
+    `known`: the version is there; only what the source tells the table by (`TableSchema.same_as`) is another now.
+    """
 
     version: int
     schema: TableSchema
     begins: int = field(default=-1, compare=False)
+    known: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

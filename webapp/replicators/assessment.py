@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId, TableSet, written_database
 from replicator.model.masks import Mask
 from replicator.model.mode import Mode
 from replicator.model.row_filter import WHOLE_ROWS
@@ -51,7 +51,7 @@ class TableAssessment:
 def assess(
     *, connection: Connection, selection: Sequence[SelectionEntry], options: ReplicatorOptions
 ) -> list[TableAssessment]:
-    """One per selected table that exists or was named, by name.  Raises SourceError where the source cannot be asked."""
+    """One per selected table that exists or was named, by name; before them one per database or pattern that takes nothing.  Raises SourceError where the source cannot be asked."""
     with opened(connection) as source:
         selection = under(source.names(), selection)
         source.tables = selected(selection)
@@ -84,7 +84,23 @@ def assess(
         )
         for one in assessed
     ]
-    return [_with_cascades(one, cascades, found) for one in assessed]
+    nothing = [
+        _takes_nothing(entry) for entry in selection if entry.wide and not entry.excluded and not _takes(entry, found)
+    ]
+    return [*nothing, *(_with_cascades(one, cascades, found) for one in assessed)]
+
+
+def _takes(entry: SelectionEntry, found: Collection[TableId]) -> bool:
+    taken = selected([replace(entry, found=None)])
+    return any(table in taken for table in found)
+
+
+def _takes_nothing(entry: SelectionEntry) -> TableAssessment:
+    """A name that is spelled wrong would be followed for ever without a word."""
+    line = TableId(entry.database, entry.table or "*")
+    why = f"{written_database(line.database)}.{line.name} takes no table of the source as it is now."
+    later = " Tables that come later and match are taken." if entry.new_tables else ""
+    return TableAssessment(line, PARTIAL, "", 0, 0, reasons=(f"{why}{later} A name with a dot stands in quotes.",))
 
 
 def _in_mode(

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId, written_database, written_name
 from webapp.alerts.as_code import channel_form, rules_form
 from webapp.alerts.models import Channel
 from webapp.connections.models import Connection
@@ -21,7 +22,6 @@ from webapp.monitoring.models import TablePromise
 from webapp.replicators.document import literal
 from webapp.replicators.homes import Home, chosen_home, written_home
 from webapp.replicators.models import Desired, Replicator, TableSelection
-from webapp.replicators.selection import WILD
 from webapp.streams.as_code import forms_of, tables_told
 
 HEAD = "# Written by manage.py export; manage.py apply reads it.\n"
@@ -114,10 +114,10 @@ def _without_secrets(replicator: Replicator) -> dict[str, Any]:
     lone = tables_told(replicator) - {(line.database, line.table) for line in lines}
     for key in sorted(modes.keys() | promises.keys() | homes.keys() | lone):
         own = _own(modes.get(key, ""), promises.get(key), homes.get(key))
-        name = _table_name(*key, replicator)
+        name = written_name(TableId(*key))
         tables.append({"table": name, **own} if own else name)
     excluded = [_line_name(line) for line in lines if line.excluded]
-    streams = forms_of(replicator, lambda table: _table_name(table.database, table.name, replicator))
+    streams = forms_of(replicator, lambda table: written_name(table.table_id))
     return {
         "name": replicator.name,
         "connection": replicator.connection.name,
@@ -155,25 +155,10 @@ def _line(line: TableSelection, own: dict[str, Any]) -> str | dict[str, Any]:
 
 def _line_name(line: TableSelection) -> str:
     if line.pattern or not line.table:
-        return _name(line.database, line.table or "*", line.replicator)
-    return _table_name(line.database, line.table, line.replicator)
-
-
-def _table_name(database: str, table: str, replicator: Replicator) -> str:
-    """Of a single table."""
-    if any(one in table for one in WILD):
-        message = f"{replicator.name}: the name of the table {table!r} has * or ?, which a file cannot say."
-        raise ConfigurationError(message, remedy="Make this replicator by the API or the pages.")
-    return _name(database, table, replicator)
+        return f"{written_database(line.database)}.{line.table or '*'}"
+    return written_name(TableId(line.database, line.table))
 
 
 def _masks(line: TableSelection) -> dict[str, Any]:
     """A mask that is its kind and nothing else is said in one word."""
     return {column: mask["kind"] if len(mask) == 1 else dict(mask) for column, mask in line.masks.items()}
-
-
-def _name(database: str, table: str, replicator: Replicator) -> str:
-    if "." in database:
-        message = f"{replicator.name}: the name of the database {database!r} has a dot, which a file cannot say."
-        raise ConfigurationError(message, remedy="Make this replicator by the API or the pages.")
-    return f"{database}.{table}"

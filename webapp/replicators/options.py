@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import TableId, parse_name
 from replicator.model.mode import Mode
 from replicator.snapshot.sizing import MAX_ROWS, TARGET_SECONDS
 from replicator.snapshot.throttle import Pace
@@ -23,7 +22,7 @@ DDL_OPERATIONS = (
     "drop_table",
     "rename_table",
 )
-SIGNAL_TABLE = re.compile(r"|[^.\0]{1,128}\.[^\0]{1,128}")
+MOST_OF_A_NAME = 128
 IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "zero_dates": ("null", "text", "fail"),
@@ -111,8 +110,8 @@ class ReplicatorOptions:
     @property
     def signals(self) -> TableId | None:
         """The signalling table."""
-        database, _, name = self.signal_table.partition(".")
-        return TableId(database, name) if name else None
+        found = parse_name(self.signal_table)
+        return found[0] if found else None
 
     @property
     def pace(self) -> Pace:
@@ -188,7 +187,8 @@ def _validate(options: ReplicatorOptions) -> None:
     _number(options, "snapshot_delay_seconds", 0, 3600)
     _number(options, "snapshot_most_running", 0, 1_000_000)
     _number(options, "snapshot_most_lag_seconds", 0, 86_400)
-    if not isinstance(options.signal_table, str) or not SIGNAL_TABLE.fullmatch(options.signal_table):
+    table = options.signal_table
+    if not isinstance(table, str) or "\0" in table or (table and not (options.signals and _fits(options.signals))):
         message = f"signal_table must be database.table, not {options.signal_table!r}."
         raise ConfigurationError(message)
     for name in ("snapshot_parallel", "merge_parallel", "snapshot_chunk_rows", "snapshot_most_running"):
@@ -203,3 +203,7 @@ def _validate(options: ReplicatorOptions) -> None:
         if getattr(options, name) not in allowed:
             message = f"{name} must be one of {', '.join(allowed)}, not {getattr(options, name)!r}."
             raise ConfigurationError(message)
+
+
+def _fits(table: TableId) -> bool:
+    return max(len(table.database), len(table.name)) <= MOST_OF_A_NAME

@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import NameRule, TableId, TablePattern, TableSet
+from replicator.model.identifiers import NameRule, TableId, TablePattern, TableSet, parse_name
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
@@ -142,8 +142,10 @@ def changed_selection(replicator: Replicator, selection: Sequence[SelectionEntry
 
 
 def named_entry(text: str, where: str = "") -> SelectionEntry:
-    """`shop.orders`, `shop.*`, `shop.order_*`, and with `!` before it what is not taken.  ConfigurationError; `where` is said first."""
-    database, table = split_name(text.removeprefix("!"), where)
+    """`shop.orders`, `shop.*`, `shop.order_*`, `"my.shop".*`, and with `!` before it what is not taken.  ConfigurationError; `where` is said first."""
+    (database, table), exact = _split(text.removeprefix("!"), where)
+    if exact:
+        return SelectionEntry(database, table, text.startswith("!"))
     pattern = table != "*" and any(one in table for one in WILD)
     excluded = text.startswith("!")
     whole = table == "*" and not excluded
@@ -151,15 +153,20 @@ def named_entry(text: str, where: str = "") -> SelectionEntry:
 
 
 def split_name(text: str, where: str = "") -> tuple[str, str]:
-    """Database and table."""
-    database, dot, table = text.partition(".")
-    if max(len(database), len(table)) > MOST_OF_A_NAME:
+    """Database and table (`parse_name`).  ConfigurationError; `where` is said first."""
+    return _split(text, where)[0]
+
+
+def _split(text: str, where: str) -> tuple[tuple[str, str], bool]:
+    found = parse_name(text)
+    if found is None:
+        message = f"{where}{text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * or ? for all tables that match."
+        raise ConfigurationError(message, remedy='A name with a dot stands in quotes: "my.schema".orders.')
+    table, exact = found
+    if max(len(table.database), len(table.name)) > MOST_OF_A_NAME:
         message = f"{where}a database or table has at most {MOST_OF_A_NAME} characters."
         raise ConfigurationError(message)
-    if not (database and dot and table):
-        message = f"{where}{text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * or ? for all tables that match."
-        raise ConfigurationError(message)
-    return database, table
+    return (table.database, table.name), exact
 
 
 def selected(entries: Iterable[SelectionEntry]) -> TableSet:

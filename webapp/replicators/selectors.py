@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId, TableSet, parse_name
 from replicator.model.row_filter import parse_filter
 from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Failure, MetricMinute
@@ -72,6 +73,15 @@ def table_set(replicator: Replicator) -> TableSet:
         row_filters={TableId(s.database, s.table): parse_filter(s.row_filter) for s in lines if s.row_filter},
         salt=bytes.fromhex(salt_of(replicator)) if masks else b"",
     )
+
+
+def tables_called(tables: Sequence[ReplicatorTable], names: Sequence[str]) -> tuple[list[ReplicatorTable], list[str]]:
+    """Those that are named as people write or see them (without names: all), and the names that are none of them."""
+    called = {name: found[0] if (found := parse_name(name)) else None for name in names}
+    told = {str(table) for table in tables} | {table.table_id for table in tables}
+    unknown = sorted(name for name, table in called.items() if name not in told and table not in told)
+    wanted = [one for one in tables if not names or str(one) in called or one.table_id in called.values()]
+    return wanted, unknown
 
 
 def open_run(table: ReplicatorTable) -> SnapshotRun | None:

@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from webapp.replicators.models import Replicator
+from webapp.replicators.selection import split_name
 from webapp.streams import selectors, services
 from webapp.streams.models import Stream
 
@@ -72,8 +73,8 @@ class StreamForm(forms.Form):
     def save(self, user: User) -> Stream | None:
         """None where it was refused; the form says why."""
         data = self.cleaned_data
-        tables = _names(data["tables"])
         try:
+            tables = _names(data["tables"])
             return services.create_stream(
                 name=data["name"],
                 replicator=data["replicator"],
@@ -90,6 +91,5 @@ class StreamForm(forms.Form):
 
 
 def _names(text: str) -> list[TableId]:
-    """A table's name may have dots, a database's not: they are parted at the first one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return [TableId(*line.partition(".")[::2]) for line in lines]
+    return [TableId(*split_name(line)) for line in lines]

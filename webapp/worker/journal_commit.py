@@ -207,6 +207,10 @@ class EntryWriter:
         for row, version in self._placed:
             if row.pk is None:  # another table took its name meanwhile
                 continue
+            if version.known:
+                present = models.SchemaVersion.objects.filter(table=row, version=version.version)
+                present.update(schema=without_nul(version.schema.to_dict()))
+                continue
             table = version.schema.table
             event = statements.get((table, version.version))
             stored, _ = models.SchemaVersion.objects.update_or_create(

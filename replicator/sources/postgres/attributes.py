@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from replicator.model.schema import TableSchema
@@ -66,7 +66,7 @@ class Print:
     `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and those of its
     partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the replica identity, and of which
     versions of its rows pg_attribute has; a statement that gives existing rows other values changes both.  `types`: a short digest
-    of each label of the enums and of each composite type that its columns are made of.
+    of each label of the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
     """
 
     oid: int
@@ -85,25 +85,38 @@ class Print:
             return None
         return cls(int(parts[0]), *parts[1:])
 
+    def with_partition(self, oid: int) -> Print:
+        """With a partition of which the log has rows, as one that was made for them, if there is none with this oid yet."""
+        if not self.node.startswith("p") or str(oid) in _partitions(self.node):
+            return self
+        return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:c")
+
     def rewritten(self, before: Print) -> bool:
         """May existing rows have other values than before?  Where it is not known, they may."""
         if not all((self.node, self.columns, before.node, before.columns)):
             return True
-        if set(before.types.split(",")) - set(self.types.split(",")) - {"-"}:
+        said = set(self.types.split(","))
+        said |= {
+            part.rpartition(":")[0] for part in said
+        }  # labels as they were stored by an earlier version, without a transaction
+        if set(before.types.split(",")) - said - {"-"}:
             return True  # more labels are no matter
         if self.node.startswith("p"):
             return self._partitions_differ(before)
         return self.node != before.node and self.columns != before.columns
 
     def _partitions_differ(self, before: Print) -> bool:
-        """With a partition that is gone, emptied or rewritten, or attached, rows come and go without the log showing it.
+        """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log showing it.
 
         One that is new and has other storage than it was made with (which has its oid for a number, or none) was emptied before it was seen.
         """
         was, now = (_partitions(one.node) for one in (before, self))
-        if any(now.get(oid, ("",))[0] != storage for oid, (storage, _) in was.items()):
-            return True
-        return any(came == "a" or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was)
+        for oid, (storage, came) in was.items():
+            if oid not in now or now[oid][0] != storage or came[1:] not in {now[oid][1][1:], ""}:  # "": not known
+                return True
+        return any(
+            came.startswith("a") or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was
+        )
 
 
 def _partitions(node: str) -> dict[str, tuple[str, str]]:

@@ -37,6 +37,7 @@ from replicator.sources.postgres.values import exact
 from replicator.sources.postgres.visibility import Settling
 
 _ROWS = frozenset(b"IUD")
+_ANNOUNCING = frozenset(b"RYO")
 _NOWHERE = (1 << 63) - 1
 
 
@@ -75,6 +76,7 @@ class Decoder:
         self.binary = binary
         self.start, self._replicator = start.lsn, replicator
         self._streamed = StreamedTransactions()
+        self._announced: list[m.Relation] = []  # until the next message tells which of them its rows are of
         self._rows: dict[bytes, TableRows | None] = {}
         self._known: KnownRelations | None = None
         self._marks: dict[bytes, int] = {}
@@ -105,7 +107,10 @@ class Decoder:
                 self._streamed.stop()
             else:
                 self._streamed.add(payload)
-        elif kind in _ROWS:
+            return
+        if self._announced and kind not in _ANNOUNCING:
+            self._relations(int.from_bytes(payload[1:5], "big") if kind in _ROWS else None)
+        if kind in _ROWS:
             self._change(payload)
         else:
             self._other(kind, payload)
@@ -132,7 +137,7 @@ class Decoder:
 
     def known(self) -> KnownRelations | None:
         """Of which rows can be fed as a run now; None where messages have to come one by one."""
-        if self._streamed.inside or self._skipping:
+        if self._streamed.inside or self._skipping or self._announced:
             return None
         if self._known is None:
             self._known = KnownRelations(self._rows)
@@ -184,7 +189,7 @@ class Decoder:
             case "C":
                 self._end(m.commit(payload))
             case "R":
-                self._relation(m.relation(payload))
+                self._announced.append(m.relation(payload))
             case "T":
                 self._truncate(m.truncated(payload))
             case "M":
@@ -264,6 +269,19 @@ class Decoder:
             self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
 
     # ---- schemas
+
+    def _relations(self, oid: int | None) -> None:
+        """All that were announced; `oid`: whose rows come, if rows do.  The last is a partition where they are those of the one before.
+
+        So pgoutput tells them (`maybe_send_schema`): the table whose rows a partition's are, the partition, the rows as the table's.
+        """
+        announced, self._announced = self._announced, []
+        leaf = announced.pop() if oid is not None and [one.oid for one in announced[-2:-1]] == [oid] else None
+        for relation in announced:
+            self._relation(relation)
+        if leaf is not None and oid is not None:
+            self.flush()
+            self._tell(self.relations.met_partition(leaf, oid))
 
     def _relation(self, relation: m.Relation) -> None:
         name = relation.oid.to_bytes(4, "big")

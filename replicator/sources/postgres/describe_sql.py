@@ -12,22 +12,28 @@ from collections.abc import Iterable, Sequence
 from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import literal
 
+# The relation c is in an inheritance tree: a SELECT of a parent gives rows that the log has as a child's.
+INHERITS = """NOT c.relispartition AND c.relkind IN ('r', 'f')
+    AND EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid OR i.inhparent = c.oid)"""
+
 # Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
-# that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like.
+# that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like (a label's transaction
+# tells one that had another text for a while).
 # A partitioned table's storage is its partitions: a(ttached) with the rows that they had, or c(reated) as such, in the
-# transaction that made their row type.
-PRINTS = """
+# transaction that made their row type; and in which transaction.
+PRINTS = f"""
 CASE c.relkind WHEN 'p' THEN 'p' || COALESCE((
   WITH RECURSIVE down AS (
     SELECT i.inhrelid, i.xmin AS at FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
     UNION ALL SELECT i.inhrelid, i.xmin FROM pg_catalog.pg_inherits i JOIN down ON i.inhparent = down.inhrelid)
-  SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', l.oid, l.relfilenode, CASE WHEN down.at = y.xmin THEN 'c' ELSE 'a' END), ',')
+  SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', l.oid, l.relfilenode,
+    CASE WHEN down.at = y.xmin THEN 'c' ELSE 'a' END || down.at::text), ',' ORDER BY l.oid)
   FROM down JOIN pg_catalog.pg_class l ON l.oid = down.inhrelid JOIN pg_catalog.pg_type y ON y.oid = l.reltype), '')
 ELSE c.relfilenode::text END,
 (SELECT pg_catalog.md5(pg_catalog.concat_ws(';', c.relreplident, (
    SELECT pg_catalog.string_agg(x.indexrelid::text, ',' ORDER BY x.indexrelid) FROM pg_catalog.pg_index x
    WHERE x.indrelid = c.oid AND (x.indisprimary OR x.indisreplident)),
-   pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum)))
+   pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum), (SELECT 'inherits' WHERE {INHERITS})))
  FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
 (WITH RECURSIVE used AS (
    SELECT a.atttypid AS oid FROM pg_catalog.pg_attribute a
@@ -39,7 +45,7 @@ ELSE c.relfilenode::text END,
      UNION ALL SELECT f.atttypid FROM pg_catalog.pg_attribute f WHERE f.attrelid = t.typrelid AND t.typrelid <> 0 AND f.attnum > 0
    ) AS part (oid) WHERE part.oid >= 16384)
  SELECT COALESCE(pg_catalog.string_agg(part.said, ',' ORDER BY part.said), '-') FROM (
-   SELECT pg_catalog.concat_ws(':', l.oid, pg_catalog.left(pg_catalog.md5(l.enumlabel), 6))
+   SELECT pg_catalog.concat_ws(':', l.oid, pg_catalog.left(pg_catalog.md5(l.enumlabel), 6), l.xmin)
    FROM used u JOIN pg_catalog.pg_enum l ON l.enumtypid = u.oid
    UNION ALL
    SELECT pg_catalog.concat_ws(':', t.oid, pg_catalog.left(pg_catalog.md5(
@@ -54,8 +60,7 @@ SELECT pg_catalog.json_build_object(
   'oid', c.oid::pg_catalog.int8, 'schema', n.nspname::text, 'name', c.relname::text, 'kind', c.relkind::text,
   'persistence', c.relpersistence::text, 'identity', c.relreplident::text, 'prints', pg_catalog.json_build_array({PRINTS}),
   'row_security', c.relrowsecurity,
-  'inherits', NOT c.relispartition AND c.relkind IN ('r', 'f') AND EXISTS (
-    SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid OR i.inhparent = c.oid),
+  'inherits', {INHERITS},
   'parents', CASE WHEN c.relispartition THEN (
     WITH RECURSIVE up AS (
       SELECT i.inhparent AS oid FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid

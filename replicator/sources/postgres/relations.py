@@ -120,6 +120,20 @@ class Relations:
         self.layouts[relation.oid] = layout
         yield from self._become(layout.schema, {a.name: a for a in layout.attributes if a.number})
 
+    def met_partition(self, relation: Relation, root: int) -> Iterator[Outcome]:
+        """The log names a partition before rows that come as those of its table, the relation `root`.
+
+        It is known from here on: if it is gone again when the catalog is looked at, so are rows that the log has shown.
+        """
+        if relation.oid in self._names or TableId(relation.schema, relation.name) in self._tables.tables:
+            yield from self.met(relation)
+        self.layouts[relation.oid] = None
+        table = self._names.get(root)
+        present = Print.parse(self._known[table].identity) if table else None
+        if table is not None and present is not None and (more := present.with_partition(relation.oid)) != present:
+            self._known[table] = replace(self._known[table], identity=str(more))
+            yield Step(Ddl.ALTER_TABLE, table, self._known[table])
+
     def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
         """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that changed."""
         for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
@@ -297,6 +311,8 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
             Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten,
             text=f"{new.table} has another definition",
         )  # fmt: skip
+    elif not replace(old, table=new.table).same_as(new):
+        yield Step(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
 
 
 def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute]) -> bool:

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import TableId, written_database
 from tests.integration.pipeline.lab import insert
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import SelectionEntry, named_entry
 from webapp.worker.deletion import delete
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
@@ -222,3 +224,105 @@ def test_a_table_that_comes_back_without_its_key_and_with_other_columns_is_made_
     lab.execute("INSERT INTO t VALUES (1, 1)")
     services.add_tables(replicator=lab.replicator, selection=[SelectionEntry(lab.database, "t")])
     lab.run_and_compare(2)
+
+
+@pytest.mark.parametrize("patient", [True, False], ids=["", "at once"])
+def test_definitions_that_are_what_they_were_but_for_their_identity_are_read_again_once(
+    lab: PostgresLab, *, patient: bool
+) -> None:
+    """While a worker runs, and while none does: the run that follows is current only when they were read."""
+    lab.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE e (id int PRIMARY KEY, m mood)",
+        "CREATE TABLE u (id int PRIMARY KEY, b int)", "CREATE TABLE d (id int PRIMARY KEY, v int)",
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)", "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO e SELECT n, 'ok' FROM generate_series(1, 50) n", "INSERT INTO u SELECT n, n FROM generate_series(1, 50) n",
+        "INSERT INTO d SELECT n, n FROM generate_series(1, 50) n", "INSERT INTO p SELECT n FROM generate_series(1, 19) n",
+    )  # fmt: skip
+    lab.replicate()
+    lab.run_and_compare(4)
+
+    def runs() -> dict[str, int]:
+        return {name: lab.table(name).runs.count() for name in lab.states()}
+
+    loaded = runs()
+    lab.execute(
+        "ALTER TYPE mood RENAME VALUE 'ok' TO 'good'", "ALTER TABLE u ALTER b TYPE int USING b * 2",
+        "ALTER TABLE d DROP v, ADD v int", "TRUNCATE p1",
+    )  # fmt: skip
+    time.sleep(3 * patient)
+    lab.run_and_compare(4)
+    again = {name: number + 1 for name, number in loaded.items()}
+    assert runs() == again
+    lab.run_and_compare(4)
+    time.sleep(3 * patient)
+    lab.run_and_compare(4)
+    assert runs() == again, "a restart found nothing new"
+
+
+ODD = ("my.schema", "Up Per", "50%s %%", "back\\slash", 'dou"ble', "it's", "ünï", "semi;--", "a`b")
+
+
+def test_names_of_all_characters_are_selected_and_copied(lab: PostgresLab) -> None:
+    """As people write them, in quotes where a name has dots; alone, as patterns and as whole schemas."""
+
+    def name(part: str) -> str:
+        return '"' + part.replace('"', '""') + '"'
+
+    schemas = [f"{lab.name} {odd}" for odd in ODD]
+    tables = sorted({(schema, odd) for schema, own in zip(schemas, ODD, strict=True) for odd in (ODD[0], own)})
+    try:
+        for schema in schemas:
+            lab.execute(f"CREATE SCHEMA {name(schema)}")
+        for schema, table in tables:
+            lab.execute(
+                f"CREATE TABLE {name(schema)}.{name(table)} (id int PRIMARY KEY, {name(table)} text)",
+                f"INSERT INTO {name(schema)}.{name(table)} VALUES (1, 'one')",
+            )
+        lines = [
+            named_entry(f"{name(schemas[0])}.*"), named_entry(f"{name(schemas[1])}.{name(ODD[1])}"),
+            named_entry(f"{written_database(schemas[2])}.50*"), *(SelectionEntry(schema) for schema in schemas[3:]),
+        ]  # fmt: skip
+        services.create_replicator(
+            name=lab.name, connection=lab.connection(), selection=lines, options={}, user=None, start=True
+        )
+        taken = {(schema, table) for schema, table in tables if table != ODD[0] or schema not in schemas[1:3]}
+        lab.run_and_compare(len(taken))
+        for schema, table in taken:
+            lab.execute(f"INSERT INTO {name(schema)}.{name(table)} VALUES (2, 'two')")
+        assert lab.run_and_compare(len(taken)) == 2 * len(taken)
+        services.resnapshot_table(table=lab.replicator.tables.get(database=schemas[0]))
+        call_command("verify", lab.name, table=[f"{name(schemas[0])}.{name(ODD[0])}"])
+        lab.run_and_compare(len(taken))
+    finally:
+        for schema in schemas:
+            lab.execute(f"DROP SCHEMA IF EXISTS {name(schema)} CASCADE")
+
+
+def test_an_inheritance_tree_is_refused_whenever_it_is_made_and_copied_when_it_is_none_any_more(
+    lab: PostgresLab,
+) -> None:
+    """A SELECT of the parent gives the child's rows, which the log has as the child's."""
+    lab.execute(
+        "CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (2)",
+    )  # fmt: skip
+    lab.replicate()
+    lab.run_and_compare(3)
+    lab.execute("ALTER TABLE child INHERIT parent", "INSERT INTO child VALUES (3)", "INSERT INTO other VALUES (1)")
+    with pytest.raises(CommandError, match="is part of an inheritance tree"):
+        lab.run()
+    assert lab.states() == {"parent": "failed", "child": "failed", "other": "streaming"}
+    lab.execute("ALTER TABLE child NO INHERIT parent", "INSERT INTO parent VALUES (4)")
+    for name in ("parent", "child"):
+        services.resnapshot_table(table=lab.table(name))
+    assert lab.run_and_compare(3) == 5
+    lab.execute(
+        "CREATE TABLE grandchild () INHERITS (child)",
+        "INSERT INTO grandchild VALUES (9)",
+        "INSERT INTO other VALUES (2)",
+    )
+    with pytest.raises(CommandError, match="is part of an inheritance tree"):
+        lab.run()
+    states = {name: state for name, state in lab.states().items() if state != "failed"}
+    assert states == {"parent": "streaming", "other": "streaming"}

@@ -61,10 +61,11 @@ class Command(BaseCommand):
 
 def _chosen(replicator: Replicator, names: Sequence[str]) -> list[ReplicatorTable]:
     found = list(selectors.tables_of(replicator).select_related("replicator__connection"))
-    if unknown := sorted(set(names) - {str(table) for table in found}):
+    wanted, unknown = selectors.tables_called(found, names)
+    if unknown:
         message = f"{replicator.name} has no table {unknown[0]}."
         raise CommandError(message, returncode=WRONG_USE)
-    return [table for table in found if not names or str(table) in names]
+    return wanted
 
 
 def _action(options: dict[str, Any], tables: Sequence[ReplicatorTable]) -> Callable[[ReplicatorTable], str]:

@@ -110,10 +110,10 @@ def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[Replicato
     CommandError for a name that is none of them, or of a skipped one.
     """
     tables = [t for t in selectors.tables_of(replicator) if t.state != TableState.DROPPED.value]
-    if unknown := sorted(set(names) - {str(table) for table in tables}):
+    wanted, unknown = selectors.tables_called(tables, names)
+    if unknown:
         message = f"{replicator.name} has no table {unknown[0]}."
         raise CommandError(message, returncode=2)
-    wanted = [table for table in tables if not names or str(table) in names]
     skipped = [table for table in wanted if table.state == TableState.SKIPPED.value]
     if names and skipped:
         message = f"{skipped[0]} is skipped: resume it before it is verified."

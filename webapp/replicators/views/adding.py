@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError, TidemarkError
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import TableId, written_database
 from webapp.connections import selectors as connections
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
@@ -43,7 +43,8 @@ def _entries(replicator: Replicator, database: str, names: list[str]) -> list[Se
                 f"The source has no {word} {database or 'without a name'}.", remedy="Check its spelling."
             )
         return [SelectionEntry(database)]
-    patterns = [named_entry(f"!{database}.{name[1:]}" if name[0] == "!" else f"{database}.{name}") for name in names]
+    within = written_database(database)
+    patterns = [named_entry(f"!{within}.{name[1:]}" if name[0] == "!" else f"{within}.{name}") for name in names]
     patterns = [entry for entry in patterns if entry.wide]
     wanted = [TableId(database, name) for name in names if not any(one in name for one in WILD)]
     known = connections.describe(replicator.connection, wanted)
