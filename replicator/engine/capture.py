@@ -22,7 +22,7 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.signals import Signals
 from replicator.engine.tracking import Tracking
-from replicator.errors import SourcePermissionDenied, SourceReplaced, TableError, TidemarkError
+from replicator.errors import SourcePermissionDenied, SourceReplaced, TableDisappeared, TableError, TidemarkError
 from replicator.faults import reach
 from replicator.model.change import (
     ChangeBatch,
@@ -47,6 +47,7 @@ from replicator.state.chunks import RawChunkStore
 from replicator.state.journal import (
     CapturePlan,
     Checkpoint,
+    DdlAction,
     EventKind,
     Journal,
     JournalEntry,
@@ -138,6 +139,8 @@ def _begin(
     with their being read anew, and is not for the policy to stop at.  A table found in a whole database that the catalog does not show any more is
     gone: the log's DROP or RENAME of it would mean nothing either.
 
+    A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.
+
     `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which it was.
     """
     source.tables = plan.tables
@@ -160,9 +163,14 @@ def _begin(
     described = source.catalog().describe(list(known)) if known else {}
     schemas, events = _versions(known, described, checkpoint.next_sequence)
     absent = {table for table, version in known.items() if version is None} - described.keys()
+    halted = source.catalog().describe(list(plan.failed)) if plan.failed else {}
+    absent |= _ended(plan, halted)
     gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
     first = checkpoint.next_sequence + len(events)
-    events += [TableEvent(table, number, EventKind.DROP_TABLE) for number, table in enumerate(gone, first)]
+    detail = {"keep": plan.ddl_policy.get("drop_table") is DdlAction.IGNORE}
+    events += [
+        TableEvent(table, number, EventKind.DROP_TABLE, detail=detail) for number, table in enumerate(gone, first)
+    ]
     entry = JournalEntry(
         checkpoint=replace(checkpoint, next_sequence=checkpoint.next_sequence + len(events)),
         schemas=tuple(schemas),
@@ -174,7 +182,25 @@ def _begin(
     reach("capture.begin.before")
     journal.commit(lease, entry)
     reach("capture.begin.after")
-    return journal.plan()
+    after = journal.plan()
+    return replace(after, tables=replace(after.tables, excluded=after.tables.excluded - _made_again(plan, halted)))
+
+
+def _ended(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
+    """Tables that failed and are no tables of the source any more: nobody reads the place of the log that would tell.
+
+    Only where the source tells its tables by an identity: others show nothing of what they do not let us see.
+    """
+    if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
+        return set()
+    known = {table for table, version in plan.failed.items() if version.schema.identity}
+    return {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
+
+
+def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
+    """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one does."""
+    found = {table: schema for table, schema in present.items() if isinstance(schema, TableSchema)}
+    return {table for table, schema in found.items() if schema.is_another(plan.failed[table].schema)}
 
 
 def _settle_late(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog, read: Offset, end: Offset) -> None:

@@ -45,7 +45,8 @@ class SchemaChanges:
             self._seen(change, "noted")
             return
         created = change.operation is Ddl.CREATE_TABLE and not self._tracking.late(change.table)
-        if self._tracking.ignored(change.table) and not created:
+        ended = change.operation is Ddl.DROP_TABLE and self._tracking.failed(change.table)
+        if self._tracking.ignored(change.table) and not (created or ended):
             return
         if self._restates(change):
             return

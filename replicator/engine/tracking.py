@@ -23,6 +23,7 @@ class Tracking:
         self._gone = plan.gone
         self._late = frozenset(late)
         self._ignored: set[TableId] = set(late)
+        self._failed: set[TableId] = set()
         self._parked = Counter({t.table: t.parked for t in plan.tracked})
 
     def schemas(self) -> dict[TableId, TableSchema]:
@@ -73,16 +74,23 @@ class Tracking:
         return table in self._late
 
     def ignore(self, table: TableId) -> None:
-        """Pass its changes over until the next plan."""
+        """It has failed: pass its changes over until the next plan."""
         self._ignored.add(table)
+        self._failed.add(table)
+
+    def failed(self, table: TableId) -> bool:
+        """Under this plan, and it is still there."""
+        return table in self._failed
 
     def forget(self, table: TableId) -> None:
         """Dropped; if it comes again it is a new table whose versions go on."""
         self._ignored.add(table)
+        self._failed.discard(table)
 
     def revive(self, table: TableId) -> None:
         """Created (again)."""
         self._ignored.discard(table)
+        self._failed.discard(table)
         self._versions.setdefault(table, None)
 
     def rename(self, old: TableId, new: TableId) -> None:

@@ -58,7 +58,7 @@ class TableSchema:
 
     `partial`: an UPDATE in the log may leave out values that it did not change (Postgres TOAST); such a table has a key.
     `identity` tells the table from another that had its name before, and its storage from a rewritten one, in the source's own
-    words; empty where the source has none.  Schemas that differ in it only are equal.
+    words, the table itself before the first slash; empty where the source has none.  Schemas that differ in it only are equal.
     """
 
     table: TableId
@@ -73,6 +73,11 @@ class TableSchema:
             if column.name == name:
                 return column
         raise KeyError(name)
+
+    def is_another(self, other: TableSchema) -> bool:
+        """Is this another table than `other`, of the same name or not?  False where the source does not tell."""
+        ours, theirs = (one.identity.partition("/")[0] for one in (self, other))
+        return bool(ours and theirs) and ours != theirs
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ class OrmJournal:
             ddl_policy=replicator.parsed_options.ddl_actions,
             signals=names.table(signals) if signals else None,
             gone=self._gone(),
+            failed=self._failed(),
         )
 
     def _tracked(self) -> list[TrackedTable]:
@@ -92,6 +93,11 @@ class OrmJournal:
     def _gone(self) -> dict[TableId, int]:
         rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, state__in=GONE_STATES)
         return {row.table_id: row.schema_version for row in rows if row.schema_version is not None}
+
+    def _failed(self) -> dict[TableId, SchemaVersion]:
+        rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, state=TableState.FAILED.value)
+        found = {row.pk: row for row in rows}
+        return {found[pk].table_id: version for pk, version in _newest_schemas(list(found.values())).items()}
 
     @stored
     def plan_version(self) -> int:

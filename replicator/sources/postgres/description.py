@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from replicator.errors import TableError, UnsupportedType
+from replicator.errors import TableDisappeared, TableError, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription
@@ -82,8 +82,8 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
     return not attribute.generated or (generated and attribute.generated == "s")
 
 
-class PartitionOfSelected(TableError):
-    """Its rows come as those of the partitioned table, which is selected too; or it was left out with that table."""
+class PartitionOfSelected(TableDisappeared):
+    """It is no table of its own (any more; a sight of the catalog tells): its rows come as those of the partitioned table, which is selected too; or it was left out with that table."""
 
 
 def refuse(row: Row, selected: TableSet) -> None:

@@ -326,3 +326,54 @@ def test_an_inheritance_tree_is_refused_whenever_it_is_made_and_copied_when_it_i
         lab.run()
     states = {name: state for name, state in lab.states().items() if state != "failed"}
     assert states == {"parent": "streaming", "other": "streaming"}
+
+
+def test_a_failed_table_that_goes_is_gone_and_one_that_is_made_again_is_read(lab: PostgresLab) -> None:
+    """Whether the log tells of it to who failed it, or nobody has read it since."""
+    names = ("at_once", "later", "anew", "stays")
+    for name in names:
+        lab.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+    lab.execute("CREATE TABLE other (id int PRIMARY KEY)")
+    lab.replicate()
+    lab.run_and_compare(5)
+    for name in names:
+        lab.execute(f"ALTER TABLE {name} ADD c regclass", f"INSERT INTO {name} VALUES (2)")
+    lab.execute("DROP TABLE at_once")
+    with pytest.raises(CommandError, match="regclass"):
+        lab.run()
+    assert lab.states() == {
+        "at_once": "dropped", "later": "failed", "anew": "failed", "stays": "failed", "other": "streaming"
+    }  # fmt: skip
+    lab.execute("DROP TABLE later, anew", "CREATE TABLE anew (v text, id int PRIMARY KEY)", "INSERT INTO anew VALUES ('x', 7)")
+    with pytest.raises(CommandError, match="stays failed"):
+        lab.run()
+    lab.execute("INSERT INTO anew VALUES ('y', 8)")
+    with pytest.raises(CommandError, match="stays failed"):
+        lab.run()
+    assert lab.states() == {
+        "at_once": "dropped", "later": "dropped", "anew": "streaming", "stays": "failed", "other": "streaming"
+    }  # fmt: skip
+    services.resnapshot_table(table=lab.table("stays"))
+    lab.execute("ALTER TABLE stays DROP c")
+    assert lab.run_and_compare(3) == 4
+
+
+def test_partitions_made_again_and_tables_that_become_some_while_capture_is_behind(lab: PostgresLab) -> None:
+    lab.execute(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO p VALUES (1)",
+    )  # fmt: skip
+    lab.replicate()
+    lab.run_and_compare(1)
+    lab.execute(
+        "INSERT INTO p VALUES (2)", "DROP TABLE low", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)", "INSERT INTO p VALUES (3)",
+        "CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)", "DROP TABLE high",
+        "CREATE TABLE gone (id int PRIMARY KEY)", "INSERT INTO gone VALUES (1)", "DROP TABLE gone",
+        "CREATE TABLE joins (id int PRIMARY KEY)", "INSERT INTO joins VALUES (21)",
+    )  # fmt: skip
+    assert lab.run_and_compare(2) == 2
+    assert lab.states() == {"p": "streaming", "joins": "streaming"}
+    services.resnapshot_table(table=lab.table("joins"))
+    lab.execute("INSERT INTO joins VALUES (22)", "ALTER TABLE p ATTACH PARTITION joins FOR VALUES FROM (20) TO (30)")
+    assert lab.run_and_compare(1) == 3
+    assert lab.states() == {"p": "streaming", "joins": "dropped"}
