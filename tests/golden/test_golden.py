@@ -38,6 +38,8 @@ from replicator.model.types import (
 from replicator.sources.base import KeyRange
 from replicator.sources.mysql.binlog_file import read_file
 from replicator.sources.mysql.offset import BinlogOffset, Past, parse_offset
+from replicator.sources.postgres.offset import LastCommit, LsnOffset
+from replicator.sources.postgres.offset import parse_offset as parse_lsn_offset
 from replicator.staging.naming import folder_name
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
@@ -112,6 +114,21 @@ def test_offsets() -> None:
         again = parse_offset(kept[name])
         assert (again.file, again.position, again.gtid) == (offset.file, offset.position, offset.gtid)
         assert again.past == offset.past
+
+
+def test_offsets_of_postgres() -> None:
+    """The first form is of versions that named no commit."""
+    commit = LastCommit(0x16_B374_D800, 4_000_000_001, 1_795_433_267_625_466)
+    offsets = {
+        "first": LsnOffset(0x16_B374_D848),
+        "running": LsnOffset(0x16_B374_D848, lambda: frozenset({"7", "*"})),
+        "with its last commit": LsnOffset(0x16_B374_D848, lambda: frozenset({"7"}), commit),
+    }
+    stored = as_json({name: offset.to_dict() for name, offset in offsets.items()})
+    kept = json.loads(golden("postgres_offsets.json", stored))
+    for name, offset in offsets.items():
+        again = parse_lsn_offset(kept[name])
+        assert (again, again.unsettled(), again.last_commit) == (offset, offset.unsettled(), offset.last_commit)
 
 
 def test_a_schema_with_every_type() -> None:

@@ -509,7 +509,7 @@ def test_the_slot_moves_when_it_is_told_and_not_before(log: Log) -> None:
     assert log.log.confirmed() == before, "nothing is durable yet"
     reader.confirm(last)
     time.sleep(0.5)
-    assert log.log.confirmed() == last.lsn
+    assert log.log.confirmed() == last.needed_from
     reader.close()
 
 

@@ -35,6 +35,7 @@ class Arrived(ABC):
 
     def __init__(self) -> None:
         self.at = self.end = 0
+        self._told = 0
         self._room(bytearray(_ROOM))
 
     @abstractmethod
@@ -63,9 +64,16 @@ class Arrived(ABC):
         return None
 
     def feedback(self, received: int, durable: int, *, reply: bool = False) -> None:
-        """A standby status update; `reply`: the server answers with a keepalive at once."""
+        """A standby status update; `reply`: the server answers with a keepalive at once.
+
+        The last one never says what is durable: a server that shuts down waits until all of its log is, where it is told, and
+        the last commit's end is kept back (`past`).  Where it is not told, it waits until all was received.
+        """
         now = int((time.time() - _EPOCH) * 1_000_000)
-        self._send(_FEEDBACK.pack(b"r", max(received, durable), durable, durable, now, reply))
+        if durable > self._told:
+            self._told = durable
+            self._send(_FEEDBACK.pack(b"r", max(received, durable), durable, durable, now, 0))
+        self._send(_FEEDBACK.pack(b"r", max(received, durable), 0, 0, now, reply))
 
     def _other(self, kind: int, body: bytes) -> None:
         """A message that is not the log's."""

@@ -27,7 +27,8 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import ddl_trigger, watermark
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
-from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.offset import LastCommit, LsnOffset
+from replicator.sources.postgres.past import Past
 from replicator.sources.postgres.plain_changes import KnownRelations, Run
 from replicator.sources.postgres.relations import Outcome, Relations, Step
 from replicator.sources.postgres.rows import Layout, TableRows, Transaction
@@ -39,6 +40,7 @@ from replicator.sources.postgres.visibility import Settling
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
 _NOWHERE = (1 << 63) - 1
+LARGE = UNMARKED = 16 << 20  # bytes: of a last commit that is too much to read again, and of log behind one
 
 
 class Marks(NamedTuple):
@@ -64,8 +66,9 @@ class Decoder:
         created: Callable[[TableId], None],
         *,
         binary: bool = False,
+        tells_empty: bool = False,
     ) -> None:
-        """`binary`: the server sends values so, wherever it can.
+        """`binary`: the server sends values so, wherever it can.  `tells_empty`: it sends transactions without any change of ours.
 
         `created` is called before a table that came into the selection is told of: its changes must be in the log from here on.
         """
@@ -75,6 +78,9 @@ class Decoder:
         self.position = start.lsn
         self.binary = binary
         self.start, self._replicator = start.lsn, replicator
+        self._past, self._last_commit = Past(start), start.last_commit
+        self._size, self._large, self._tells_empty = 0, False, tells_empty
+        self._unmet: dict[bytes, m.Relation] = {}
         self._streamed = StreamedTransactions()
         self._announced: list[m.Relation] = []  # until the next message tells which of them its rows are of
         self._rows: dict[bytes, TableRows | None] = {}
@@ -93,6 +99,20 @@ class Decoder:
     @property
     def in_transaction(self) -> bool:
         return self.transaction is not None or self._streamed.inside
+
+    @property
+    def resumes_at(self) -> int:
+        """Where the server must begin so that nothing is missed, and the past is recognised."""
+        last = self._last_commit
+        return last.record if self._past.awaited and last is not None else self.position
+
+    @property
+    def wants_mark(self) -> bool:
+        """Should something be the last commit that costs less to keep and to read once more?"""
+        last = self._last_commit
+        if self.in_transaction or self._past.awaited:
+            return False
+        return last is None or self._large or self.position - last.record > UNMARKED
 
     @property
     def waiting(self) -> bool:
@@ -116,10 +136,11 @@ class Decoder:
             self._other(kind, payload)
 
     def _change(self, payload: bytes) -> None:
+        self._size += len(payload)
         try:
             rows = self._rows[payload[1:5]]
         except KeyError:
-            self._mark_row(payload)
+            self._unknown_row(payload)
             return
         if rows is None or self.transaction is None or self._skipping:
             return
@@ -129,6 +150,15 @@ class Decoder:
         self._waiting_bytes += len(payload)
         self._spill()
 
+    def _unknown_row(self, payload: bytes) -> None:
+        """Of a relation that was described only in what was read before, and is as it was since; or a mark."""
+        name = payload[1:5]
+        if name not in self._unmet:
+            self._mark_row(payload)
+        elif not self._skipping:
+            self._relation(self._unmet[name])
+            self._change(payload)
+
     def _spill(self) -> None:
         if self._waiting_bytes >= self._options.batch_bytes or self._waiting_rows >= self._options.batch_rows:
             self.flush()
@@ -137,7 +167,7 @@ class Decoder:
 
     def known(self) -> KnownRelations | None:
         """Of which rows can be fed as a run now; None where messages have to come one by one."""
-        if self._streamed.inside or self._skipping or self._announced:
+        if self._streamed.inside or self._skipping or self._announced or self._past.awaited:
             return None
         if self._known is None:
             self._known = KnownRelations(self._rows)
@@ -153,12 +183,13 @@ class Decoder:
         """What `feed` does with each of these messages; it ends where the log is read up to `looks_at`.  LogCorrupt."""
         transactions = run.transactions
         if len(run.slots):
-            self._add_rows(known, run)
+            self._size += self._add_rows(known, run)
         ended = transactions[: len(transactions) - run.open]
         if len(ended):
             self.settling.committed(ended[:, XID])
             self._committed_us = int(ended[-1, STAMP])
             self._uncommitted = True
+            self._committed(LastCommit(*(int(ended[-1, column]) for column in (RECORD, XID, TIME))))
         self.transaction = None
         if run.open:
             self._begin(int(transactions[-1, XID]), int(transactions[-1, RECORD]), int(transactions[-1, TIME]))
@@ -166,7 +197,8 @@ class Decoder:
             self.reached(int(ended[-1, LAST]))
         self._spill()
 
-    def _add_rows(self, known: KnownRelations, run: Run) -> None:
+    def _add_rows(self, known: KnownRelations, run: Run) -> int:
+        """Their bytes."""
         ordinals = np.arange(self._ordinal, self._ordinal + len(run.slots))
         owners = np.repeat(np.arange(len(run.transactions)), np.diff(run.transactions[:, END], prepend=0))
         alone = bool((run.slots == run.slots[0]).all())
@@ -179,7 +211,9 @@ class Decoder:
             )
         self._ordinal += len(run.slots)
         self._waiting_rows += len(run.slots)
-        self._waiting_bytes += int((run.ends - run.begins).sum())
+        size = int((run.ends - run.begins).sum())
+        self._waiting_bytes += size
+        return size
 
     def _other(self, kind: int, payload: bytes) -> None:
         match chr(kind):
@@ -209,20 +243,33 @@ class Decoder:
 
     def _begin(self, xid: int, commit_record: int, commit_us: int) -> None:
         self.transaction = Transaction(xid, commit_us, commit_record)
-        self._skipping = commit_record < self.start  # was read before
+        self._skipping = self._past.has(commit_record, xid, commit_us)
+
+    def _committed(self, commit: LastCommit) -> None:
+        """The last transaction that was read.  Its size is not known exactly: it was among so many bytes."""
+        self._last_commit, self._large, self._size = commit, self._size > LARGE, 0
 
     def _end(self, ending: m.Ending) -> None:
-        if self.transaction is None:
+        transaction = self.transaction
+        if transaction is None:
             raise LogCorrupt("The source's log ends a transaction that did not begin.")
+        commit = LastCommit(transaction.record, transaction.xid, transaction.commit_us)
+        if not self._skipping or commit == self._last_commit:
+            self._committed(commit)
         if not self._skipping:
-            self.settling.committed(np.array([self.transaction.xid], np.int64))
+            self.settling.committed(np.array([transaction.xid], np.int64))
             self._committed_us = ending.commit_us
             self._uncommitted = True
         self.transaction, self._skipping = None, False
         self.reached(ending.end)
 
     def _stream_end(self, payload: bytes) -> None:
+        """One without any change would not have come, had the server not had to make room (from 15): it is none of ours."""
         xid, ending = m.stream_commit(payload)
+        if not (self._tells_empty or self._streamed.changes(xid)):
+            self._streamed.forget(xid)
+            self.reached(ending.end)
+            return
         commit_record = m.number(payload, 6) << 32 | m.number(payload, 10)
         self._begin(xid, commit_record, ending.commit_us)
         for inner in self._streamed.commit(xid):
@@ -231,6 +278,7 @@ class Decoder:
 
     def reached(self, lsn: int) -> None:
         """The log was read up to here, a transaction's end; what was seen of the source by then holds from here on."""
+        self._past.reached(lsn)
         self.position = max(self.position, lsn)
         while self._nows and self._nows[0].lsn <= self.position:
             self.as_of = self._nows.popleft().at
@@ -249,7 +297,7 @@ class Decoder:
 
     def offset(self) -> LsnOffset:
         """Where reading can resume; for the end of a transaction only."""
-        return LsnOffset(self.position, self.settling.unsettled)
+        return LsnOffset(self.position, self.settling.unsettled, self._last_commit)
 
     # ---- what the source shows beside its log
 
@@ -287,6 +335,10 @@ class Decoder:
         name = relation.oid.to_bytes(4, "big")
         if TableId(relation.schema, relation.name) == watermark.watermark_table():
             self._marks[name] = len(relation.columns)
+            return
+        self._unmet.pop(name, None)
+        if self._skipping:  # it may have changed since, as far as is known already
+            self._unmet[name] = relation
             return
         self.flush()
         self._tell(self.relations.met(relation))

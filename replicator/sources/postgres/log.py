@@ -42,6 +42,7 @@ _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
 _BURST = 0.1  # seconds of reading before anything else is looked at
 _STALE = 5.0  # seconds after which a quiet log whose end cannot be read is given something to end with
+_SKIPS_EMPTY = 150000
 _BUSY = "55006"
 _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
@@ -61,7 +62,7 @@ class PgOutputReader:
         self._connection: Any = None
         self._stream: Arrived | None = None
         self._durable = 0
-        self._was_at, self._moved_at = 0, time.monotonic()
+        self._was_at, self._moved_at, self._marked_at = 0, time.monotonic(), 0
         self._slot = config.slot_for(replicator)
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
@@ -70,13 +71,16 @@ class PgOutputReader:
         self._control = connect(self._config)
         slot = PostgresLog(self._control, self._config, self._replicator)
         self._durable = slot.confirmed()
-        if self._durable > start.lsn:
+        if self._durable > start.needed_from:
             message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, beyond {start}: somebody else has read from it."
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
         relations = Relations(catalog, tables, schemas, self._options.zero_dates)
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
-        self._decoder = Decoder(relations, self._options, start, self._replicator, slot.add, binary=binary)
+        empty = server_version(self._control) < _SKIPS_EMPTY
+        self._decoder = Decoder(
+            relations, self._options, start, self._replicator, slot.add, binary=binary, tells_empty=empty
+        )
         self._watch = Watch(self._control, self._config.where, catalog, tables)
         self._stream = self._begin(slot, start)
         slot.withdraw(tables)
@@ -84,9 +88,9 @@ class PgOutputReader:
         yield from self._messages(slot)
 
     def confirm(self, durable: Offset) -> None:
-        """The slot may forget what is before it (invariant 1)."""
+        """The slot may forget what is before it (invariant 1), but for the last commit."""
         assert isinstance(durable, LsnOffset)
-        self._durable = max(self._durable, durable.lsn)
+        self._durable = max(self._durable, durable.needed_from)
         if self._stream is not None:
             self._stream.feedback(self._decoder.position, self._durable)
 
@@ -121,7 +125,7 @@ class PgOutputReader:
         if self._slot not in _STREAMED_ONLY:
             options = self._plugin_options(slot, server_version(self._control))
             far = catch_up(self._config, self._control, slot.slot, start.lsn, self._durable, options)
-        return far or self._open(slot, start)
+        return far or self._open(slot)
 
     def _follow(self, slot: PostgresLog, position: int = 0) -> None:
         """The stream, from where the log was read up to: a transaction's end, or `position` behind it."""
@@ -131,14 +135,14 @@ class PgOutputReader:
         decoder.reached(position)
         if self._stream is not None:
             self._stream.close()
-        self._stream = self._open(slot, LsnOffset(decoder.position))
+        self._stream = self._open(slot)
 
-    def _open(self, slot: PostgresLog, start: LsnOffset) -> Arrived:
-        """A reader that is there already is one of ours, whose lease is over: it is ended."""
+    def _open(self, slot: PostgresLog) -> Arrived:
+        """From where the decoder goes on.  A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
             self._connection = connect(self._config, connection_factory=LogicalReplicationConnection)
-            command = self._command(slot, start)
+            command = self._command(slot)
             plain = not self._connection.info.ssl_in_use
             if plain and (stream := SocketStream.begin(self._connection, command)) is not None:
                 return stream
@@ -153,12 +157,12 @@ class PgOutputReader:
             else:
                 return CopyStream(self._connection)
 
-    def _command(self, slot: PostgresLog, start: LsnOffset) -> str:
+    def _command(self, slot: PostgresLog) -> str:
         options = self._plugin_options(slot, server_version(self._connection))
         if int(options["proto_version"]) > 1:
             options |= {"streaming": "on"}
         listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
-        return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {start} ({listed})'
+        return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {lsn_text(self._decoder.resumes_at)} ({listed})'
 
     def _plugin_options(self, slot: PostgresLog, version: int) -> dict[str, str]:
         protocol = next((number for since, number in _PROTOCOLS if version >= since), 1)
@@ -263,6 +267,9 @@ class PgOutputReader:
             decoder.sight(sight)
         self._stream.feedback(decoder.position, self._durable, reply=True)
         self._nudge(seen)
+        if decoder.wants_mark and decoder.position >= self._marked_at:
+            write_mark(self._control, self._replicator, HEARTBEAT, self._config.where)
+            self._marked_at = seen.lsn + 1
 
     def _nudge(self, seen: Now) -> None:
         """The end of the log may be in the midst of what a transaction that stays open has written: a mark ends it."""

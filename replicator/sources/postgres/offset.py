@@ -10,7 +10,7 @@ from typing import Any
 from replicator.errors import ConfigurationError
 
 KIND = "postgres"
-_FIELDS = frozenset({"kind", "lsn", "unsettled"})
+_FIELDS = frozenset({"kind", "lsn", "unsettled", "last_commit"})
 _LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
 _XID = re.compile(r"[0-9]{1,10}|\*")
 
@@ -32,21 +32,53 @@ def _none() -> frozenset[str]:
     return frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class LastCommit:
+    """The last transaction that was read: where its commit record begins, its number, and when it was committed.
+
+    No other past of the same server has that transaction at that place (`past`).  `commit_us`: microseconds since 1970.
+    """
+
+    record: int
+    xid: int
+    commit_us: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        return {"record": lsn_text(self.record), "xid": self.xid, "commit_us": self.commit_us}
+
+    @classmethod
+    def parse(cls, data: Mapping[str, Any]) -> LastCommit:
+        """Inverse of `to_dict`; KeyError, TypeError, ValueError."""
+        return cls(parse_lsn(data["record"]), int(data["xid"]), int(data["commit_us"]))
+
+
 @dataclass(frozen=True)
 class LsnOffset:
     """`lsn`: the end of the last commit record that was read, or a later place with nothing of ours between.
 
     `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is taken
     after a restart must not take them for seen.  Asked for only when the offset is stored.
+    `last_commit`: None in offsets of earlier versions, and where nothing was read yet.
     """
 
     lsn: int
     unsettled: Callable[[], frozenset[str]] = field(default=_none, compare=False, repr=False)
+    last_commit: LastCommit | None = field(default=None, compare=False)
+
+    @property
+    def needed_from(self) -> int:
+        """What the slot must keep: the last commit comes once more, to be recognised."""
+        return self.lsn if self.last_commit is None else self.last_commit.record
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form."""
-        unsettled = sorted(self.unsettled())
-        return {"kind": KIND, "lsn": str(self)} | ({"unsettled": unsettled} if unsettled else {})
+        data: dict[str, Any] = {"kind": KIND, "lsn": str(self)}
+        if unsettled := sorted(self.unsettled()):
+            data["unsettled"] = unsettled
+        if self.last_commit is not None:
+            data["last_commit"] = self.last_commit.to_dict()
+        return data
 
     def __str__(self) -> str:
         return lsn_text(self.lsn)
@@ -69,6 +101,7 @@ def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
         unsettled = frozenset(data.get("unsettled", ()))
         if not all(map(_XID.fullmatch, unsettled)):
             raise ValueError(f"{sorted(unsettled)} are no transactions")  # noqa: TRY301
+        last_commit = LastCommit.parse(data["last_commit"]) if "last_commit" in data else None
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"The stored offset cannot be read: {error!r}") from error
-    return LsnOffset(lsn, lambda: unsettled)
+    return LsnOffset(lsn, lambda: unsettled, last_commit)

@@ -14,14 +14,16 @@ from typing import IO
 from replicator.sources.postgres.messages import number
 
 IN_MEMORY = 1024 * 1024
+_CHANGES = frozenset(b"IUDTM")
 _HEAD = struct.Struct("<II")
 
 
 @dataclass
 class _Part:
-    """One transaction: its messages, each with the subtransaction it is of, and which of these were rolled back."""
+    """One transaction: its messages, each with the subtransaction it is of; which of these change anything, or were rolled back."""
 
     file: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="tidemark-"))  # noqa: SIM115
+    changing: set[int] = field(default_factory=set)
     aborted: set[int] = field(default_factory=set)
 
 
@@ -49,15 +51,26 @@ class StreamedTransactions:
         """A message inside; what it would be outside is kept."""
         assert self._current is not None
         xid = number(payload, 1)
+        if payload[0] in _CHANGES:
+            self._current.changing.add(xid)
         self._current.file.write(_HEAD.pack(xid, len(payload) - 4) + payload[:1] + payload[5:])
 
     def abort(self, payload: bytes) -> None:
         """A: the transaction, or a part of it."""
         whole, part = number(payload, 1), number(payload, 5)
         if whole == part:
-            self._close(self._parts.pop(whole, None))
+            self.forget(whole)
         elif whole in self._parts:
             self._parts[whole].aborted.add(part)
+
+    def changes(self, xid: int) -> bool:
+        """Is there any change, or word, in what was not rolled back?"""
+        part = self._parts.get(xid)
+        return part is not None and not part.changing <= part.aborted
+
+    def forget(self, xid: int) -> None:
+        """It does not matter how it ends."""
+        self._close(self._parts.pop(xid, None))
 
     def commit(self, xid: int) -> Iterator[bytes]:
         """Its messages in order, without those that were rolled back."""
