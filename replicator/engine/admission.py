@@ -68,7 +68,7 @@ class Admission:
             self._high(mark)
 
     def _low(self, mark: Mark) -> None:
-        known = self._chunks.table_of(mark.chunk)
+        known = self._chunks.table_of(mark.chunk, mark.attempt)
         table = None if known is None else self._entry.present(known)
         if table is not None and self._tracking.follows(table):
             self._windows.open(table, mark)
@@ -79,6 +79,8 @@ class Admission:
         Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high mark.
         """
         window = self._windows.peek(mark)
+        if window is None and self._chunks.table_of(mark.chunk, mark.attempt) is None:
+            return
         if window is None or window.spoiled or (window.changes and not self._windows.by_transaction):
             self._windows.close(mark)
             self._entry.reopened.append((mark.chunk, mark.attempt))

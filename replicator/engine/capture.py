@@ -29,6 +29,7 @@ from replicator.model.change import (
     Commit,
     Heartbeat,
     LogMessage,
+    Notice,
     RowsParked,
     SchemaChange,
     Settled,
@@ -377,8 +378,8 @@ class _Capture:
             case Watermark():
                 self._told()
                 self._admission.handle(message)
-            case Settled():
-                self._windows.settle(message.unsettled)
+            case Settled() | Notice():
+                self._note(message)
             case TableFailed():
                 self._fail(message)
             case Commit():
@@ -391,6 +392,12 @@ class _Capture:
                     self.entry.source_ts = message.source_ts
                 return message.offset
         return None
+
+    def _note(self, message: Settled | Notice) -> None:
+        if isinstance(message, Settled):
+            self._windows.settle(message.unsettled)
+        else:
+            self._report.log(Level.WARNING, message.text)
 
     def _rows(self, batch: ChangeBatch) -> None:
         if self._tracking.ignored(batch.table):

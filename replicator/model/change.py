@@ -159,4 +159,11 @@ class Heartbeat:
     source_ts: datetime | None
 
 
-LogMessage = ChangeBatch | RowsParked | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something in the log that a person should know of; it changes nothing."""
+
+    text: str
+
+
+LogMessage = ChangeBatch | RowsParked | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat | Notice

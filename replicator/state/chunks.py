@@ -118,8 +118,11 @@ class RawChunkStore(Protocol):
         """None where the attempt is no longer the chunk's present one."""
         ...
 
-    def table_of(self, chunk: int) -> TableId | None:
-        """The chunk's table under its present name; None for an unknown or cancelled chunk."""
+    def table_of(self, chunk: int, attempt: str) -> TableId | None:
+        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present attempt.
+
+        Nobody but its reader knows an attempt: this is what tells a mark of ours from one that somebody else wrote.
+        """
         ...
 
 

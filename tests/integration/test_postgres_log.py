@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import psycopg2
 import pytest
 
 from replicator.errors import LogPurged, TidemarkError
@@ -20,6 +22,7 @@ from replicator.model.change import (
     Ddl,
     Heartbeat,
     LogMessage,
+    Notice,
     SchemaChange,
     TableFailed,
     Watermark,
@@ -32,6 +35,7 @@ from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.log import PgOutputReader
+from replicator.sources.postgres.messages import note
 from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.slot import PostgresLog
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
@@ -671,6 +675,63 @@ def test_with_the_event_trigger_every_definition_is_told_at_its_place_however_la
             "SELECT evtname FROM pg_event_trigger UNION SELECT nspname FROM pg_namespace WHERE nspname = 'tidemark'"
         )
         assert cursor.fetchall() == []
+
+
+def test_messages_that_others_write_change_nothing(log: Log) -> None:
+    """Anybody who can connect may write them: garbage, dropped tables, a definition that was told before, marks, in any transaction."""
+    log.config = replace(log.config, event_trigger=True)
+    log.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    log.follow("t")
+    log.run("ALTER TABLE t ADD a int", "INSERT INTO t VALUES (2, 2)")
+    recording = ddl_messages(log)
+    make_role(log)
+    other = connect(replace(log.config, user="nobody_special", password="x"))
+    dropped = json.dumps({"dropped": [oid_of(log, "t")], "relations": [], "types": []})
+    with other.cursor() as cursor:
+        with pytest.raises(psycopg2.errors.InsufficientPrivilege):
+            cursor.execute("SELECT key FROM tidemark.ddl_key")
+        for kept in ("true", "false"):
+            for prefix in ("tidemark.ddl", "tidemark"):
+                for words in ("garbage", dropped, f"{log.name}|L:1:1:x", "x" * 5_000):
+                    cursor.execute("SELECT pg_logical_emit_message(%s::bool, %s, %s)", (kept, prefix, words))
+            for content in recording:
+                cursor.execute("SELECT pg_logical_emit_message(%s::bool, 'tidemark.ddl', %s::bytea)", (kept, content))
+    other.close()
+    log.run("INSERT INTO t VALUES (3, 3)", "ALTER TABLE t ADD b int", "INSERT INTO t VALUES (4, 4, 4)")
+    found = log.read()
+    assert [(one.operation, one.schema.names if one.schema else ()) for one in ddl(found)] == [
+        (Ddl.ALTER_TABLE, ("id", "a")), (Ddl.ALTER_TABLE, ("id", "a", "b"))
+    ]  # fmt: skip
+    assert changes(found, "id", "a") == [("INSERT", 2, 2), ("INSERT", 3, 3), ("INSERT", 4, 4)]
+    assert [m.token for m in found if isinstance(m, Watermark)][:1] == ["L:1:1:x"]  # whose attempt nobody knows
+    assert "1 message with a table's definition ignored" in next(m.text for m in found if isinstance(m, Notice))
+
+
+def make_role(log: Log) -> None:
+    """One without any right of its own."""
+    with log.control.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_roles WHERE rolname = 'nobody_special'")
+        if not cursor.rowcount:
+            cursor.execute("CREATE ROLE nobody_special LOGIN PASSWORD 'x'")
+
+
+def oid_of(log: Log, table: str) -> int:
+    with log.control.cursor() as cursor:
+        cursor.execute(f"SELECT '{log.name}.{table}'::regclass::oid::int8")
+        return int(cursor.fetchone()[0])
+
+
+def ddl_messages(log: Log) -> list[bytes]:
+    """What the trigger has written so far, as somebody would know it who could read the log."""
+    with log.control.cursor() as cursor:
+        cursor.execute(
+            f"SELECT data FROM pg_logical_slot_peek_binary_changes('{log.log.slot}', NULL, NULL, 'proto_version', '2', "
+            f"'publication_names', '{log.log.publication}', 'messages', 'true')"
+        )
+        notes = [note(bytes(data)) for (data,) in cursor.fetchall() if bytes(data)[:1] == b"M"]
+    found = [one.content for one in notes if one.prefix == "tidemark.ddl"]
+    assert found
+    return found
 
 
 def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:

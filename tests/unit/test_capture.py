@@ -168,7 +168,7 @@ class World:
     def raw(self, chunk: int, attempt: str) -> None:
         return None
 
-    def table_of(self, chunk: int) -> None:
+    def table_of(self, chunk: int, attempt: str) -> None:
         return None
 
     def log_line(self, *_: Any, **__: Any) -> None:

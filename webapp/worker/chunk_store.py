@@ -135,7 +135,7 @@ class OrmChunkStore:
             row.read_at = now
             row.save(update_fields=["owner", "read_at"])
             return _to_read(row, staged=True)
-        row.state, row.attempt = ChunkState.READING, uuid.uuid4().hex[:8]
+        row.state, row.attempt = ChunkState.READING, uuid.uuid4().hex[:16]
         row.claimed_until = now + timedelta(seconds=seconds)
         row.read_at = row.base_sequence = None
         row.save()

@@ -157,9 +157,9 @@ class OrmRawChunkStore:
         return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from)
 
     @stored
-    def table_of(self, chunk: int) -> TableId | None:
-        """The chunk's table under its present name; None for an unknown or cancelled chunk."""
-        row = self._chunk(chunk).exclude(state=models.ChunkState.CANCELLED).first()
+    def table_of(self, chunk: int, attempt: str) -> TableId | None:
+        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present attempt."""
+        row = self._chunk(chunk).filter(attempt=attempt).exclude(state=models.ChunkState.CANCELLED).first()
         return row.run.table.table_id if row else None
 
     def _chunk(self, chunk: int):  # noqa: ANN202 - a query set

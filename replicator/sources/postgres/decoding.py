@@ -16,6 +16,7 @@ from replicator.model.change import (
     Commit,
     Ddl,
     LogMessage,
+    Notice,
     RowsParked,
     SchemaChange,
     Settled,
@@ -67,8 +68,11 @@ class Decoder:
         *,
         binary: bool = False,
         tells_empty: bool = False,
+        key: bytes | None = None,
     ) -> None:
         """`binary`: the server sends values so, wherever it can.  `tells_empty`: it sends transactions without any change of ours.
+
+        `key`: of the event trigger's messages.
 
         `created` is called before a table that came into the selection is told of: its changes must be in the log from here on.
         """
@@ -80,6 +84,7 @@ class Decoder:
         self.start, self._replicator = start.lsn, replicator
         self._past, self._last_commit = Past(start), start.last_commit
         self._size, self._large, self._tells_empty = 0, False, tells_empty
+        self._key, self._forged = key, 0
         self._unmet: dict[bytes, m.Relation] = {}
         self._streamed = StreamedTransactions()
         self._announced: list[m.Relation] = []  # until the next message tells which of them its rows are of
@@ -417,11 +422,30 @@ class Decoder:
     # ---- marks
 
     def _note(self, note: m.Note) -> None:
-        if note.prefix == ddl_trigger.PREFIX and not self._skipping:
+        """Anybody may write any: ours are parts of transactions, definitions are signed, and a mark's token is known to its reader only."""
+        transaction = self.transaction
+        if transaction is None or self._skipping or not note.transactional:
+            return
+        if note.prefix == ddl_trigger.PREFIX:
+            told = ddl_trigger.told(note.content, self._key, transaction.xid)
+            if told is None:
+                self._forgery()
+                return
             self.flush()
-            self._tell(self.relations.told(ddl_trigger.told(note.content)))
-        elif note.prefix == watermark.PREFIX and not self._skipping:
+            self._tell(self.relations.told(told))
+        elif note.prefix == watermark.PREFIX and len(note.content) <= watermark.MOST_BYTES:
             self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
+
+    def _forgery(self) -> None:
+        """Counted, and told at the first, tenth, hundredth …"""
+        self._forged += 1
+        if self._forged == 10 ** (len(str(self._forged)) - 1):
+            text = (
+                f"{self._forged:,} message{'' if self._forged == 1 else 's'} with a table's definition ignored: not signed by Tidemark's "
+                "event trigger, or its key is not readable. Definitions are met with the next row instead. Where the trigger is another "
+                f"role's: GRANT USAGE ON SCHEMA {watermark.SCHEMA}, SELECT ON {ddl_trigger.KEY_TABLE} to the connection's."
+            )
+            self.out.append(Notice(text))
 
     def _mark_row(self, payload: bytes) -> None:
         """13: a row of the watermark table."""
@@ -429,9 +453,9 @@ class Decoder:
         if columns is None:
             raise LogCorrupt("The source's log has rows of a table that it did not describe.")
         if payload[:1] != b"D" and not self._skipping:
-            replicator, token = m.mark_row(payload)
-            if replicator == self._replicator:
-                self._mark(token)
+            row = m.mark_row(payload)
+            if row is not None and row[0] == self._replicator:
+                self._mark(row[1])
 
     def _mark(self, token: str | None) -> None:
         """Marks are no changes: they take no ordinal."""

@@ -20,6 +20,7 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
+from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.arrived import Arrived
 from replicator.sources.postgres.backlog import CaughtUp, SliceFailed, catch_up
@@ -79,8 +80,9 @@ class PgOutputReader:
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
         empty = server_version(self._control) < _SKIPS_EMPTY
         self._decoder = Decoder(
-            relations, self._options, start, self._replicator, slot.add, binary=binary, tells_empty=empty
-        )
+            relations, self._options, start, self._replicator, slot.add, binary=binary, tells_empty=empty,
+            key=ddl_trigger.read_key(self._control, self._config.where),
+        )  # fmt: skip
         self._watch = Watch(self._control, self._config.where, catalog, tables)
         self._stream = self._begin(slot, start)
         slot.withdraw(tables)

@@ -22,6 +22,7 @@ _MESSAGE = struct.Struct(">Bq")
 _COLUMN = struct.Struct(">II")
 _U32 = struct.Struct(">I")
 XLOG_HEADER = 25
+_MARK_COLUMNS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +143,15 @@ def note(payload: bytes) -> Note:
     return Note(bool(flags & 1), prefix, payload[at + 4 : at + 4 + size])
 
 
-def mark_row(payload: bytes) -> tuple[str, str]:
-    """The first two values, both text, of an I or U message without an old tuple."""
+def mark_row(payload: bytes) -> tuple[str, str] | None:
+    """The first two values, both text, of an I or U message without an old tuple; None for any other row: it is no mark."""
     found: list[str] = []
+    if payload[5:6] != b"N" or int.from_bytes(payload[6:8], "big") < _MARK_COLUMNS:
+        return None
     at = 8  # kind, relation, N, number of columns
-    for _ in range(2):
+    for _ in range(_MARK_COLUMNS):
+        if payload[at : at + 1] not in {b"t", b"b"}:
+            return None
         size = number(payload, at + 1)
         found.append(payload[at + 5 : at + 5 + size].decode("utf-8", "replace"))
         at += 5 + size

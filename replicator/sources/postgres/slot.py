@@ -137,7 +137,8 @@ class PostgresLog:
         """The event trigger, as this version has it."""
         found = self._rows(
             "SELECT p.prosrc FROM pg_catalog.pg_event_trigger e JOIN pg_catalog.pg_proc p ON p.oid = e.evtfoid "
-            f"WHERE e.evtname IN ({_TRIGGERS}) AND e.evtenabled <> 'D'"
+            f"WHERE e.evtname IN ({_TRIGGERS}) AND e.evtenabled <> 'D' AND p.prosecdef "
+            f"AND pg_catalog.to_regclass('{ddl_trigger.KEY_TABLE}') IS NOT NULL"
         )
         if [row[0] for row in found] != [ddl_trigger.BODY] * len(ddl_trigger.TRIGGERS):
             for statement in ddl_trigger.create_statements():

@@ -64,10 +64,26 @@ def next_value(draft: Draft, _table: TableModel) -> Statements | None:
     return (draft.pen.choice((f"SELECT nextval({name})", f"SELECT setval({name}, {draft.pen.randint(1, 10**6)})")),)
 
 
+# What somebody might write who knows Tidemark, as SQL: that all tables were dropped, and marks of chunks.
+_ALL_DROPPED = (
+    "(SELECT json_build_object('dropped', json_agg(oid::int8), 'relations', '[]'::json, 'types', '[]'::json)::text FROM pg_class "
+    "WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p'))"
+)
+_FORGED = (
+    "'words'",
+    _ALL_DROPPED,
+    "repeat('x', 100000)",
+    "'{}'",
+    *(f"current_schema() || '|{kind}:1:1:a'" for kind in "LOH"),
+)
+
+
 def message(draft: Draft, _table: TableModel) -> Statements:
-    """Somebody else's words in the log."""
-    kept = draft.pen.choice(("true", "false"))
-    return (f"SELECT pg_logical_emit_message({kept}, '{draft.pen.choice(('other', 'tidemark '))}', 'words')",)
+    """Somebody else's words in the log, and such as pass for Tidemark's: anybody may write any."""
+    kept = draft.pen.choice(("true", "true", "false"))
+    prefix, words = draft.pen.choice(("other", "tidemark ", "tidemark", "tidemark.ddl")), draft.pen.choice(_FORGED)
+    draft.used["forged message"] += prefix in {"tidemark", "tidemark.ddl"}
+    return (f"SELECT pg_logical_emit_message({kept}, '{prefix}', {words})",)
 
 
 SURROUNDINGS: dict[str, tuple[int, Operation]] = {
