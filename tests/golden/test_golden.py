@@ -122,7 +122,7 @@ def test_offsets_of_postgres() -> None:
     offsets = {
         "first": LsnOffset(0x16_B374_D848),
         "running": LsnOffset(0x16_B374_D848, lambda: frozenset({"7", "*"})),
-        "with its last commit": LsnOffset(0x16_B374_D848, lambda: frozenset({"7"}), commit),
+        "with its last commit": LsnOffset(0x16_B374_D848, lambda: frozenset({"7"}), last_commit=commit),
     }
     stored = as_json({name: offset.to_dict() for name, offset in offsets.items()})
     kept = json.loads(golden("postgres_offsets.json", stored))

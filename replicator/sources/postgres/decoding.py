@@ -302,7 +302,7 @@ class Decoder:
 
     def offset(self) -> LsnOffset:
         """Where reading can resume; for the end of a transaction only."""
-        return LsnOffset(self.position, self.settling.unsettled, self._last_commit)
+        return LsnOffset(self.position, self.settling.unsettled, last_commit=self._last_commit)
 
     # ---- what the source shows beside its log
 

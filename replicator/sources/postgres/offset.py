@@ -104,4 +104,4 @@ def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
         last_commit = LastCommit.parse(data["last_commit"]) if "last_commit" in data else None
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"The stored offset cannot be read: {error!r}") from error
-    return LsnOffset(lsn, lambda: unsettled, last_commit)
+    return LsnOffset(lsn, lambda: unsettled, last_commit=last_commit)
