@@ -163,7 +163,7 @@ def _begin(
     }
     described = source.catalog().describe(list(known)) if known else {}
     schemas, events = _versions(known, described, checkpoint.next_sequence)
-    absent = {table for table, version in known.items() if version is None} - described.keys()
+    absent = known.keys() - described.keys()
     halted = source.catalog().describe(list(plan.failed)) if plan.failed else {}
     absent |= _ended(plan, halted)
     gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
@@ -382,15 +382,8 @@ class _Capture:
                 self._note(message)
             case TableFailed():
                 self._fail(message)
-            case Commit():
-                if message.commit_ts is not None:
-                    self.entry.source_ts = message.commit_ts
-                self._passed = message.offset
-                return message.offset
-            case Heartbeat():
-                if message.source_ts is not None:
-                    self.entry.source_ts = message.source_ts
-                return message.offset
+            case Commit() | Heartbeat():
+                return self._reached(message)
         return None
 
     def _note(self, message: Settled | Notice) -> None:
@@ -398,6 +391,14 @@ class _Capture:
             self._windows.settle(message.unsettled)
         else:
             self._report.log(Level.WARNING, message.text)
+
+    def _reached(self, message: Commit | Heartbeat) -> Offset | None:
+        at = message.commit_ts if isinstance(message, Commit) else message.source_ts
+        if at is not None:
+            self.entry.source_ts = at
+        if isinstance(message, Commit):
+            self._passed = message.offset
+        return message.offset
 
     def _rows(self, batch: ChangeBatch) -> None:
         if self._tracking.ignored(batch.table):

@@ -19,6 +19,7 @@ from replicator.model.change import (
     Ddl,
     Heartbeat,
     LogMessage,
+    Notice,
     RowsParked,
     SchemaChange,
     Settled,
@@ -47,7 +48,17 @@ from replicator.sources.base import (
 
 TELLING = (ValueDoesNotFit, TooManyParked)  # errors whose texts have values
 # Whatever else may come of a table that is not taken as it is would go by unmasked.
-KNOWN: tuple[type, ...] = (ChangeBatch, SchemaChange, TableFailed, RowsParked, Watermark, Settled, Commit, Heartbeat)
+KNOWN: tuple[type, ...] = (
+    ChangeBatch,
+    SchemaChange,
+    TableFailed,
+    RowsParked,
+    Watermark,
+    Settled,
+    Commit,
+    Heartbeat,
+    Notice,
+)
 
 
 class SelectedSource:

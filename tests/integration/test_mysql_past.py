@@ -2,109 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from replicator.errors import LogPurged, SourceReplaced, TidemarkError
-from replicator.model.change import ChangeBatch, Commit, Watermark
-from replicator.model.identifiers import TableId, TableSet
-from replicator.model.schema import TableSchema
-from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.errors import LogPurged, SourceReplaced
 from replicator.sources.mysql.check_past import check_past
-from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.log import BinlogReader
-from replicator.sources.mysql.offset import BinlogOffset, parse_offset
-from replicator.sources.mysql.source_log import MySqlLog
-from replicator.sources.mysql.watermark import WatermarkTable, watermark_table
+from tests.integration.resuming import KINDS, Source
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
-TABLE = TableId("shop", "t")
-WANTED = TableSet(tables=frozenset({TABLE}))
-KINDS: dict[str, Callable[[Path], EmbeddedMariaDB | EmbeddedMySQL]] = {
-    "mariadb": EmbeddedMariaDB,
-    "mysql": EmbeddedMySQL,
-    "mysql, no GTIDs, no checksums": lambda folder: EmbeddedMySQL(
-        folder, options={"gtid-mode": "OFF", "binlog-checksum": "NONE"}
-    ),
-}
-
-
-class Source:
-    """A server with a table, and a reader of its log that remembers how far it has read."""
-
-    def __init__(self, server: EmbeddedMariaDB | EmbeddedMySQL) -> None:
-        self.server = server
-        address = server.address
-        self.config = MySqlConfig(address["host"], address["port"], address["user"], address["password"])
-        self.copy = server.folder / "copy"
-        self.run(
-            "DROP DATABASE IF EXISTS shop", "CREATE DATABASE shop", f"CREATE TABLE {TABLE} (id INT PRIMARY KEY, v INT)"
-        )
-        WatermarkTable("tidemark", "me").write(connect(self.config), "made")
-        self.offset = self.now()
-
-    def run(self, *statements: str) -> None:
-        with closing(self.server.connect()) as connection, connection.cursor() as cursor:
-            for statement in statements:
-                cursor.execute(statement)
-
-    def insert(self, *ids: int) -> None:
-        self.run(*(f"INSERT INTO {TABLE} VALUES ({n}, {n})" for n in ids))
-
-    def read(self) -> list[int]:
-        """Ids of the rows up to now, read by who has nothing but the stored offset; the next call goes on there."""
-        token, found, marked = f"{time.monotonic_ns():020}", list[int](), False
-        reader = BinlogReader(self.config, ReadOptions(), "me", watermark_table("tidemark"))
-        with closing(connect(self.config)) as control:
-            WatermarkTable("tidemark", "me").write(control, token)
-            described = MySqlCatalog(control).describe([TABLE])
-        schemas = {table: one for table, one in described.items() if isinstance(one, TableSchema)}
-        with closing(reader):
-            for message in reader.read(self.offset, WANTED, schemas):
-                if isinstance(message, ChangeBatch):
-                    found += message.data.column("id").to_pylist()
-                elif isinstance(message, Watermark):
-                    marked = marked or message.token == token
-                elif isinstance(message, Commit) and marked:
-                    assert isinstance(message.offset, BinlogOffset)
-                    self.offset = parse_offset(message.offset.to_dict())
-                    return found
-        raise AssertionError("the log ended")
-
-    def now(self) -> BinlogOffset:
-        with closing(connect(self.config)) as control:
-            offset = MySqlLog(control, self.config, "me").prepare(WANTED, first=True).offset
-        assert isinstance(offset, BinlogOffset)
-        return offset
-
-    def refusal(self) -> TidemarkError:
-        with pytest.raises(TidemarkError) as caught:
-            self.read()
-        return caught.value
-
-    def back_up(self) -> None:
-        """A cold copy; the server goes on."""
-        self.server.stop()
-        shutil.rmtree(self.copy, ignore_errors=True)
-        shutil.copytree(self.server.folder / "data", self.copy)
-        self.server.start()
-
-    def restore(self) -> None:
-        self.server.stop()
-        shutil.rmtree(self.server.folder / "data")
-        shutil.copytree(self.copy, self.server.folder / "data")
-        self.server.start()
 
 
 @pytest.fixture(params=KINDS, scope="module")

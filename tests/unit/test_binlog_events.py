@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 
@@ -11,7 +12,7 @@ import pytest
 
 from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, UnsupportedCharset, ValueDoesNotFit
 from replicator.model.change import ChangeBatch, Commit, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet
 from replicator.model.schema import Column
 from replicator.model.types import STRING as STRING_TYPE
 from replicator.sources.base import ReadOptions
@@ -23,7 +24,7 @@ from replicator.sources.mysql.column_values import converter
 from replicator.sources.mysql.events import Event, EventParser
 from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
-from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.offset import BinlogOffset, parse_offset
 from replicator.sources.mysql.payload import open_payload
 from replicator.sources.mysql.pieces import inflate
 from replicator.sources.mysql.table_map import (
@@ -39,6 +40,7 @@ from replicator.sources.mysql.table_map import (
     LogColumn,
     parse_table_map,
 )
+from replicator.sources.mysql.xa import PreparedTransactions
 
 UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
 UUID_TEXT = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -269,19 +271,46 @@ def test_a_transaction_that_a_crash_cut_off_did_not_happen() -> None:
     assert machine.ids() == [2]
 
 
-def test_no_commit_is_possible_while_a_prepared_transaction_waits() -> None:
-    machine = Machine()
+def prepared_xa(machine: Machine, number: int) -> None:
     machine.query(b"XA START X'61',X'',1")
-    machine.insert(1)
+    machine.insert(number)
     machine.query(b"XA END X'61',X'',1")
     machine.feed(e.XA_PREPARE, struct.pack("<?III", False, 1, 1, 0) + b"a")
-    assert machine.ids() == []
-    assert not [m for m in machine.inner.out if isinstance(m, Commit)]
+
+
+def test_reading_goes_on_beside_a_prepared_transaction_that_its_offset_names() -> None:
+    machine = Machine()
+    prepared_xa(machine, 1)
+    machine.query(b"BEGIN")
+    machine.insert(2)
+    machine.feed(e.XID, bytes(8))
+    assert machine.ids() == [2]
+    (commit,) = [m for m in machine.inner.out if isinstance(m, Commit)]
+    offset = commit.offset
+    assert isinstance(offset, BinlogOffset)
+    assert [(one.xid, one.tables) for one in offset.prepared] == [("X'61',X'',1", (TableId("d", "t"),))]
+    assert parse_offset(json.loads(json.dumps(offset.to_dict()))).prepared == offset.prepared
     machine.query(b"XA COMMIT X'61',X'',1")
-    assert machine.ids() == [1]
-    assert [m for m in machine.inner.out if isinstance(m, Commit)]
-    with pytest.raises(SourceError):
-        machine.query(b"XA COMMIT X'62',X'',1")
+    assert machine.ids() == [2, 1]
+    assert machine.inner.boundary.prepared == ()
+
+
+def test_a_commit_of_what_was_prepared_before_reading_began_asks_for_reloads() -> None:
+    machine = Machine()
+    machine.query(b"BEGIN")
+    machine.insert(1)
+    machine.feed(e.XID, bytes(8))
+    machine.query(b"XA COMMIT X'62',X'',1")
+    assert [(m.table.name, m.reload) for m in machine.inner.out if isinstance(m, SchemaChange)][1:] == [("t", True)]
+
+
+def test_a_prepared_transaction_too_large_to_wait_asks_for_a_reload_when_it_is_committed() -> None:
+    machine = Machine()
+    machine.inner.xa = PreparedTransactions(TableSet(tables=frozenset({TableId("d", "t")})), EXACT_NAMES, 10, ())
+    prepared_xa(machine, 1)
+    machine.query(b"XA COMMIT X'61',X'',1")
+    assert machine.ids() == []
+    assert [(m.table.name, m.reload) for m in machine.inner.out if isinstance(m, SchemaChange)] == [("t", True)]
 
 
 def test_lost_events_and_unknown_events_stop_reading() -> None:

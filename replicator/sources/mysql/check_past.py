@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 
 from replicator.errors import LogCorrupt, SourceReplaced, SourceUnreachable
@@ -28,7 +28,7 @@ _SETTINGS = (
 
 def check_past(config: MySqlConfig, server_id: int, past: Past) -> None:
     """The server has a file of that name.  SourceReplaced where it is another one, or holds something else."""
-    events = _events(config, server_id, past.file, past.start or len(e.MAGIC))
+    events = log_events(config, server_id, past.file, past.start or len(e.MAGIC))
     begun = _begun(events, past.file)
     if begun.born != past.born:
         message = (
@@ -43,7 +43,7 @@ def check_past(config: MySqlConfig, server_id: int, past: Past) -> None:
 
 def file_begun(config: MySqlConfig, server_id: int, file: str) -> Past:
     """What there is to know of a file of which nothing was read yet."""
-    return _begun(_events(config, server_id, file, len(e.MAGIC)), file)
+    return _begun(log_events(config, server_id, file, len(e.MAGIC)), file)
 
 
 def _begun(events: Iterator[Event], file: str) -> Past:
@@ -67,8 +67,8 @@ def _closed(events: Iterator[Event], begun: Past) -> Past | None:
     return None
 
 
-def _events(config: MySqlConfig, server_id: int, file: str, position: int) -> Iterator[Event]:
-    """From there on, with what the server sends before; endless but for errors."""
+def log_events(config: MySqlConfig, server_id: int, file: str, position: int) -> Generator[Event]:
+    """The log from there on, with what the server sends before; endless but for errors."""
     connection = connect(config)
     try:
         with translated(f"{config.host}:{config.port}"):

@@ -21,7 +21,7 @@ from replicator.sources.mysql.plain_events import KnownTables, WholeTransactions
 from replicator.sources.mysql.row_image import Run
 from replicator.sources.mysql.statements import Statements
 from replicator.sources.mysql.table_map import signs_years
-from replicator.sources.mysql.xa import PreparedTransactions
+from replicator.sources.mysql.xa import Decided, PreparedTransactions
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -62,12 +62,13 @@ class Interpreter:
         self.commit_us = 0
         self.tables = LogTables(self, tables, options, marks)
         self.effects = DdlEffects(self, tables)
-        self.xa = PreparedTransactions(options.batch_bytes)
+        self.xa = PreparedTransactions(tables, names, options.batch_bytes, start.prepared)
         self._statements = Statements(self, tables, self.effects)
         self._options = options
         self._boundary = (start.file, start.position)
         self._committed = self._boundary
         self._stamped = False
+        self._began = 0
         self._gtid = ""
         self._last_commit: datetime | None = None
 
@@ -76,17 +77,12 @@ class Interpreter:
     @property
     def boundary(self) -> BinlogOffset:
         """Reading can resume here and miss nothing."""
-        return BinlogOffset(*self._boundary, str(self.gtid), self._past)
+        return BinlogOffset(*self._boundary, str(self.gtid), self._past, self.xa.prepared)
 
     @property
     def commit_ts(self) -> datetime:
         """Commit time of the transaction under way."""
         return moment(self.commit_us)
-
-    @property
-    def resumable(self) -> bool:
-        """False inside a transaction, and while a prepared one waits for its end."""
-        return not self.in_transaction and not self.xa.waiting
 
     @property
     def unsettled(self) -> bool:
@@ -96,7 +92,7 @@ class Interpreter:
     def settle(self) -> None:
         """Hand on all rows, and a Commit where one is possible."""
         self.flush()
-        if self.resumable and self._boundary != self._committed:
+        if not self.in_transaction and self._boundary != self._committed:
             self._committed = self._boundary
             self.out.append(Commit(self.boundary, self._last_commit))
             self._last_commit = None
@@ -139,7 +135,7 @@ class Interpreter:
         """One event, a TRANSACTION_PAYLOAD's inner ones one by one (`payload.open_payload`)."""
         kind, self._payload = event.type, payload
         if kind == e.TABLE_MAP or kind in e.ROWS:
-            if self.xa.recording is not None:
+            if self.xa.recording:
                 self.xa.record(event)
             elif kind == e.TABLE_MAP:
                 self.tables.table_map(event)
@@ -186,13 +182,13 @@ class Interpreter:
             message = f"The log's transaction {self.txn} does not end before the next one begins at {event.file}:{event.start}."
             raise LogCorrupt(message)
         self.pending.begin()
-        self._gtid = gtid.text
+        self._gtid, self._began = gtid.text, event.start
         self.txn = gtid.text or f"{event.file}:{event.start}"
         self.commit_us, self._stamped = gtid.commit_us, True
         if event.type == e.MARIADB_GTID:
             self.in_transaction = not gtid.standalone
             if gtid.prepares:
-                self.xa.start()
+                self.begin_xa(event)
 
     def stamp(self, event: Event) -> None:
         """The transaction under way, where nothing said it before, is of this event's time."""
@@ -232,16 +228,28 @@ class Interpreter:
 
     def _xa_prepare(self, event: Event) -> None:
         one_phase, name = e.parse_xa_prepare(event)
-        recorded = self.xa.prepare(name, keep=not one_phase)
-        for earlier in recorded if one_phase else ():
-            self.feed(earlier, self._payload)
+        self.decide(event, self.xa.prepare(name, keep=not one_phase))
+
+    def begin_xa(self, event: Event) -> None:
+        """What comes until XA PREPARE counts later, if at all."""
+        self.xa.start(event.file, self._began if self._stamped else event.start, event.timestamp)
+
+    def decide(self, event: Event, decided: Decided) -> None:
+        """The end of an XA transaction, with what it comes to."""
+        payload = self._payload
+        for earlier in decided.events:
+            self.feed(earlier)
+        self._payload = payload
+        for table in tuple(self.schemas.current) if decided.again is None else decided.again:
+            if self.tables.wants(table):
+                self.effects.reload(table, event, "XA COMMIT")
         self.end(event)
 
     # ---- runs of events
 
     def known(self) -> KnownTables | None:
         """The tables whose rows `feed_run` takes; None where rows are to be fed one by one."""
-        return None if self.xa.recording is not None else self.tables.known()
+        return None if self.xa.recording else self.tables.known()
 
     def feed_run(self, known: KnownTables, run: Run, whole: WholeTransactions | None) -> None:
         """Rows events of the transaction under way, or `whole` ones."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
 
-from replicator.errors import SourceUnreachable, TableError
+from replicator.errors import LogPurged, SourceUnreachable, TableError
 from replicator.model.change import Heartbeat, LogMessage
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
@@ -23,7 +23,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
-from replicator.sources.mysql.check_past import check_past
+from replicator.sources.mysql.check_past import check_past, log_events
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, translated
 from replicator.sources.mysql.events import EventParser
@@ -33,7 +33,7 @@ from replicator.sources.mysql.log_start import LogStart, find_start
 from replicator.sources.mysql.log_status import log_end
 from replicator.sources.mysql.log_tables import Marks
 from replicator.sources.mysql.names import names_of
-from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.offset import BinlogOffset, Prepared
 from replicator.sources.mysql.packets import PacketStream
 from replicator.sources.mysql.payload import open_payload
 from replicator.sources.mysql.plain_events import PLAIN, plain_run
@@ -49,6 +49,7 @@ class BinlogReader:
     def __init__(self, config: MySqlConfig, options: ReadOptions, replicator: str, watermark_table: TableId) -> None:
         self._config, self._options, self._replicator = config, options, replicator
         self._marks = Marks(watermark_table, replicator)
+        self._server_id = config.server_id_for(replicator)
         self._library: BinLogStreamReader | None = None
         self._control: Connection | None = None
         self._interpreter: Interpreter | None = None
@@ -60,17 +61,28 @@ class BinlogReader:
         self._control = connect(self._config)
         where = find_start(self._control, start)
         if where.past is not None:
-            check_past(self._config, self._config.server_id_for(self._replicator), where.past)
+            check_past(self._config, self._server_id, where.past)
         names = names_of(self._control)
         tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
         known = LogSchemas(tables, schemas, self._options, self._describer(tables))
         interpreter = self._interpreter = Interpreter(tables, known, self._options, start, marks, names)
+        for one in start.prepared:
+            if interpreter.xa.wanted(one):
+                self._recall(one, interpreter)
         stream = PacketStream(self._dump(where))
         try:
             parser = EventParser(start.file, start.position)
             yield from _Loop(stream, parser, interpreter, self._options.batch_bytes).messages()
         finally:
             self.close()
+
+    def _recall(self, one: Prepared, interpreter: Interpreter) -> None:
+        """Where the log has it no more, its tables are read anew when it is committed."""
+        if one.start >= e.WRAP:
+            return
+        found = log_events(self._config, self._server_id, one.file, one.start)
+        with closing(found), suppress(LogPurged):
+            interpreter.xa.recall(one, _unpacked(found))
 
     def confirm(self, durable: Offset) -> None:
         """MySQL keeps its log by time and size, whoever has read it: there is nothing to tell it."""
@@ -101,7 +113,7 @@ class BinlogReader:
         by_gtid = bool(where.gtid)
         library = BinLogStreamReader(
             connection_settings={"read_timeout": 60},
-            server_id=self._config.server_id_for(self._replicator),
+            server_id=self._server_id,
             resume_stream=True,
             blocking=True,
             log_file=where.file,
@@ -191,6 +203,7 @@ class _Loop:
                 yield from self._drain()
         if now - self._beat_at >= _BEAT:
             self._beat_at = now
+            yield from self._interpreter.xa.notices()
             yield self._heartbeat()
 
     def _patience(self) -> float:
@@ -207,7 +220,7 @@ class _Loop:
 
     def _heartbeat(self) -> Heartbeat:
         interpreter = self._interpreter
-        still = interpreter.resumable and not interpreter.unsettled
+        still = not interpreter.in_transaction and not interpreter.unsettled
         return Heartbeat(interpreter.boundary if still else None, self._quiet_since if still else None)
 
     def _next_event(self) -> e.Event | None:
@@ -245,6 +258,11 @@ class _Loop:
         if stands in (self._server_stands, (self._parser.file, self._parser.position % e.WRAP)):
             self._quiet_since = datetime.now(UTC)
         self._server_stands = stands
+
+
+def _unpacked(events: Iterator[e.Event]) -> Iterator[e.Event]:
+    for event in events:
+        yield from open_payload(event) if event.type == e.TRANSACTION_PAYLOAD else (event,)
 
 
 def current_offset(connection: Connection) -> BinlogOffset:

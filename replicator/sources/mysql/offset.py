@@ -10,9 +10,10 @@ from functools import total_ordering
 from typing import Any, NamedTuple
 
 from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
 
 KIND = "mysql"
-_FIELDS = frozenset({"kind", "file", "position", "gtid", "past"})
+_FIELDS = frozenset({"kind", "file", "position", "gtid", "past", "prepared"})
 _SEQUENCE = re.compile(r"\.(\d+)$")
 _MARIADB = re.compile(r"\d+-\d+-\d+(,\d+-\d+-\d+)*")
 
@@ -24,6 +25,31 @@ class Past(NamedTuple):
     born: int
     start: int = 0
     digest: int = 0
+
+
+class Prepared(NamedTuple):
+    """An XA transaction that was prepared and not decided: where it begins, `at` which time, and which tables it changes.
+
+    `tables` None: more than are worth naming.
+    """
+
+    xid: str
+    file: str
+    start: int
+    at: int
+    tables: tuple[TableId, ...] | None = None
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Prepared:
+        """Inverse of `to_dict`."""
+        tables = data["tables"]
+        known = None if tables is None else tuple(TableId(str(one), str(other)) for one, other in tables)
+        return cls(str(data["xid"]), str(data["file"]), int(data["start"]), int(data["at"]), known)
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form."""
+        tables = None if self.tables is None else [[table.database, table.name] for table in self.tables]
+        return {**self._asdict(), "tables": tables}
 
 
 def is_mariadb_gtid(text: str) -> bool:
@@ -40,12 +66,14 @@ class BinlogOffset:
     empty where the server writes none.  Offsets order by the number in the file's name, then by position (GTIDs have no part
     in it), so only offsets of one server compare in a meaningful way.
     `past` tells the log that was read from another with the same names and numbers; None in offsets of earlier versions.
+    `prepared`: XA transactions before it whose rows count when they are committed after it.
     """
 
     file: str
     position: int
     gtid: str = ""
     past: Past | None = field(default=None, repr=False)
+    prepared: tuple[Prepared, ...] = field(default=(), repr=False)
 
     @property
     def sequence(self) -> int:
@@ -55,7 +83,9 @@ class BinlogOffset:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; `parse_offset` is its inverse."""
-        more = {} if self.past is None else {"past": self.past._asdict()}
+        more: dict[str, Any] = {} if self.past is None else {"past": self.past._asdict()}
+        if self.prepared:
+            more["prepared"] = [one.to_dict() for one in self.prepared]
         return {"kind": KIND, "file": self.file, "position": self.position, "gtid": self.gtid, **more}
 
     def __str__(self) -> str:
@@ -86,7 +116,8 @@ def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
         if unknown := sorted(set(data) - _FIELDS):
             raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
         past = Past(**data["past"]) if data.get("past") else None
-        offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")), past)
+        prepared = tuple(Prepared.from_dict(one) for one in data.get("prepared", ()))
+        offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")), past, prepared)
         GtidPosition(offset.gtid)
         if not offset.file or offset.position < 0:
             raise ValueError(str(offset))  # noqa: TRY301

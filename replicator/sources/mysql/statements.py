@@ -74,11 +74,9 @@ class Statements:
                 self._effects.reload(table, event, "ROLLBACK TO SAVEPOINT")
         elif verb == "XA START":
             interpreter.begin(event)
-            interpreter.xa.start()
+            interpreter.begin_xa(event)
         elif verb == "XA COMMIT":
-            for recorded in interpreter.xa.commit(statement.name):
-                interpreter.feed(recorded)
-            interpreter.end(event)
+            interpreter.decide(event, interpreter.xa.commit(statement.name))
         elif verb == "XA ROLLBACK":
             interpreter.xa.rollback(statement.name)
             interpreter.end(event)

@@ -1,85 +1,170 @@
-"""XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is.
+"""XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is, which may be days later or never.
 
-The rows wait as raw events.  As long as one waits, reading cannot resume behind its XA PREPARE, so no Commit is possible.
+Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows wait as raw
+events; who resumes at such an offset reads them again from there.  Where they are too large for that, or the log has them no
+more, the tables that they changed are read anew when they are committed.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
 
-from replicator.errors import SourceError
+from replicator.model.change import Notice
+from replicator.model.identifiers import NameRule, TableId, TableSet
+from replicator.sources.mysql import events as e
 from replicator.sources.mysql.events import Event
+from replicator.sources.mysql.offset import Prepared
+from replicator.sources.mysql.table_map import table_id, table_name
 
-PATIENCE = 600.0  # seconds
-_REMEDY = (
-    "XA RECOVER on the source lists prepared transactions: commit or roll them back, then start the replicator again."
-)
+_TOLD_AFTER = 5.0  # seconds: those that are decided in time are nothing to tell
+_MOST_TABLES = 100  # of one transaction that an offset names
+
+
+class Decided(NamedTuple):
+    """What a transaction comes to: these events, or else that tables are read anew (None: all that it may have changed)."""
+
+    events: list[Event]
+    again: Iterable[TableId] | None = ()
+
+
+@dataclass
+class _Recording:
+    file: str
+    start: int
+    at: int
+    events: list[Event] | None = field(default_factory=list)
+    tables: set[TableId] = field(default_factory=set)
+    wanted: dict[int, bool] = field(default_factory=dict)
+
+    @property
+    def names(self) -> tuple[TableId, ...] | None:
+        return tuple(sorted(self.tables)) if len(self.tables) <= _MOST_TABLES else None
+
+
+@dataclass
+class _Waiting:
+    """`events` None: too many, or not to be had any more."""
+
+    what: Prepared
+    events: list[Event] | None
+    told: bool = False
 
 
 class PreparedTransactions:
     """Those between XA PREPARE and XA COMMIT or ROLLBACK."""
 
-    def __init__(self, limit: int) -> None:
-        """`limit` in bytes, for all that wait (invariant 9)."""
-        self.recording: list[Event] | None = None
-        self._limit = limit
-        self._bytes = 0
-        self._waiting: dict[str, tuple[float, list[Event]]] = {}
+    def __init__(self, tables: TableSet, names: NameRule, limit: int, known: Iterable[Prepared]) -> None:
+        """`tables` have their names under `names`.  `limit` in bytes, for all that wait (invariant 9); `known`: what was undecided where reading begins."""
+        self.prepared = tuple(known)
+        self._tables, self._names, self._limit, self._bytes = tables, names, limit, 0
+        self._recording: _Recording | None = None
+        self._waiting = {one.xid: _Waiting(one, None) for one in self.prepared}
 
     @property
-    def waiting(self) -> bool:
-        """True while a transaction is prepared and not ended; SourceError where that takes too long."""
-        if self._waiting and time.monotonic() - min(since for since, _ in self._waiting.values()) > PATIENCE:
-            message = f"An XA transaction has been prepared for more than {PATIENCE / 60:.0f} minutes and is not ended."
-            raise SourceError(message, remedy=_REMEDY)
-        return bool(self._waiting)
+    def recording(self) -> bool:
+        """True while rows events are kept back."""
+        return self._recording is not None
 
-    def start(self) -> None:
-        """What follows is kept back until XA PREPARE."""
-        self.recording = []
+    def start(self, file: str, start: int, at: int) -> None:
+        """What follows is kept back until XA PREPARE; it begins with the event there, `at` this time in seconds."""
+        self._recording = _Recording(file, start, at)
 
     def record(self, event: Event) -> None:
-        """A TABLE_MAP or rows event of the XA transaction."""
-        assert self.recording is not None
-        self.recording.append(event)
+        """A TABLE_MAP or rows event of the XA transaction; of tables that are not wanted only the names are."""
+        one, number = self._recording, table_id(event.body)
+        assert one is not None
+        if event.type == e.TABLE_MAP:
+            table = self._names.table(table_name(event.body))
+            one.tables.add(table)
+            one.wanted[number] = table in self._tables
+        if not one.wanted.get(number) or one.events is None:
+            return
+        one.events.append(event)
         self._bytes += len(event.body)
         if self._bytes > self._limit:
-            message = f"XA transactions of more than {self._limit} bytes wait for their end: that is not supported."
-            raise SourceError(
-                message, remedy="Use smaller XA transactions, or leave their tables out of the replicator."
-            )
+            self._forget(one.events)
+            one.events = None
 
-    def prepare(self, name: str, *, keep: bool) -> list[Event]:
+    def prepare(self, xid: str, *, keep: bool) -> Decided:
         """XA PREPARE; `keep` False: it is the end already (one phase)."""
-        events, self.recording = self.recording or [], None
+        one, self._recording = self._recording, None
+        if one is None:
+            return Decided([])
         if keep:
-            self._waiting[name] = (time.monotonic(), events)
-        else:
-            self._forget(events)
-        return events
+            what = Prepared(xid, one.file, one.start, one.at, one.names)
+            self._put(_Waiting(what, one.events))
+            return Decided([])
+        return self._decided(one.events, one.names)
 
-    def commit(self, name: str) -> list[Event]:
-        """XA COMMIT: the events; SourceError where the rows were before the place where reading began."""
-        if name not in self._waiting:
-            message = (
-                "An XA transaction was committed that had been prepared before reading began: its rows are not known."
-            )
-            raise SourceError(message, remedy="Resnapshot the tables of the replicator.")
-        _, events = self._waiting.pop(name)
-        self._forget(events)
-        self.recording = None
-        return events
+    def recall(self, what: Prepared, events: Iterator[Event]) -> None:
+        """The rows of one that was prepared before reading began; `events` are the log's from its beginning on."""
+        self.start(what.file, what.start, what.at)
+        for event in events:
+            if event.type == e.TABLE_MAP or event.type in e.ROWS:
+                self.record(event)
+            elif event.type == e.XA_PREPARE:
+                if e.parse_xa_prepare(event)[1] == what.xid:
+                    assert self._recording is not None
+                    self._put(_Waiting(what, self._recording.events))
+                    self._recording = None
+                    return
+                break
+        self.abandon()
 
-    def rollback(self, name: str) -> None:
+    def commit(self, xid: str) -> Decided:
+        """XA COMMIT.  Of one that was prepared before reading began for the first time, nobody knows what it changed."""
+        one = self._pop(xid)
+        return Decided([], None) if one is None else self._decided(one.events, one.what.tables)
+
+    def rollback(self, xid: str) -> None:
         """XA ROLLBACK."""
-        _, events = self._waiting.pop(name, (0.0, []))
-        self._forget(events)
-        self.recording = None
+        one = self._pop(xid)
+        self._forget(one.events if one else None)
 
     def abandon(self) -> None:
         """The transaction under way never ended."""
-        self._forget(self.recording or [])
-        self.recording = None
+        if self._recording is not None:
+            self._forget(self._recording.events)
+            self._recording = None
 
-    def _forget(self, events: list[Event]) -> None:
-        self._bytes -= sum(len(event.body) for event in events)
+    def wanted(self, what: Prepared) -> bool:
+        """May it have changed a table that is wanted?"""
+        return what.tables is None or any(table in self._tables for table in what.tables)
+
+    def notices(self) -> Iterator[Notice]:
+        """Once of each that is undecided for some time."""
+        for one in self._waiting.values():
+            if not one.told and self.wanted(one.what) and time.time() - one.what.at > _TOLD_AFTER:
+                one.told = True
+                yield Notice(_sentence(one.what, self._tables))
+
+    def _decided(self, events: list[Event] | None, tables: tuple[TableId, ...] | None) -> Decided:
+        self._forget(events)
+        return Decided([], tables) if events is None else Decided(events)
+
+    def _put(self, one: _Waiting) -> None:
+        self.rollback(one.what.xid)  # a server that crashed may give the name again
+        self._waiting[one.what.xid] = one
+        self.prepared = tuple(waiting.what for waiting in self._waiting.values())
+
+    def _pop(self, xid: str) -> _Waiting | None:
+        self.abandon()
+        one = self._waiting.pop(xid, None)
+        self.prepared = tuple(waiting.what for waiting in self._waiting.values())
+        return one
+
+    def _forget(self, events: list[Event] | None) -> None:
+        self._bytes -= sum(len(event.body) for event in events or ())
+
+
+def _sentence(what: Prepared, tables: TableSet) -> str:
+    changed = ", ".join(str(table) for table in what.tables or () if table in tables) or "tables"
+    return (
+        f"The XA transaction {what.xid} on the source has been prepared since {datetime.fromtimestamp(what.at, UTC):%Y-%m-%d %H:%M:%S} "
+        f"UTC and is not decided: what it changes in {changed} is not in the copy, as it is not in the source. "
+        f"XA COMMIT {what.xid} or XA ROLLBACK {what.xid} ends it."
+    )

@@ -1,0 +1,120 @@
+"""XA transactions that stay prepared: nothing waits for them, and they are exact whenever they are decided."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from replicator.model.change import Notice, SchemaChange
+from replicator.testing.mysql.driver import MySQLDriver
+from tests.integration.resuming import KINDS, TABLE, Source
+from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.mysql import EmbeddedMySQL
+
+XIDS = {"ours", "not ours", "undone", "left", "early", "old", "of others", "forgotten"}
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(params=["mariadb", "mysql"], scope="module")
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EmbeddedMariaDB | EmbeddedMySQL]:
+    server = KINDS[request.param](tmp_path_factory.mktemp("source"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def source(server: EmbeddedMariaDB | EmbeddedMySQL) -> Iterator[Source]:
+    source = Source(server)
+    source.run("CREATE TABLE shop.unselected (id INT PRIMARY KEY)")
+    yield source
+    source.run(*(f"XA ROLLBACK '{left}'" for left in MySQLDriver().left(source.server.connect(), XIDS)))
+
+
+def prepare(source: Source, xid: str, *statements: str) -> None:
+    """By a session that goes away."""
+    source.run(f"XA START '{xid}'", *statements, f"XA END '{xid}'", f"XA PREPARE '{xid}'")
+
+
+def insert(*ids: int) -> str:
+    return f"INSERT INTO {TABLE} VALUES " + ", ".join(f"({n}, {n})" for n in ids)
+
+
+def reloads(source: Source) -> list[str]:
+    return [str(one.table) for one in source.messages if isinstance(one, SchemaChange) and one.reload]
+
+
+def test_checkpoints_pass_a_prepared_transaction_and_its_rows_come_with_its_commit(source: Source) -> None:
+    prepare(source, "ours", insert(1, 2))
+    prepare(source, "not ours", "INSERT INTO shop.unselected VALUES (1)")
+    prepare(source, "undone", insert(3))
+    source.insert(10)
+    assert source.read() == [10]
+    source.run("FLUSH BINARY LOGS")
+    source.insert(11)
+    assert source.read() == [11]
+    assert source.read() == []
+    source.run("XA COMMIT 'ours'", "XA ROLLBACK 'undone'", "XA COMMIT 'not ours'")
+    source.insert(12)
+    assert source.read() == [1, 2, 12]
+    assert source.offset.prepared == ()
+    assert not reloads(source)
+
+
+def test_a_server_that_crashed_commits_what_it_has_recovered(source: Source) -> None:
+    prepare(source, "left", insert(1), f"UPDATE {TABLE} SET v = 7 WHERE id = 1")
+    source.insert(2)
+    assert source.read() == [2]
+    source.server.restart(signal.SIGKILL)
+    source.insert(3)
+    assert source.read() == [3]
+    source.run("XA COMMIT 'left'")
+    assert source.read() == [1, 1]
+
+
+def test_what_was_prepared_before_reading_began_is_read_with_its_table(source: Source) -> None:
+    prepare(source, "early", insert(1))
+    source.offset = source.now()
+    source.insert(2)
+    assert source.read() == [2]
+    source.run("XA COMMIT 'early'")
+    assert source.read() == []
+    assert reloads(source) == [str(TABLE)]
+
+
+def test_rows_that_the_log_has_no_more_are_read_with_their_table(source: Source) -> None:
+    prepare(source, "old", insert(1))
+    prepare(source, "of others", "INSERT INTO shop.unselected VALUES (2)")
+    source.run("FLUSH BINARY LOGS")
+    source.insert(2)
+    assert source.read() == [2]
+    if isinstance(source.server, EmbeddedMariaDB):
+        source.run("SET GLOBAL slave_connections_needed_for_purge = 0")
+    time.sleep(1.5)  # the server keeps a file that a reader has just left
+    source.run(f"PURGE BINARY LOGS TO '{source.now().file}'", "XA COMMIT 'of others'")
+    assert source.read() == []
+    assert not reloads(source)
+    source.run("XA COMMIT 'old'")
+    assert source.read() == []
+    assert reloads(source) == [str(TABLE)]
+
+
+def test_who_waits_is_named_with_what_ends_it(source: Source) -> None:
+    prepare(source, "forgotten", insert(1))
+    prepare(source, "not ours", "INSERT INTO shop.unselected VALUES (1)")
+    time.sleep(6)
+    assert source.read() == []
+    reader_ends = time.monotonic() + 30
+    found: list[str] = []
+    while not found and time.monotonic() < reader_ends:
+        found = [one.text for one in source.watch(2.0) if isinstance(one, Notice)]
+    (text,) = found
+    xid = "X'" + b"forgotten".hex() + "',X'',1"
+    assert text.startswith(f"The XA transaction {xid} on the source has been prepared since 20")
+    assert text.endswith(f"XA COMMIT {xid} or XA ROLLBACK {xid} ends it.")
+    assert str(TABLE) in text
