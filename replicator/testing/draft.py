@@ -26,7 +26,10 @@ class Alone(Statements):
 
 
 class Draft:
-    """`tables` by name; `used` counts operations ("update one") and types ("type bigint unsigned")."""
+    """`tables` by name; `used` counts operations ("update one") and types ("type bigint unsigned").
+
+    `left`: names of transactions in two phases that are prepared and not decided.
+    """
 
     def __init__(self, pen: Pen, grammar: Grammar, *, zero: bool = False) -> None:
         self.pen, self.grammar, self.dialect = pen, grammar, grammar.dialect
@@ -34,6 +37,7 @@ class Draft:
         self.tables: dict[str, TableModel] = {}
         self.used: Counter[str] = Counter()
         self.sequences: list[str] = []
+        self.left: list[str] = []
 
     def keep(self, table: TableModel, old: str | None = None) -> None:
         """The table is now like this; `old`: its name so far, if another."""
@@ -90,6 +94,7 @@ class Grammar:
     prelude      what stands in the database before the first table
     refused      a table that a replicator must refuse, and its rows
     prepared     statements as a transaction in two phases, of this name
+    decided      the end, at last, of one that was left undecided (`Draft.left` has the names)
     transactional   DDL is part of its transaction, and is rolled back with it
     """
 
@@ -112,6 +117,7 @@ class Grammar:
     partitions: Operations
     surroundings: Operations
     prelude: Callable[[Draft], Statements] = field(default=lambda _: ())
+    decided: Callable[[Draft, str], Statements] = field(default=lambda _, __: ())
     transactional: bool = False
 
 

@@ -125,6 +125,9 @@ class Maker:
 
     def _step(self, writer: int, shaping: float) -> Step:
         pen, table = self.pen, self._any()
+        if self.draft.left and pen.chance(0.05):
+            xid = self.draft.left.pop(pen.randrange(len(self.draft.left)))
+            return Step(writer, self.grammar.decided(self.draft, xid), "autocommit")
         if pen.chance(shaping) and not table.refused:
             if self.grammar.transactional and (step := self._reshaped(writer, table)).statements:
                 return step
@@ -188,7 +191,8 @@ class Maker:
             statements += self._saved(changed, f"s{at}") if pen.chance(0.08) else changed
         if self._xa and pen.chance(0.15):
             xid = f"{self.seed}.{self.draft.used['xa']}"
-            return Step(writer, self.grammar.prepared(self.draft, tuple(statements), xid), "autocommit")
+            whole = self.grammar.prepared(self.draft, tuple(statements), xid)
+            return Step(writer, whole, "left" if xid in self.draft.left else "autocommit")
         how: How = "rollback" if pen.chance(0.08) else "commit"
         self.draft.used[how] += 1
         return Step(writer, tuple(statements), how, pen.choice((0.0, 0.0, 0.0, 0.01, 0.05)))

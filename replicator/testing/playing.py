@@ -168,6 +168,9 @@ class _Writer:
     def _prepared(self, step: Step, xids: set[str]) -> None:
         """A transaction in two phases that is refused in part, or is not brought to its end, must not hold its locks."""
         whole = all(self._sent(statement) for statement in step.statements)
+        if whole and step.how == "left":
+            self.close()  # it stays when its session goes
+            return
         if whole and self._player.driver.ends(step.statements[-1]):
             self.played.transactions += 1
             return

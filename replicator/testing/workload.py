@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Dialect = Literal["mariadb", "mysql", "postgres"]
-How = Literal["autocommit", "commit", "rollback"]
+How = Literal["autocommit", "commit", "rollback", "left"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ AnySession = Session | PostgresSession
 class Step:
     """Statements of one writer: each for itself ("autocommit"), or one transaction with this end.
 
-    `pause` seconds pass before the end, with the transaction open.
+    "left": they prepare a transaction in two phases, whose session then goes away.  `pause` seconds pass before the end, with the transaction open.
     """
 
     writer: int

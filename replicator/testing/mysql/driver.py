@@ -62,7 +62,8 @@ class MySQLDriver:
     def left(self, connection: Any, identifiers: set[str]) -> list[str]:
         with connection.cursor() as cursor:
             cursor.execute("XA RECOVER")
-            return sorted({str(row[3]) for row in cursor.fetchall()} & identifiers)
+            found = {row[3].decode() if isinstance(row[3], bytes) else str(row[3]) for row in cursor.fetchall()}
+            return sorted(found & identifiers)
 
     def undone(self, identifier: str) -> Statements:
         return (f"XA END '{identifier}'", f"XA ROLLBACK '{identifier}'")

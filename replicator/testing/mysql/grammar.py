@@ -10,7 +10,7 @@ from replicator.testing.mysql.keys import styles
 from replicator.testing.mysql.kinds import Kind
 from replicator.testing.mysql.partitions import PARTITIONS
 from replicator.testing.mysql.schemas import SchemaMaker
-from replicator.testing.mysql.surroundings import SEQUENCES, SURROUNDINGS, prepared, refused
+from replicator.testing.mysql.surroundings import SEQUENCES, SURROUNDINGS, decided, prelude, prepared, refused
 from replicator.testing.mysql.tables import TABLES
 from replicator.testing.workload import Dialect, Session
 
@@ -51,6 +51,7 @@ def grammar(dialect: Dialect) -> Grammar:
         sessions=sessions,
         refused=refused,
         prepared=prepared,
+        decided=decided,
         changes=OPERATIONS,
         rare=RARE,
         sequences=SEQUENCES,
@@ -59,4 +60,5 @@ def grammar(dialect: Dialect) -> Grammar:
         tables=TABLES,
         partitions=PARTITIONS,
         surroundings=SURROUNDINGS,
+        prelude=prelude,
     )

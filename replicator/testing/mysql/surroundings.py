@@ -11,6 +11,8 @@ from replicator.testing.mysql.kinds import Kind
 from replicator.testing.mysql.literals import names, quoted
 from replicator.testing.schemas import ColumnModel, Statements, TableModel
 
+UNSELECTED = "unselected"
+
 
 def trigger(draft: Draft, table: TableModel) -> Statements:
     """Each changed row adds one to a table of its own, in the same statement."""
@@ -55,17 +57,36 @@ SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 
 
 def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
-    """The statements as an XA transaction."""
+    """The statements as an XA transaction; one that is left prepared changes an unselected table as well, or alone."""
     draft.used["xa"] += 1
     xid = f"'{name}'"
-    match draft.pen.choice(("commit", "commit", "one phase", "rollback")):
+    match draft.pen.choice(("commit", "commit", "one phase", "rollback", "left")):
+        case "left":
+            draft.used["xa left prepared"] += 1
+            draft.left.append(name)
+            others = (f"INSERT INTO {UNSELECTED}.t (v) VALUES ('{name}')",)
+            statements = draft.pen.choice(((*statements, *others), others))
+            end: Statements = (f"XA PREPARE {xid}",)
         case "one phase":
-            end: Statements = (f"XA COMMIT {xid} ONE PHASE",)
+            end = (f"XA COMMIT {xid} ONE PHASE",)
         case "commit":
             end = (f"XA PREPARE {xid}", f"XA COMMIT {xid}")
         case _:
             end = (f"XA PREPARE {xid}", f"XA ROLLBACK {xid}")
     return (f"XA START {xid}", *statements, f"XA END {xid}", *end)
+
+
+def decided(draft: Draft, name: str) -> Statements:
+    """The end of an XA transaction that was left prepared, in whichever session."""
+    return (f"XA {draft.pen.choice(('COMMIT', 'COMMIT', 'ROLLBACK'))} '{name}'",)
+
+
+def prelude(_: Draft) -> Statements:
+    """A database of which nothing is selected."""
+    return (
+        f"CREATE DATABASE IF NOT EXISTS {UNSELECTED}",
+        f"CREATE TABLE IF NOT EXISTS {UNSELECTED}.t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(60))",
+    )
 
 
 def refused(draft: Draft) -> Statements:
