@@ -15,7 +15,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from replicator.errors import LogPurged, TidemarkError
+from replicator.errors import LogPurged, SourceBusy, TidemarkError
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -732,6 +732,58 @@ def ddl_messages(log: Log) -> list[bytes]:
     found = [one.content for one in notes if one.prefix == "tidemark.ddl"]
     assert found
     return found
+
+
+TAMPERED = {
+    "table out and in": ("ALTER PUBLICATION {p} DROP TABLE {t}", "ALTER PUBLICATION {p} ADD TABLE {t}"),
+    "inserts alone": ("ALTER PUBLICATION {p} SET (publish = 'insert')", "ALTER PUBLICATION {p} SET (publish = 'insert, update, delete, truncate')"),
+    "rows of a filter": ("ALTER PUBLICATION {p} SET TABLE {t} WHERE (id > 5)", "ALTER PUBLICATION {p} SET TABLE {t}"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("meanwhile", [False, True])
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: str, meanwhile: bool) -> None:
+    """Between two sights, and while nobody reads; what is ours to change about the publication has none read again."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')", "CREATE TABLE u (id int)")
+    log.follow("t")
+    log.schemas |= {m.table: m.schema for m in ddl(log.read(sight=True)) if m.schema}
+    assert not any(m.reload for m in ddl(log.read(sight=True)))
+    away, back = (text.format(p=log.log.publication, t=f"{log.name}.t") for text in TAMPERED[how])
+    tampered = (away, "UPDATE t SET v = 'b'", "DELETE FROM t WHERE id = 1", back, "INSERT INTO t VALUES (9, 'c')")
+    if meanwhile:
+        log.run(*tampered)
+        found = log.read(sight=True)
+    else:
+        end, told = f"{END} {next(_numbers)}", []
+        for message in log.until(lambda m: isinstance(m, SchemaChange) and m.reload):
+            if not told:
+                told.append(message)
+                log.run(*tampered)
+                write_mark(log.control, log.name, end, "")
+            told.append(message)
+        found = told
+    assert [(m.table.name, m.reload) for m in ddl(found) if m.reload] == [("t", True)]
+    assert "published in another way" in next(m.statement for m in ddl(found) if m.reload)
+    log.schemas |= {m.table: m.schema for m in ddl(found) if m.schema}
+    assert not any(m.reload for m in ddl(log.read(sight=True)))
+
+
+def test_what_the_publication_leaves_out_is_put_back(log: Log) -> None:
+    """And until it is, the table is not read."""
+    log.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    log.follow("t")
+    reader = PostgresSnapshotReader(log.config, log.options, log.name, log.tables)
+    try:
+        assert reader.read_chunk(log.table("t"), KeyRange()).schema.names == ("id",)
+        log.run(f"ALTER PUBLICATION {log.log.publication} SET (publish = 'insert')")
+        with pytest.raises(SourceBusy, match="leaves out"):
+            reader.read_chunk(log.table("t"), KeyRange())
+        log.run(f"ALTER PUBLICATION {log.log.publication} SET TABLE {log.name}.t WHERE (id > 5)")
+        log.log.prepare(log.tables, first=False)
+        assert reader.read_chunk(log.table("t"), KeyRange()).schema.names == ("id",)
+    finally:
+        reader.close()
 
 
 def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:

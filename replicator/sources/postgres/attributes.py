@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from replicator.model.schema import TableSchema
+from replicator.sources.postgres.published import NOT_PUBLISHED
 
 
 class Identity(StrEnum):
@@ -67,21 +68,24 @@ class Print:
     partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the replica identity, and of which
     versions of its rows pg_attribute has; a statement that gives existing rows other values changes both.  `types`: a short digest
     of each label of the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
+    `published`: see `published`; empty where nobody has looked.
     """
 
     oid: int
     node: str = ""
     columns: str = ""
     types: str = ""
+    published: str = ""
 
     def __str__(self) -> str:
-        return f"{self.oid}/{self.node}/{self.columns}/{self.types}"
+        said = f"{self.oid}/{self.node}/{self.columns}/{self.types}"
+        return f"{said}/{self.published}" if self.published else said
 
     @classmethod
     def parse(cls, identity: str) -> Print | None:
         """None where it is none: a table of which no more than the name is known."""
         parts = identity.split("/")
-        if len(parts) != 4 or not parts[0].isdigit():  # noqa: PLR2004
+        if len(parts) not in {4, 5} or not parts[0].isdigit():
             return None
         return cls(int(parts[0]), *parts[1:])
 
@@ -90,6 +94,15 @@ class Print:
         if not self.node.startswith("p") or str(oid) in _partitions(self.node):
             return self
         return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:c")
+
+    def same_table(self, other: Print) -> bool:
+        """However it is published."""
+        return replace(self, published="") == replace(other, published="")
+
+    def republished(self, before: Print) -> bool:
+        """May the log lack changes of the table since?  A table that was not published is not read before it is."""
+        known = {"", NOT_PUBLISHED}
+        return bool(self.published) and before.published not in known and self.published != before.published
 
     def rewritten(self, before: Print) -> bool:
         """May existing rows have other values than before?  Where it is not known, they may."""

@@ -83,7 +83,7 @@ class PgOutputReader:
             relations, self._options, start, self._replicator, slot.add, binary=binary, tells_empty=empty,
             key=ddl_trigger.read_key(self._control, self._config.where),
         )  # fmt: skip
-        self._watch = Watch(self._control, self._config.where, catalog, tables)
+        self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication)
         self._stream = self._begin(slot, start)
         slot.withdraw(tables)
         yield Settled(self._decoder.settling.unsettled())
@@ -188,7 +188,7 @@ class PgOutputReader:
         decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
-                self._beat()
+                self._beat(slot)
                 beat = time.monotonic() + _BEAT
                 yield from self._drain()
             quiet = self._receive(slot, settling=settle is not None and time.monotonic() >= settle)
@@ -258,7 +258,7 @@ class PgOutputReader:
         if reply and self._stream is not None:
             self._stream.feedback(self._decoder.position, self._durable)
 
-    def _beat(self) -> None:
+    def _beat(self, slot: PostgresLog) -> None:
         """Look at the source beside its log, and ask how far the server has read it."""
         assert self._control is not None
         assert self._stream is not None
@@ -266,6 +266,8 @@ class PgOutputReader:
         seen = now(self._control, self._config.where)
         decoder.sighted(seen)
         if self._watch.due() and (sight := self._watch.look(decoder.relations)) is not None:
+            if sight.republished:
+                slot.touch()
             decoder.sight(sight)
         self._stream.feedback(decoder.position, self._durable, reply=True)
         self._nudge(seen)

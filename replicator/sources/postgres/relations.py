@@ -63,7 +63,14 @@ class Relations:
     def is_known(self, schema: TableSchema) -> bool:
         """Is this the table that is known here, as the catalog has it, however its definition is read?"""
         known = self._known.get(schema.table)
-        return known is not None and known.identity == schema.identity
+        before, now = Print.parse(known.identity) if known else None, Print.parse(schema.identity)
+        return before is not None and now is not None and before.same_table(now)
+
+    def publication_of(self, oid: int) -> str:
+        """How the table is known to be published."""
+        table = self._names.get(oid)
+        known = Print.parse(self._known[table].identity) if table else None
+        return known.published if known else ""
 
     def fail(self, table: TableId) -> None:
         """Its rows are passed over from here on."""
@@ -195,6 +202,9 @@ class Relations:
         """From here on the relation has this name and this schema."""
         table, now = schema.table, Print.parse(schema.identity)
         assert now is not None
+        if not now.published:  # only sights tell
+            now = replace(now, published=self.publication_of(now.oid))
+            schema = replace(schema, identity=str(now))
         before = self._names.get(now.oid)
         occupant = self._known.get(table)
         if before != table and occupant is not None:
@@ -306,10 +316,12 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
     was = {renamed.get(c.name, c.name): c for c in old.columns if c.name in renamed or c.name not in renamed.values()}
     reload = old.key != new.key or any(_fills(column, was.get(column.name), attributes) for column in new.columns)
     differs = replace(old, table=new.table) != new
-    if differs or reload or rewritten:
+    republished = before is not None and now is not None and now.republished(before)
+    said = "was published in another way: the log may lack changes" if republished else "has another definition"
+    if differs or reload or rewritten or republished:
         yield Step(
-            Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten,
-            text=f"{new.table} has another definition",
+            Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten or republished,
+            text=f"{new.table} {said}",
         )  # fmt: skip
     elif not replace(old, table=new.table).same_as(new):
         yield Step(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,9 +15,10 @@ from replicator.errors import TableError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.postgres.attributes import Print, TableDescription
 from replicator.sources.postgres.catalog import PostgresCatalog
-from replicator.sources.postgres.connection import Connection, read_rows, translated
+from replicator.sources.postgres.connection import Connection, read_rows, server_version, translated
 from replicator.sources.postgres.describe_sql import PRINTS
 from replicator.sources.postgres.offset import parse_lsn
+from replicator.sources.postgres.published import published
 from replicator.sources.postgres.relations import Relations
 from replicator.sources.postgres.table_key import NoIdentity
 from replicator.sources.postgres.visibility import Snapshot
@@ -31,8 +32,9 @@ _NOW = """
 SELECT pg_catalog.pg_current_snapshot()::text, pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp()
 """
 _TABLES = f"""
-SELECT c.oid::bigint, n.nspname, c.relname, c.relispartition, {PRINTS}
+SELECT c.oid::bigint, n.nspname, c.relname, c.relispartition, {PRINTS}, {{published}}
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  LEFT JOIN pg_catalog.pg_publication p ON p.pubname = %s
 WHERE c.relkind IN ('r', 'p')
   AND (c.oid = ANY(%s::oid[]) OR n.nspname = ANY(%s) OR (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[])))
 """
@@ -49,11 +51,15 @@ class Now:
 
 @dataclass(frozen=True)
 class Sight:
-    """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them."""
+    """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
+
+    `republished`: somebody has changed how some of them are published.
+    """
 
     now: Now
     present: Mapping[int, TableId]
     descriptions: Mapping[int, TableDescription | TableError]
+    republished: bool = False
 
 
 def now(connection: Connection, where: str) -> Now:
@@ -65,9 +71,13 @@ def now(connection: Connection, where: str) -> Now:
 class Watch:
     """Takes a sight now and then.  One thread, one connection."""
 
-    def __init__(self, connection: Connection, where: str, catalog: PostgresCatalog, tables: TableSet) -> None:
+    def __init__(
+        self, connection: Connection, where: str, catalog: PostgresCatalog, tables: TableSet, publication: str
+    ) -> None:
         """`catalog` is on the same connection, so that its descriptions are of the sight's own moment."""
         self._connection, self._where, self._catalog, self._tables = connection, where, catalog, tables
+        self._publication = publication
+        self._sql = _TABLES.replace("{published}", published(server_version(connection)))
         self._refused: dict[int, tuple[TableId, Print]] = {}
         self._awaited: dict[int, float] = {}
         self._next = 0.0
@@ -101,7 +111,8 @@ class Watch:
     def _look(self, cursor: Any, relations: Relations) -> Sight | None:
         named = sorted(self._tables.tables)
         schemas, names = [t.database for t in named], [t.name for t in named]
-        cursor.execute(_TABLES, (relations.oids, sorted(self._tables.searched), schemas, names))
+        asked = (self._publication, relations.oids, sorted(self._tables.searched), schemas, names)
+        cursor.execute(self._sql, asked)
         present: dict[int, TableId] = {}
         changed: dict[int, Print] = {}
         for oid, schema, name, leaf, *prints in cursor.fetchall():
@@ -125,9 +136,21 @@ class Watch:
             del descriptions[oid]
         if not (descriptions or gone):
             return None
+        told = {oid: _as_published(found, changed[oid]) for oid, found in descriptions.items()}
+        again = any(relations.publication_of(oid) not in {"", changed[oid].published} for oid in told)
         self._refused |= {
             oid: (present[oid], changed[oid]) for oid, found in descriptions.items() if isinstance(found, TableError)
         }
         cursor.execute(_NOW)
         snapshot, lsn, at = cursor.fetchone()
-        return Sight(Now(Snapshot.parse(snapshot), parse_lsn(lsn), at), present, descriptions)
+        return Sight(Now(Snapshot.parse(snapshot), parse_lsn(lsn), at), present, told, again)
+
+
+def _as_published(found: TableDescription | TableError, seen: Print) -> TableDescription | TableError:
+    """The catalog's description says nothing of that."""
+    if isinstance(found, TableError):
+        return found
+    now = Print.parse(found.schema.identity)
+    assert now is not None
+    identity = str(replace(now, published=seen.published))
+    return replace(found, schema=replace(found.schema, identity=identity))

@@ -25,6 +25,7 @@ from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalo
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version, translated
 from replicator.sources.postgres.offset import LsnOffset, parse_lsn
+from replicator.sources.postgres.published import FILTERS_SINCE, sound
 from replicator.sources.postgres.sights import now
 from replicator.sources.postgres.visibility import Snapshot
 from replicator.sources.postgres.watermark import SCHEMA, create_statements, forget, needs_table, watermark_table
@@ -34,6 +35,11 @@ FAILOVER_SINCE = 170000
 LEAVE_SECONDS = 10.0
 _TRIGGERS = ", ".join(f"'{name}'" for name in ddl_trigger.TRIGGERS)
 _ROOT = "publish_via_partition_root = true"
+_MEMBERS = (
+    "SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p "
+    "JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid "
+    "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace"
+)
 _KEPT = "pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), s.restart_lsn)"
 # Whose state is shown to us (pg_monitor sees all); the readers' own among them.
 _LOAD = """
@@ -163,6 +169,8 @@ class PostgresLog:
             for statement in create_statements():
                 self._run(statement)
             fit.add(watermark_table())
+        if self._members() is not None:
+            self._mend()
         members = self._members()
         if members is None:
             stored = server_version(self._connection) >= GENERATED_LOGGED  # as the catalog describes tables
@@ -197,8 +205,29 @@ class PostgresLog:
         )
         self._run(f"ALTER PUBLICATION {quoted(self.publication)} {verb} {names}")
         if verb == "ADD":
+            self.touch()
+
+    def touch(self) -> None:
+        """Tables are read only when all transactions have ended that are open now (`check_published`)."""
+        if not self._config.publication and self._members() is not None:
             text = f"Made by Tidemark for {self._replicator}, {time.time_ns()}"
             self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
+
+    def _mend(self) -> None:
+        """Somebody has made our publication leave out changes; what they are, the next sight tells."""
+        version = server_version(self._connection)
+        name, stored = literal(self.publication), "AND pubgencols = 's'" if version >= GENERATED_LOGGED else ""
+        whole = f"pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot {stored}"
+        if self._rows(f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {name} AND NOT ({whole})"):
+            more = ", publish_generated_columns = stored" if stored else ""
+            self._run(
+                f"ALTER PUBLICATION {quoted(self.publication)} SET (publish = 'insert, update, delete, truncate', {_ROOT}{more})"
+            )
+        if version >= FILTERS_SINCE:
+            rows = self._rows(
+                f"{_MEMBERS} WHERE p.pubname = {name} AND (r.prqual IS NOT NULL OR r.prattrs IS NOT NULL)"
+            )
+            self._alter("DROP", {TableId(*row) for row in rows})
 
     def published(self) -> set[TableId]:
         """What the publication names one by one."""
@@ -209,12 +238,7 @@ class PostgresLog:
         name = literal(self.publication)
         if not self._rows(f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {name}"):
             return None
-        rows = self._rows(
-            "SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p "
-            "JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid JOIN pg_catalog.pg_class c ON c.oid = r.prrelid "
-            f"JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = {name}"
-        )
-        return {TableId(*row) for row in rows}
+        return {TableId(*row) for row in self._rows(f"{_MEMBERS} WHERE p.pubname = {name}")}
 
     def _check_publication(self) -> None:
         if self._members() is None:
@@ -313,18 +337,21 @@ def check_published(cursor: Any, publication: str, oid: int, evidence: str) -> N
     beyond the comment's transaction; of a publication that the user keeps, beyond the one that added the table.
     """
     cursor.execute(
-        "SELECT p.puballtables, r.xmin::text, d.xmin::text FROM pg_catalog.pg_publication p "
-        "LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %s LEFT JOIN pg_catalog.pg_description d "
+        f"SELECT p.puballtables, r.xmin::text, d.xmin::text, {sound(cursor.connection.server_version)} "
+        "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %s LEFT JOIN pg_catalog.pg_description d "
         "ON d.objoid = p.oid AND d.classoid = 'pg_catalog.pg_publication'::pg_catalog.regclass WHERE p.pubname = %s",
-        (oid, publication),
+        (oid, oid, publication),
     )
     rows = cursor.fetchall()
     snapshot = Snapshot.parse(evidence)
     if not rows:
         raise SourceBusy(f"The publication {publication} is not there yet.")
-    whole, added, touched = rows[0]
+    whole, added, touched, is_sound = rows[0]
     if not whole and added is None and not _by_schema(cursor, publication, oid):
         raise SourceBusy(f"The table is not in the publication {publication} yet.")
+    if not is_sound:
+        message = f"The publication {publication} leaves out some of the table's changes: kinds of them, rows, or those of partitions as the table's."
+        raise SourceBusy(message, remedy="Make it publish all of them; the connection test gives the SQL.")
     if any(xid is not None and snapshot.full(int(xid)) >= snapshot.xmin for xid in (added, touched)):
         raise SourceBusy("A transaction that began before the table was published is still open on the source.")
 
