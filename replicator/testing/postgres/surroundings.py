@@ -86,8 +86,28 @@ def message(draft: Draft, _table: TableModel) -> Statements:
     return (f"SELECT pg_logical_emit_message({kept}, '{prefix}', {words})",)
 
 
+def republish(draft: Draft, table: TableModel) -> Statements:
+    """Somebody takes a table out of the publication, changes it, and puts it back, all between two looks.  It was in it, or nothing is done."""
+    draft.used["published anew"] += 1
+    name = table.sql.replace("'", "''")
+    out, back = (
+        f"DO $tamper$ DECLARE p name; BEGIN SELECT pubname INTO STRICT p FROM pg_publication; {before} "
+        f"EXECUTE format('ALTER PUBLICATION %I {verb} TABLE %s', p, '{name}'); {after} EXCEPTION WHEN OTHERS THEN NULL; END $tamper$"
+        for before, verb, after in (
+            (
+                "PERFORM set_config('history.out', 'no', false);",
+                "DROP",
+                "PERFORM set_config('history.out', 'yes', false);",
+            ),
+            ("IF current_setting('history.out', true) IS DISTINCT FROM 'yes' THEN RETURN; END IF;", "ADD", ""),
+        )
+    )
+    return (out, bulk(draft, table, 3), f"SELECT pg_sleep({draft.pen.choice((0, 0, 0.5, 3))})", back)
+
+
 SURROUNDINGS: dict[str, tuple[int, Operation]] = {
     "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "message": (2, message),
+    "republish": (2, republish),
 }  # fmt: skip
 SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 
