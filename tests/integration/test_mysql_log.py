@@ -16,7 +16,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.errors import LogPurged, RowImageIncomplete, SourceReplaced, SourceUnreachable, TidemarkError
+from replicator.errors import (
+    LogPurged,
+    RowImageIncomplete,
+    SourceReplaced,
+    SourceUnreachable,
+    TableError,
+    TidemarkError,
+)
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -318,28 +325,56 @@ def test_zero_dates_follow_the_policy(log: Log) -> None:
     assert "0000-00-00" in failed.error.message
 
 
-def test_old_temporal_formats_are_read_too(log: Log) -> None:
+@pytest.fixture
+def old_formats(log: Log) -> Iterator[Log]:
     log.run("SET GLOBAL mysql56_temporal_format = OFF")
-    try:
-        log.run(
-            "CREATE TABLE o (id int primary key, d datetime, t time, s timestamp null, d6 datetime(6), t3 time(3), s2 timestamp(2) null)"
-        )
-    finally:
-        log.run("SET GLOBAL mysql56_temporal_format = ON")
+    yield log
+    log.run("SET GLOBAL mysql56_temporal_format = ON")
+
+
+def test_old_temporal_formats_without_fractions_are_read(old_formats: Log) -> None:
+    log = old_formats
+    log.run("CREATE TABLE o (id int primary key, d datetime, t time, s timestamp null)")
+    tables = log.all("o")
+    known = log.schemas(tables, "o")
     log.here()
     log.run(
-        "INSERT INTO o VALUES (1, '2020-01-02 03:04:05', '-11:22:33', '2020-01-02 03:04:05', '2020-01-02 03:04:05.678901', '-01:02:03.456', '2020-01-02 03:04:05.67')"
+        "INSERT INTO o VALUES (1, '2020-01-02 03:04:05', '-11:22:33', '2020-01-02 03:04:05'), (2, NULL, '838:59:59', NULL)"
     )
-    messages = log.read(log.all("o"), log.schemas(TableSet(), "o"))
-    failed = [m for m in messages if isinstance(m, TableFailed)]
-    if failed:  # the fractions' old form is refused, never guessed at
-        assert "mysql56_temporal_format" in failed[0].error.message + failed[0].error.remedy
-    else:
-        data = next(m for m in messages if isinstance(m, ChangeBatch)).data
-        assert (
-            data.select(["d", "t", "s", "d6", "t3", "s2"]).to_pylist()
-            == _selected(log, "o", log.options).drop(["id"]).to_pylist()
-        )
+    for schemas in (known, {}):
+        messages = log.read(tables, schemas)
+        assert not [m for m in messages if isinstance(m, TableFailed)]
+        found = next(m for m in messages if isinstance(m, ChangeBatch)).data.select(["id", "d", "t", "s"]).to_pylist()
+        assert found == _selected(log, "o", log.options).to_pylist()
+
+
+@pytest.mark.parametrize("definition", ["datetime(6)", "time(3)", "timestamp(2) null"])
+def test_old_temporal_formats_with_fractions_are_refused_by_catalog_and_log_alike(
+    old_formats: Log, definition: str
+) -> None:
+    log = old_formats
+    log.here()
+    log.run(
+        f"CREATE TABLE o (id int primary key, v {definition}, w int)",
+        "INSERT INTO o VALUES (1, '2020-01-02 03:04:05.6', 7)",
+    )
+    refused = MySqlCatalog(log.control).describe([log.table("o")])[log.table("o")]
+    (failed,) = [m.error for m in log.read(log.all("o")) if isinstance(m, TableFailed)]
+    for error in (refused, failed):
+        assert isinstance(error, TableError)
+        assert "Column v of" in error.message
+        assert "mysql56_temporal_format" in error.remedy
+    reader = MySqlSnapshotReader(log.config, log.options, "me")
+    with pytest.raises(TableError, match="old temporal format"):
+        reader.read_chunk(log.table("o"), KeyRange())
+    reader.close()
+    without = TableSet(tables=frozenset({log.table("o")}), excluded_columns={log.table("o"): frozenset({"v"})})
+    (failed,) = [m.error for m in log.read(without) if isinstance(m, TableFailed)]  # its length is not known either
+    assert "Column v of" in failed.message
+    log.run("SET GLOBAL mysql56_temporal_format = ON", "ALTER TABLE o FORCE")
+    log.here()
+    log.run("INSERT INTO o VALUES (2, '2020-01-02 03:04:05.5', 8)")
+    assert [row[2] for row in rows(log.read(log.all("o"), log.schemas(log.all("o"), "o")), "id", "w")] == [8]
 
 
 def test_transactions_end_in_the_right_way(log: Log) -> None:

@@ -20,7 +20,7 @@ from replicator.sources.mysql.connection import Connection, literal, quoted, ser
 from replicator.sources.mysql.ddl_tokens import tokenize
 from replicator.sources.mysql.engines import MERGE, canonical, in_union, notes_on, refusal, storage_options
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
-from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, column_of
+from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, check_format, column_of
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
@@ -235,6 +235,8 @@ class MySqlCatalog:
         left_out = columns_left_out(self._left_out, table)
         definitions = tuple(d for d in found if lowered(d.name) not in left_out)
         _check_names(table, definitions)
+        for one in found:
+            check_format(one, table)
         primary = frozenset(d.name for d in found if d.primary)
         key = None if left_out.intersection(map(lowered, primary)) else _choose_key(indexes, primary)
         names = key.columns if key else ()

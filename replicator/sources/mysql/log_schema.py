@@ -23,15 +23,12 @@ from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.map_completion import complete
 from replicator.sources.mysql.names import columns_left_out, lowered
 from replicator.sources.mysql.table_map import LogColumn, TableMap
-from replicator.sources.mysql.types import ColumnDefinition, column_of
+from replicator.sources.mysql.types import ColumnDefinition, column_of, old_format
 
 Describe = Callable[[TableId], TableDescription | TableError | None]
 
 METADATA_REMEDY = (
     "SET GLOBAL binlog_row_metadata = 'FULL'; then reconnect the writing sessions and resnapshot the table."
-)
-TEMPORAL_REMEDY = (
-    "SET GLOBAL mysql56_temporal_format = ON; then ALTER TABLE … FORCE rewrites the table; resnapshot it afterwards."
 )
 _INTS = {t.TINY: "tinyint", t.SHORT: "smallint", t.INT24: "mediumint", t.LONG: "int", t.LONGLONG: "bigint"}
 _NUMBERS = {t.FLOAT: "float", t.DOUBLE: "double", t.YEAR: "year", t.DATE: "date", t.NEWDATE: "date"}
@@ -39,6 +36,7 @@ _TIMES = {
     t.TIME: "time", t.TIME2: "time", t.DATETIME: "datetime", t.DATETIME2: "datetime", t.TIMESTAMP: "timestamp",
     t.TIMESTAMP2: "timestamp",
 }  # fmt: skip
+_OLD_TIMES = frozenset({t.TIME, t.DATETIME, t.TIMESTAMP})
 _GEOMETRIES = (
     "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"
 )  # fmt: skip
@@ -216,9 +214,12 @@ class LogSchemas:
                 raise TableError(message, remedy=METADATA_REMEDY, table=str(table))
             found = positional(found)
         present = cache(partial(self.present, table))
-        found = complete(found, columns_left_out(self._tables, table), known, present)
-        schema = self._build(found, known)
-        if self._describe is not None and schema != known:
+        left_out = columns_left_out(self._tables, table)
+        if found.mariadb and self._describe is not None:
+            _check_left_out(found, left_out, present)
+        found = complete(found, left_out, known, present)
+        schema = self._build(found, known, None if known else present())
+        if known and self._describe is not None and schema != known:
             schema = self._build(found, known, present())
         announced = self.announced.pop(table, set())
         harmless = known is not None and unexplained_is_harmless(known, schema, announced)
@@ -291,12 +292,18 @@ def _log_signature(definition: ColumnDefinition) -> Signature:
 def _check_temporal(found: TableMap, schemas: list[TableSchema], left_out: frozenset[str]) -> None:
     """With mysql56_temporal_format=OFF MariaDB logs TIME(3) as it logs TIME, but longer: only the catalog knows it."""
     for log in found.columns:
-        if log.type not in (t.TIME, t.DATETIME, t.TIMESTAMP) or lowered(log.name) in left_out:
+        if log.type not in _OLD_TIMES or lowered(log.name) in left_out:
             continue
         known = [column_signature(schema.column(log.name)) for schema in schemas if log.name in schema.names]
         if (_TIMES[log.type], 0) not in known[:1]:
-            message = f"Column {log.name} of {found.table} is stored in the old temporal format, which the log does not describe."
-            raise UnsupportedType(message, remedy=TEMPORAL_REMEDY, table=str(found.table))
+            raise old_format(log.name, found.table)
+
+
+def _check_left_out(found: TableMap, left_out: frozenset[str], present: Callable[[], TableDescription | None]) -> None:
+    """The values behind one that is left out are found by its length, for which the catalog vouches: it refuses what has fractions."""
+    old = [log.name for log in found.columns if log.type in _OLD_TIMES and lowered(log.name) in left_out]
+    if old and present() is None:
+        raise old_format(old[0], found.table)
 
 
 def positional(found: TableMap) -> TableMap:

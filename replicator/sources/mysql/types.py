@@ -42,6 +42,10 @@ UNICODE_REMEDY = (
     "Correct the row on the source (the value has half of a surrogate pair, or bytes that are no character), or exclude "
     "the column from the replicator; then resnapshot the table."
 )
+TEMPORAL_REMEDY = (
+    "SET GLOBAL mysql56_temporal_format = ON; then ALTER TABLE … FORCE rewrites the table; resnapshot it afterwards."
+)
+_OLD_FORMAT = "/* mariadb-5.3 */"  # so MariaDB's COLUMN_TYPE ends, whatever mysql56_temporal_format is now
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,18 @@ def _decodable(charset: str) -> bool:
     except UnsupportedCharset:
         return False
     return True
+
+
+def check_format(definition: ColumnDefinition, table: TableId) -> None:
+    """UnsupportedType where the log does not say how long the values are, so that those behind it cannot be found: of columns left out, too."""
+    if definition.fsp and _OLD_FORMAT in definition.column_type:
+        raise old_format(definition.name, table)
+
+
+def old_format(column: str, table: TableId) -> UnsupportedType:
+    """For TIME, DATETIME and TIMESTAMP with fractions as MariaDB stored them before 10.1: the log shows them as those without, but longer."""
+    message = f"Column {column} of {table} is stored in the old temporal format, which the log does not describe."
+    return UnsupportedType(message, remedy=TEMPORAL_REMEDY, table=str(table))
 
 
 def _unsupported(definition: ColumnDefinition, table: TableId) -> UnsupportedType:
