@@ -1,4 +1,4 @@
-"""Whether YEAR has a sign bit is told by the TABLE_MAP itself, else by the server's version, else by the catalog."""
+"""What a TABLE_MAP counts by type: whether YEAR has a sign bit is told by itself, else by the server's version, else by the catalog."""
 
 from __future__ import annotations
 
@@ -22,6 +22,39 @@ def body(types: list[int], signs: bytes, more: bytes = b"") -> bytes:
     optional = bytes((1, len(signs))) + signs + bytes((4, len(names))) + names + b"\x08\1\0" + more
     head = b"\1\0\0\0\0\0\1\0\4shop\0\2y3\0"
     return head + bytes((len(types), *types, 0)) + bytes((len(types) + 7) // 8) + optional
+
+
+LATIN1, BINARY = 8, 63
+
+
+@pytest.mark.parametrize(
+    ("charsets", "expected"),
+    [
+        (bytes((3, 3, BINARY, LATIN1, 33)), [BINARY, LATIN1, 33]),  # as MySQL 9 writes them
+        (bytes((3, 2, LATIN1, 33)), [None, LATIN1, 33]),  # of a server that would not count VECTOR
+        (bytes((2, 3, LATIN1, 0, BINARY)), [BINARY, LATIN1, LATIN1]),
+        (bytes((2, 3, LATIN1, 1, 33)), [None, LATIN1, 33]),
+        (bytes((2, 5, LATIN1, 0, BINARY, 2, 33)), [BINARY, LATIN1, 33]),
+    ],
+)
+def test_character_sets_are_those_of_their_columns_beside_a_vector(charsets: bytes, expected: list[int | None]) -> None:
+    head = b"\1\0\0\0\0\0\1\0\4shop\0\2y3\0"
+    types, metadata = bytes((t.VECTOR, t.VARCHAR, t.VARCHAR)), bytes((4, 9, 0, 9, 0))
+    found = parse_table_map(head + bytes((3,)) + types + bytes((5,)) + metadata + b"\0" + charsets)
+    assert [column.charset for column in found.columns] == expected
+
+
+def test_character_sets_of_more_or_fewer_columns_are_refused() -> None:
+    head = b"\1\0\0\0\0\0\1\0\4shop\0\2y3\0\1" + bytes((t.VARCHAR, 2, 9, 0, 0))
+    for charsets in (
+        bytes((3, 2, 8, 8)),
+        bytes((2, 3, 8, 1, 33)),
+        bytes((2, 2, 8, 0)),
+        bytes((2, 5, 8, 0, 33, 0, 8)),
+        b"\2\0",
+    ):
+        with pytest.raises(IndexError):
+            parse_table_map(head + charsets)
 
 
 def signs(found: TableMap) -> list[bool | None]:

@@ -292,26 +292,46 @@ def _signs_of_integers(columns: tuple[LogColumn, ...]) -> list[bool | None]:
     return [column.unsigned for column in columns if column.is_integer]
 
 
-def _text_columns(optional: _Optional) -> list[int]:
-    """MariaDB counts geometry among them, MySQL does not."""
-    return optional.where(lambda c: c.type in _TEXT or (optional.mariadb and c.type == GEOMETRY))
+def _text_columns(optional: _Optional) -> list[list[int]]:
+    """MariaDB counts geometry among them, MySQL does not.  MySQL 9 counts VECTOR; what does not fit that is read without."""
+    counted = _TEXT | {GEOMETRY} if optional.mariadb else _TEXT
+    return [
+        optional.where(lambda c: c.type in counted or c.type == VECTOR),
+        optional.where(lambda c: c.type in counted),
+    ]
 
 
-def _labelled_columns(optional: _Optional) -> list[int]:
-    return optional.where(lambda c: c.type in (ENUM, SET))
+def _labelled_columns(optional: _Optional) -> list[list[int]]:
+    return [optional.where(lambda c: c.type in (ENUM, SET))]
 
 
-def _charsets(which: Callable[[_Optional], list[int]], *, default: bool) -> Callable[[_Optional, bytes], None]:
+def _charsets(which: Callable[[_Optional], list[list[int]]], *, default: bool) -> Callable[[_Optional, bytes], None]:
+    """`which`: the columns that may be counted, the first that fit are."""
+
     def read(optional: _Optional, data: bytes) -> None:
-        values, indexes = _integers(data), which(optional)
-        if default:  # one for all, then pairs of place and exception
-            exceptions = dict(zip(values[1::2], values[2::2], strict=True))
-            _check_places(exceptions, len(indexes))
-            values = [exceptions.get(place, values[0]) for place in range(len(indexes))]
-        for index, value in zip(indexes, values, strict=True):
-            optional.put(index, charset=value)
+        values = _integers(data)
+        for indexes in which(optional):
+            found = _each(values, len(indexes)) if default else values
+            if len(found) == len(indexes) and _are_binary(optional, VECTOR, dict(zip(indexes, found, strict=True))):
+                for index, value in zip(indexes, found, strict=True):
+                    optional.put(index, charset=value)
+                return
+        message = "character sets of columns"
+        raise IndexError(message)
 
     return read
+
+
+def _each(values: list[int], count: int) -> list[int]:
+    """One for all, then pairs of place and exception → one for each; empty where these are none for so many."""
+    exceptions = dict(zip(values[1::2], values[2::2], strict=False))
+    if 2 * len(exceptions) != len(values) - 1 or any(place >= count for place in exceptions):
+        return []
+    return [exceptions.get(place, values[0]) for place in range(count)]
+
+
+def _are_binary(optional: _Optional, kind: int, charsets: dict[int, int]) -> bool:
+    return all(value == BINARY_CHARSET for index, value in charsets.items() if optional.columns[index].type == kind)
 
 
 def _column_names(optional: _Optional, data: bytes) -> None:
