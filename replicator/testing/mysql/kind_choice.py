@@ -58,7 +58,7 @@ def _text(pen: Pen, dialect: str, _zero: bool) -> Kind:  # noqa: FBT001
     if name == "json":
         return Kind("json")
     if name in ("enum", "set"):
-        labels = ("a", "b", "Long label", "x y", "it's") + (("é", "ß") if "utf" in collation else ())
+        labels = ("a", "b", "Long label", "x y", "it's", *kinds.letters(collation.split("_")[0])[:2])
         shown = tuple(label for label in labels if spells(pen.charset, label))
         return Kind(name, collation=collation, labels=shown[: pen.randint(3, len(shown))])
     size = pen.choice((1, 4, 20, 60)) if name in ("char", "varchar") else None

@@ -51,6 +51,11 @@ _LETTERS = {
 }  # fmt: skip
 
 
+def letters(charset: str) -> tuple[str, ...]:
+    """Some that are not ASCII's."""
+    return tuple(letter for letter in _LETTERS.get(charset, "") if not letter.isascii())
+
+
 @dataclass(frozen=True, slots=True)
 class Kind(kinds.Kind):
     """A type; the zero dates are 0000-00-00 and its like."""

@@ -98,6 +98,14 @@ class SchemaMaker(schemas.SchemaMaker):
             kind, expression = Kind("decimal", 30, 1), f"{quoted(base.name)} * 1.5"
         return ColumnModel(self.name("g"), kind, generated=f"AS ({expression}) {stored}")
 
+    def _signed_around_a_year(self) -> list[ColumnModel]:
+        """Servers differ in what the log says of YEAR, and so in where the signs of the columns behind it stand."""
+        integers = [Kind(self.pen.choice(list(kinds.INTEGERS)), unsigned=unsigned) for unsigned in (True, True, False)]
+        found = [ColumnModel(self.name("n"), kind) for kind in (integers[0], Kind("year"), *integers[1:])]
+        return (
+            found if self.pen.chance(0.7) else [*found, *(ColumnModel(self.name("n"), Kind("int")) for _ in range(5))]
+        )
+
     def model(self, name: str, columns: tuple[ColumnModel, ...], key: KeyModel) -> TableModel:
         return TableModel(name, columns, key)
 
@@ -109,6 +117,8 @@ class SchemaMaker(schemas.SchemaMaker):
         columns = [*key_columns, *(self.column() for _ in range(pen.randint(2, most)))]
         if not key.columns:  # something to find rows by, and rows that are equal
             columns = [ColumnModel(self.name("v"), Kind("int"), number="few"), *columns[: pen.randint(1, 4)]]
+        if pen.chance(0.2):
+            columns += self._signed_around_a_year()
         if pen.chance(0.3):
             pen.shuffle(columns)
         if pen.chance(0.25) and (generated := self.generated(tuple(columns))) is not None:
