@@ -38,6 +38,7 @@ class Draft:
         self.used: Counter[str] = Counter()
         self.sequences: list[str] = []
         self.left: list[str] = []
+        self.unkilled = False  # the server is never killed while the history is played
 
     def keep(self, table: TableModel, old: str | None = None) -> None:
         """The table is now like this; `old`: its name so far, if another."""

@@ -9,6 +9,7 @@ from replicator.testing.dialects import grammar
 from replicator.testing.draft import Alone, Draft, Whole, pick
 from replicator.testing.keys import KeyModel
 from replicator.testing.literals import Pen
+from replicator.testing.mysql.spelling import respelled
 from replicator.testing.schemas import ColumnModel, Statements, TableModel
 from replicator.testing.workload import Dialect, History, How, Phase, Step
 
@@ -33,9 +34,23 @@ MEDIUM = Size(tables=(2, 5), rows=(0, 1500), phases=(4, 8), steps=(40, 150))
 HUGE = Size(huge=True)
 
 
-def generate(seed: int, dialect: Dialect = "mariadb", size: Size = SMALL, version: int | None = None) -> History:
-    """A history for the dialect ("mysql": 8.0.12 and later; "postgres": `version` or later, 13 to 18)."""
-    return Maker(seed, dialect, size, version).history()
+def generate(
+    seed: int,
+    dialect: Dialect = "mariadb",
+    size: Size = SMALL,
+    version: int | None = None,
+    *,
+    unkilled: bool = False,
+    caseless: bool = False,
+) -> History:
+    """A history for the dialect ("mysql": 8.0.12 and later; "postgres": `version` or later, 13 to 18).
+
+    unkilled: its server is never killed.  caseless: its server compares names without case.
+    """
+    maker = Maker(seed, dialect, size, version)
+    maker.draft.unkilled = unkilled
+    history = maker.history()
+    return respelled(history, maker.draft.maker.taken) if caseless else history
 
 
 class Maker:

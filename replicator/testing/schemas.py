@@ -189,7 +189,7 @@ class SchemaMaker(ABC):
 
     def __init__(self, pen: Pen, dialect: str, *, zero: bool = False) -> None:
         self.pen, self.dialect, self.zero = pen, dialect, zero
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()
         self._last = 0
 
     def name(self, stem: str, *, odd: float = 0.35) -> str:
@@ -206,9 +206,9 @@ class SchemaMaker(ABC):
         return f"{stem}{self._last}"
 
     def _claim(self, name: str) -> bool:
-        if name.lower() in self._taken:
+        if name.lower() in self.taken:
             return False
-        self._taken.add(name.lower())
+        self.taken.add(name.lower())
         return True
 
     @abstractmethod

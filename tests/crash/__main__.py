@@ -35,10 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parsed(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through the blocks that leave nothing behind
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**9)
-    print(f"seed {seed}, source {options.source} {options.version}".rstrip(), flush=True)
+    caseless = _caseless(options, seed)
+    names = ", names compared without case" if caseless else ""
+    print(f"seed {seed}, source {options.source} {options.version}".rstrip() + names, flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
-        Stand(Path(folder), options.source, options.version) as stand,
+        Stand(Path(folder), options.source, options.version, caseless=caseless) as stand,
     ):
         run = Run(stand, seed, options)
         if options.replay:
@@ -48,6 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run.summary()
 
 
+def _caseless(options: argparse.Namespace, seed: int) -> bool:
+    """Of MariaDB and MySQL, by the seed where nothing says it."""
+    if options.source == "postgres":
+        return False
+    if options.replay:
+        return bool(json.loads(options.replay.read_text()).get("caseless", False))
+    return random.Random(f"names {seed}").random() < 0.5 if options.names is None else bool(options.names)
+
+
 def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description=__doc__)
     parser.add_argument("--histories", type=int, default=200)
@@ -55,6 +66,9 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--source", choices=sorted(SOURCES), default="mariadb")
     parser.add_argument(
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
+    )
+    parser.add_argument(
+        "--names", type=int, choices=(0, 1), help="lower_case_table_names of MariaDB and MySQL; default: by the seed"
     )
     parser.add_argument("--only", type=int, nargs="+", help="these histories of the seed alone, by number from 0")
     parser.add_argument("--replay", type=Path, help="a file from the findings folder")
@@ -108,7 +122,10 @@ class Run:
 
     def _one(self, number: int, plan: Plan) -> None:
         size = MEDIUM if number % 10 == 9 else SMALL
-        history = generate(self.seed * 100_003 + number, self.options.source, size, self.stand.source.version)
+        history = generate(
+            self.seed * 100_003 + number, self.options.source, size, self.stand.source.version,
+            unkilled="source killed" not in plan.outer, caseless=self.stand.caseless,
+        )  # fmt: skip
         name = f"h{self.seed}_{number}"
         try:
             if not self._play(name, history, plan):
@@ -147,6 +164,7 @@ class Run:
         self.options.findings.mkdir(parents=True, exist_ok=True)
         found = {
             "source": self.options.source, "version": self.options.version, "differences": differences, "plan": plan.to_dict(),
+            "caseless": self.stand.caseless,
             "history": json.loads(history.to_json()),
         }  # fmt: skip
         (self.options.findings / f"{name}.json").write_text(json.dumps(found, indent=1, ensure_ascii=False))

@@ -107,6 +107,11 @@ class SourceUnderTest(ABC):
 class MySQLFamily(SourceUnderTest):
     """MySQL or MariaDB: a history has a database of its own."""
 
+    @staticmethod
+    def options(*, caseless: bool) -> dict[str, str]:
+        """What the server is made with: does it compare names without case?"""
+        return {"lower-case-table-names": str(int(caseless))}
+
     def connect(self, name: str | None = None) -> Any:
         return self.server.connect(database=name)
 
@@ -131,10 +136,11 @@ class MariaDB(MySQLFamily):
 
     dialect = "mariadb"
 
-    def __init__(self, folder: Path, version: str = "") -> None:
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
         """`version`: as in `MARIADB`, or its first two parts."""
         known = {name.rpartition(".")[0]: name for name in MARIADB}
-        self.server = EmbeddedMariaDB(folder, version=known.get(version, version) or MARIADB_SOURCE)
+        full = known.get(version, version) or MARIADB_SOURCE
+        self.server = EmbeddedMariaDB(folder, version=full, options=self.options(caseless=caseless))
 
 
 class MySQL(MySQLFamily):
@@ -142,9 +148,9 @@ class MySQL(MySQLFamily):
 
     dialect = "mysql"
 
-    def __init__(self, folder: Path, version: str = "") -> None:
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
         del version
-        self.server = EmbeddedMySQL(folder)
+        self.server = EmbeddedMySQL(folder, options=self.options(caseless=caseless))
 
 
 class Postgres(SourceUnderTest):
@@ -155,8 +161,9 @@ class Postgres(SourceUnderTest):
     errors: ClassVar[tuple[type[Exception], ...]] = (psycopg2.Error,)
     tls_off = "disable"
 
-    def __init__(self, folder: Path, version: str = "") -> None:
+    def __init__(self, folder: Path, version: str = "", *, caseless: bool = False) -> None:
         """`version`: as in `POSTGRES`, or its major part."""
+        del caseless
         known = {name.partition(".")[0]: name for name in POSTGRES}
         full = known.get(version, version) or VERSION
         self.version = int(full.partition(".")[0])

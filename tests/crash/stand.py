@@ -177,11 +177,15 @@ def _runs(pid: int) -> bool:
 class Stand:
     """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
 
-    def __init__(self, folder: Path, source: str, version: str = "") -> None:
-        """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's."""
+    def __init__(self, folder: Path, source: str, version: str = "", *, caseless: bool = False) -> None:
+        """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
+
+        caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
+        """
+        self.caseless = caseless
         self.folder = folder
         self.kind, self._version = source, version
-        self.source = SOURCES[source](folder / "source", version)
+        self.source = SOURCES[source](folder / "source", version, caseless=caseless)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._breaking = threading.Lock()
         # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
@@ -232,7 +236,7 @@ class Stand:
     def own_source(self, name: str) -> Iterator[SourceUnderTest]:
         """A server for one history alone: what is done to all of it is done to no other's tables."""
         folder = self.folder / f"source-{name}"
-        source = SOURCES[self.kind](folder, self._version)
+        source = SOURCES[self.kind](folder, self._version, caseless=self.caseless)
         self._keeper.submit(source.server.start).result()
         try:
             yield source

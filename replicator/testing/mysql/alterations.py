@@ -324,6 +324,16 @@ SOFT: dict[str, tuple[int, Operation]] = {
     "add index": (3, _add_index),
     "drop index": (3, _drop_index),
 }
+
+
+def _change_engine(draft: Draft, table: TableModel) -> Statements:
+    """Rows of MyISAM and Aria, and what the log has of them, may differ when the server is killed."""
+    lasting = ("MyISAM", "Aria") if draft.dialect == "mariadb" else ("MyISAM",)
+    engine = draft.pen.choice(("InnoDB", "InnoDB", "MEMORY", *(lasting if draft.unkilled else ())))
+    draft.used[f"engine {engine}"] += 1
+    return (f"ALTER TABLE {table.sql} ENGINE={engine}",)
+
+
 ALTERATIONS: dict[str, tuple[int, Operation]] = {
     **SOFT,
     "add generated column": (2, _add_generated),
@@ -341,5 +351,6 @@ ALTERATIONS: dict[str, tuple[int, Operation]] = {
     "change key": (5, _change_key),
     "drop and add column": (4, _drop_and_add),
     "several at once": (3, _several),
+    "change engine": (2, _change_engine),
     "alter if exists": (2, _if_exists),
 }

@@ -93,6 +93,8 @@ def refused(draft: Draft) -> Statements:
     """A table that a replicator must refuse, alone."""
     pen = draft.pen
     draft.used["refused table"] += 1
+    if pen.chance(0.6):
+        return _refused_engine(draft)
     name = draft.maker.name("refused", odd=0)
     columns = (
         ColumnModel("id", Kind("int"), nullable=False, number="plain"),
@@ -107,3 +109,26 @@ def refused(draft: Draft) -> Statements:
             table = replace(table, columns=(columns[0], number), options=" WITH SYSTEM VERSIONING")
     draft.keep(table)
     return (*table.created(), bulk(draft, table, 20))
+
+
+def _refused_engine(draft: Draft) -> Statements:
+    """Of a storage engine whose rows are not those of the log; a MERGE table together with the one that it shows."""
+    pen, maker = draft.pen, draft.maker
+    engine = pen.choice(("MERGE", "CSV") if draft.dialect == "mariadb" else ("MERGE", "CSV", "BLACKHOLE", "ARCHIVE"))
+    draft.used[f"refused engine {engine}"] += 1
+    columns = (
+        ColumnModel("id", Kind("int"), nullable=False, number="plain"),
+        ColumnModel("c", Kind("varchar", 20, collation="utf8mb4_general_ci"), nullable=False),
+    )
+    key = KeyModel("none") if engine in ("CSV", "ARCHIVE") else KeyModel("int", ("id",))
+    table = replace(maker.model(maker.name("refused", odd=0), columns, key), fixed=True, refused=True)
+    if engine != "MERGE":
+        table = replace(table, options=f" ENGINE={engine}")
+        draft.keep(table)
+        return (*table.created(), bulk(draft, table, 20))
+    table = replace(table, options=" ENGINE=MyISAM")
+    union = f" ENGINE=MERGE UNION=({table.sql}) INSERT_METHOD=LAST"
+    merge = replace(table, name=maker.name("refused", odd=0), options=union)
+    draft.keep(table)
+    draft.keep(merge)
+    return (*table.created(), *merge.created(), bulk(draft, merge, 20))
