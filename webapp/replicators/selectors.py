@@ -12,9 +12,11 @@ from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from replicator.model.identifiers import TableId, TableSet, parse_name
+from replicator.errors import ConfigurationError
+from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet, parse_name
 from replicator.model.row_filter import parse_filter
 from replicator.state.tables import HALTED, TableState
+from webapp.connections.selectors import name_rule
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,
@@ -75,10 +77,17 @@ def table_set(replicator: Replicator) -> TableSet:
     )
 
 
-def tables_called(tables: Sequence[ReplicatorTable], names: Sequence[str]) -> tuple[list[ReplicatorTable], list[str]]:
-    """Those that are named as people write or see them (without names: all), and the names that are none of them."""
-    called = {name: found[0] if (found := parse_name(name)) else None for name in names}
-    told = {str(table) for table in tables} | {table.table_id for table in tables}
+def tables_called(
+    replicator: Replicator, tables: Sequence[ReplicatorTable], names: Sequence[str]
+) -> tuple[list[ReplicatorTable], list[str]]:
+    """Those that are named as people write or see them, or as the source takes for the same (without names: all), and the names of none."""
+    known = {str(table) for table in tables}
+    try:
+        rule = name_rule(replicator.connection, [name for name in names if name not in known])
+    except ConfigurationError:  # the source cannot be asked
+        rule = EXACT_NAMES
+    called = {name: rule.table(found[0]) if (found := parse_name(name)) else None for name in names}
+    told = known | {table.table_id for table in tables}
     unknown = sorted(name for name, table in called.items() if name not in told and table not in told)
     wanted = [one for one in tables if not names or str(one) in called or one.table_id in called.values()]
     return wanted, unknown

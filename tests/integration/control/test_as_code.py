@@ -10,12 +10,15 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import transaction
 
-from replicator.errors import ConfigurationError
+from replicator.errors import ConfigurationError, SourceUnreachable
+from replicator.model.identifiers import NameRule
+from tests.integration.control.conftest import MemorySource
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
 from webapp.monitoring.models import TablePromise
 from webapp.replicators.as_code import apply
 from webapp.replicators.models import Desired, Replicator
+from webapp.replicators.selectors import spelled
 from webapp.streams.models import Stream
 
 pytestmark = pytest.mark.django_db
@@ -44,6 +47,32 @@ def test_a_file_makes_what_it_says_and_a_second_time_nothing() -> None:
     assert replicator.parsed_options.ddl_preset == "keep"
     lines = {(s.database, s.table, s.excluded, tuple(s.excluded_columns)) for s in replicator.selection.all()}
     assert lines == {("shop", "", False, ()), ("crm", "notes", False, ("body",)), ("shop", "audit", True, ())}
+
+
+def test_names_are_kept_as_a_source_without_case_compares_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemorySource, "names", lambda _: NameRule(str.lower))
+    typed = FILE.replace("shop.*", "Shop.*").replace("crm.notes", "CRM.Notes").replace("shop.audit", "SHOP.Audit")
+    apply(typed, ENVIRON)
+    replicator = Replicator.objects.get()
+    lines = {(line.database, line.table, line.excluded) for line in replicator.selection.all()}
+    assert lines == {("shop", "", False), ("crm", "notes", False), ("shop", "audit", True)}
+    assert [str(table) for table in replicator.tables.all()] == ["crm.notes"]
+    assert apply(typed, ENVIRON) == []
+    assert spelled(replicator, ["CRM.NOTES", "crm.notes"]) == {"crm.notes"}
+
+
+def test_a_name_with_capitals_is_refused_while_the_source_cannot_say_what_it_means(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apply(FILE, ENVIRON)
+
+    def away(_: object) -> NameRule:
+        raise SourceUnreachable("shop does not answer")
+
+    monkeypatch.setattr(MemorySource, "names", away)
+    assert apply(FILE, ENVIRON) == []  # nothing to ask
+    with pytest.raises(ConfigurationError, match="whether Notes and notes are one name"):
+        apply(FILE.replace("crm.notes", "crm.Notes"), ENVIRON)
 
 
 def test_changes_are_applied_and_named() -> None:

@@ -61,7 +61,7 @@ class Command(BaseCommand):
 
 def _chosen(replicator: Replicator, names: Sequence[str]) -> list[ReplicatorTable]:
     found = list(selectors.tables_of(replicator).select_related("replicator__connection"))
-    wanted, unknown = selectors.tables_called(found, names)
+    wanted, unknown = selectors.tables_called(replicator, found, names)
     if unknown:
         message = f"{replicator.name} has no table {unknown[0]}."
         raise CommandError(message, returncode=WRONG_USE)

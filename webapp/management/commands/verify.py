@@ -110,7 +110,7 @@ def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[Replicato
     CommandError for a name that is none of them, or of a skipped one.
     """
     tables = [t for t in selectors.tables_of(replicator) if t.state != TableState.DROPPED.value]
-    wanted, unknown = selectors.tables_called(tables, names)
+    wanted, unknown = selectors.tables_called(replicator, tables, names)
     if unknown:
         message = f"{replicator.name} has no table {unknown[0]}."
         raise CommandError(message, returncode=2)

@@ -36,6 +36,8 @@ def add(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _entries(replicator: Replicator, database: str, names: list[str]) -> list[SelectionEntry]:
     """ConfigurationError for what the source does not have."""
+    rule = connections.name_rule(replicator.connection, [database, *names])
+    database, names = rule.name(database), [rule.name(name) for name in names]
     if not names:
         if database not in {found.name for found in connections.databases(replicator.connection)}:
             word = replicator.connection.database_word
