@@ -150,3 +150,30 @@ def test_types_that_the_log_does_not_tell_are_taken_from_the_statement() -> None
 )
 def test_what_a_statement_says_of_a_column(definition: str, expected: Told) -> None:
     assert told(tokenize(definition)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "engine", "union"),
+    [
+        ("CREATE TABLE engine (engine INT, type INT)", "", ()),
+        ("CREATE TABLE a (id INT) COMMENT 'x' ENGINE = BLACKHOLE ROW_FORMAT=FIXED", "BLACKHOLE", ()),
+        ("CREATE TABLE a (id INT) TYPE 'CSV'", "CSV", ()),
+        ("CREATE TABLE a ENGINE=MyISAM SELECT engine FROM x WHERE engine = CSV", "MyISAM", ()),
+        (
+            "CREATE TABLE a (id INT) ENGINE=MERGE UNION (b, other.c) INSERT_METHOD=LAST",
+            "MERGE",
+            (B, TableId("other", "c")),
+        ),
+        ("ALTER TABLE a ADD engine INT, MODIFY type INT, DROP engine, ALTER engine SET DEFAULT 1", "", ()),
+        ("ALTER TABLE a CHANGE motor engine VARCHAR(20), RENAME TO engine", "", ()),
+        ("ALTER TABLE a ORDER BY type, engine DESC", "", ()),
+        ("ALTER TABLE a ADD x INT, ENGINE InnoDB", "InnoDB", ()),
+        ("ALTER TABLE a COMMENT='x' ENGINE=`csv`, ADD y INT", "csv", ()),
+        ("ALTER TABLE a UNION = (b)", "", (B,)),
+        ("ALTER TABLE a UNION = (", "", ()),
+    ],
+)
+def test_table_options_name_the_engine_and_the_union(sql: str, engine: str, union: tuple[TableId, ...]) -> None:
+    found = ddl.parse(sql, "db")
+    assert isinstance(found, ddl.CreateTable | ddl.AlterTable)
+    assert (found.options.engine, found.options.union) == (engine, union)

@@ -88,6 +88,7 @@ def in_union(table: TableId, merge: TableId) -> TableError:
 def storage_options(tokens: Sequence[Token], database: str) -> StorageOptions:
     """ENGINE and UNION among the table options of a CREATE TABLE or ALTER TABLE."""
     engine, union, depth, at_start, option = "", tuple[TableId, ...](), 0, True, True
+    reader = TokenReader(tokens, database)
     for at, token in enumerate(tokens):
         if token.kind == "o" and token.text in "()":
             depth += 1 if token.text == "(" else -1
@@ -98,10 +99,11 @@ def storage_options(tokens: Sequence[Token], database: str) -> StorageOptions:
             if token.word == "SELECT":
                 break
             option = token.word not in _VERBS if at_start else option
+            reader.at = at + 1
             if option and token.word in ("ENGINE", "TYPE"):
-                engine = _engine(TokenReader(tokens[at + 1 :], database)) or engine
+                engine = _engine(reader) or engine
             elif option and token.word == "UNION":
-                union = _union(TokenReader(tokens[at + 1 :], database)) or union
+                union = _union(reader) or union
         at_start = False
     return StorageOptions(engine, union)
 
