@@ -19,3 +19,7 @@ class Offset(Protocol):
     def __lt__(self, other: Any) -> bool:
         """Log order."""
         ...
+
+    def covers(self, other: Any) -> bool:
+        """Was all read that the source held at `other`: its log, and what it shows beside its log?"""
+        ...

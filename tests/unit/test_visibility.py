@@ -67,6 +67,10 @@ def test_offsets_survive_their_json_with_what_may_be_invisible() -> None:
     again = parse_offset(offset.to_dict())
     assert (str(again), again.unsettled()) == ("16/B374D848", {"12", "9", EVERY})
     assert LsnOffset(1) < again
+    assert not again.covers(again), "what the catalog showed there is not known"
+    seen = parse_offset({**again.to_dict(), "looked": str(again)})
+    assert seen.covers(again)
+    assert parse_offset(seen.to_dict()).looked == seen.looked
     assert parse_offset({"kind": "postgres", "lsn": lsn_text(0)}) == LsnOffset(0)
 
 

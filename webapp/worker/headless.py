@@ -198,8 +198,8 @@ def source_position(replicator: Replicator) -> Mapping[str, Any]:
 
 
 def captured(replicator: Replicator, reached: Mapping[str, Any]) -> bool:
-    """The checkpoint is not before `reached`."""
+    """The checkpoint covers `reached`."""
     if replicator.checkpoint_offset is None:
         return False
     parse: Callable[[Mapping[str, Any]], Offset] = source_kind(replicator.connection.kind).parse_offset
-    return not parse(replicator.checkpoint_offset) < parse(reached)
+    return parse(replicator.checkpoint_offset).covers(parse(reached))

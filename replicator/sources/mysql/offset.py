@@ -102,6 +102,10 @@ class BinlogOffset:
     def __lt__(self, other: BinlogOffset) -> bool:
         return (self.sequence, self.file, self.position) < (other.sequence, other.file, other.position)
 
+    def covers(self, other: BinlogOffset) -> bool:
+        """All is in the log."""
+        return not self < other
+
 
 def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
     """Inverse of `BinlogOffset.to_dict`; ConfigurationError where `data` is no such thing.

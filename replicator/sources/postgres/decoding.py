@@ -100,6 +100,7 @@ class Decoder:
         self._nows: deque[Now] = deque()
         self._sights: deque[Sight] = deque()
         self.as_of: datetime | None = None
+        self._looked = 0
 
     @property
     def in_transaction(self) -> bool:
@@ -302,7 +303,7 @@ class Decoder:
 
     def offset(self) -> LsnOffset:
         """Where reading can resume; for the end of a transaction only."""
-        return LsnOffset(self.position, self.settling.unsettled, last_commit=self._last_commit)
+        return LsnOffset(self.position, self.settling.unsettled, self._last_commit, self._looked)
 
     # ---- what the source shows beside its log
 
@@ -315,11 +316,17 @@ class Decoder:
         """What the catalog shows; acted upon when the log was read up to there."""
         self._sights.append(sight)
 
+    def nothing_new(self, lsn: int) -> None:
+        """The catalog shows what is known here; it was looked at after the log's end was `lsn`."""
+        if not self._sights:
+            self._looked = max(self._looked, lsn)
+
     def _look(self, sight: Sight) -> None:
         """Not where the catalog that was seen lacks what the log already told: a later sight will have it."""
         unsettled = self.settling.unsettled()
         if EVERY not in unsettled and all(sight.now.snapshot.shows(int(xid)) for xid in unsettled):
             self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
+            self._looked = max(self._looked, sight.now.lsn)
 
     # ---- schemas
 

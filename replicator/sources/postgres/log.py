@@ -265,10 +265,14 @@ class PgOutputReader:
         decoder = self._decoder
         seen = now(self._control, self._config.where)
         decoder.sighted(seen)
-        if self._watch.due() and (sight := self._watch.look(decoder.relations)) is not None:
-            if sight.republished:
-                slot.touch()
-            decoder.sight(sight)
+        if self._watch.due():
+            sight = self._watch.look(decoder.relations)
+            if sight is None:
+                decoder.nothing_new(seen.lsn)
+            else:
+                if sight.republished:
+                    slot.touch()
+                decoder.sight(sight)
         self._stream.feedback(decoder.position, self._durable, reply=True)
         self._nudge(seen)
         if decoder.wants_mark and decoder.position >= self._marked_at:

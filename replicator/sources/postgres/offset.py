@@ -10,7 +10,7 @@ from typing import Any
 from replicator.errors import ConfigurationError
 
 KIND = "postgres"
-_FIELDS = frozenset({"kind", "lsn", "unsettled", "last_commit"})
+_FIELDS = frozenset({"kind", "lsn", "unsettled", "last_commit", "looked"})
 _LSN = re.compile(r"([0-9A-F]{1,8})/([0-9A-F]{1,8})")
 _XID = re.compile(r"[0-9]{1,10}|\*")
 
@@ -60,11 +60,13 @@ class LsnOffset:
     `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is taken
     after a restart must not take them for seen.  Asked for only when the offset is stored.
     `last_commit`: None in offsets of earlier versions, and where nothing was read yet.
+    `looked`: what the catalog showed when the log ended there has been told, if it is before `lsn` too (0: not known).
     """
 
     lsn: int
     unsettled: Callable[[], frozenset[str]] = field(default=_none, compare=False, repr=False)
     last_commit: LastCommit | None = field(default=None, compare=False)
+    looked: int = field(default=0, compare=False, repr=False)
 
     @property
     def needed_from(self) -> int:
@@ -78,6 +80,8 @@ class LsnOffset:
             data["unsettled"] = unsettled
         if self.last_commit is not None:
             data["last_commit"] = self.last_commit.to_dict()
+        if self.looked:
+            data["looked"] = lsn_text(self.looked)
         return data
 
     def __str__(self) -> str:
@@ -85,6 +89,10 @@ class LsnOffset:
 
     def __lt__(self, other: LsnOffset) -> bool:
         return self.lsn < other.lsn
+
+    def covers(self, other: LsnOffset) -> bool:
+        """Definitions are not in the log: the catalog tells."""
+        return min(self.lsn, self.looked) >= other.lsn
 
 
 def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
@@ -98,10 +106,11 @@ def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
         if unknown := sorted(set(data) - _FIELDS):
             raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
         lsn = parse_lsn(data["lsn"])
+        looked = parse_lsn(data["looked"]) if "looked" in data else 0
         unsettled = frozenset(data.get("unsettled", ()))
         if not all(map(_XID.fullmatch, unsettled)):
             raise ValueError(f"{sorted(unsettled)} are no transactions")  # noqa: TRY301
         last_commit = LastCommit.parse(data["last_commit"]) if "last_commit" in data else None
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"The stored offset cannot be read: {error!r}") from error
-    return LsnOffset(lsn, lambda: unsettled, last_commit=last_commit)
+    return LsnOffset(lsn, lambda: unsettled, last_commit, looked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from replicator.testing.changes import some
+from replicator.testing.changes import inserted, some
 from replicator.testing.draft import Draft, Operation, Whole
 from replicator.testing.postgres.literals import quoted
 from replicator.testing.postgres.schemas import TableModel as PostgresTable
@@ -21,9 +21,38 @@ def _add(draft: Draft, table: TableModel) -> Statements | None:
     parts = (*table.parts[:-1], part, table.parts[-1])
     new = replace(table, bounds=(*table.bounds, bound), parts=parts)
     draft.keep(new)
-    made = f"CREATE TABLE {quoted(part)} PARTITION OF {table.sql} FOR VALUES FROM ({table.bounds[-1]}) TO ({bound})"
+    return _made(table, part, table.bounds[-1], bound)
+
+
+def _made(table: PostgresTable, part: str, low: int | str, high: int) -> Statements:
+    made = f"CREATE TABLE {quoted(part)} PARTITION OF {table.sql} FOR VALUES FROM ({low}) TO ({high})"
     identity = f"ALTER TABLE {quoted(part)} REPLICA IDENTITY FULL"
     return Whole((made, identity)) if table.identity == "full" else (made,)
+
+
+def _remake(draft: Draft, table: TableModel) -> Statements | None:
+    """Dropped and made again under its name, and filled."""
+    if not isinstance(table, PostgresTable) or not table.bounds:
+        return None
+    part = table.parts[0]
+    made = _made(table, part, "MINVALUE", table.bounds[0])
+    statements = (f"DROP TABLE {quoted(part)}", *made, inserted(draft, table, draft.pen.randint(1, 20)))
+    return Whole(statements) if table.identity == "full" or draft.pen.chance(0.3) else statements
+
+
+def _for_a_moment(draft: Draft, table: TableModel) -> Statements | None:
+    """Made, filled and gone, by DROP or as a table of its own, before anybody has looked."""
+    ranged = [column for column in table.columns if column.number == "plain"]
+    if not isinstance(table, PostgresTable) or not table.bounds or not ranged:
+        return None
+    low, part, first = table.bounds[-1], draft.maker.name("part", odd=0.2), int(draft.number(table))
+    name = quoted(ranged[0].name)
+    filled = f"UPDATE {table.sql} SET {name} = {name} + {low} WHERE {name} BETWEEN {first} AND {first + 10} AND {name} < {low}"
+    made = _made(table, part, low, low * 2)
+    gone = draft.pen.choice((f"DROP TABLE {quoted(part)}", f"TRUNCATE {quoted(part)}"))
+    if gone.startswith("TRUNCATE"):  # or its range would stay taken
+        return (*made, filled, gone, f"DROP TABLE {quoted(part)}")
+    return (*made, filled, gone)
 
 
 def _drop(draft: Draft, table: TableModel) -> Statements | None:
@@ -47,8 +76,11 @@ def _reattach(draft: Draft, table: TableModel) -> Statements | None:
         return None
     part = quoted(table.parts[0])
     back = f"ALTER TABLE {table.sql} ATTACH PARTITION {part} FOR VALUES FROM (MINVALUE) TO ({table.bounds[0]})"
-    statements = (f"ALTER TABLE {table.sql} DETACH PARTITION {part}", back)
-    return Whole(statements) if draft.pen.chance(0.7) else statements
+    detached = f"ALTER TABLE {table.sql} DETACH PARTITION {part}"
+    if draft.pen.chance(0.3):
+        fewer = f"DELETE FROM {part} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {part} LIMIT {draft.pen.randint(1, 5)}))"
+        return (detached, fewer, back)
+    return Whole((detached, back)) if draft.pen.chance(0.7) else (detached, back)
 
 
 def _move_rows(draft: Draft, table: TableModel) -> Statements | None:
@@ -93,6 +125,8 @@ SILENT: dict[str, tuple[int, Operation]] = {
     "drop partition": (5, _drop),
     "truncate partition": (2, _truncate),
     "reattach partition": (3, _reattach),
+    "remake partition": (3, _remake),
+    "partition for a moment": (3, _for_a_moment),
 }
 PARTITIONS: dict[str, tuple[int, Operation]] = {
     "add partition": (5, _add),

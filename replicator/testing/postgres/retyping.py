@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replicator.testing.changes import inserted
 from replicator.testing.draft import Alone, Draft, Operation
 from replicator.testing.literals import plain
 from replicator.testing.postgres import kinds
@@ -150,6 +151,38 @@ def _rename_label(draft: Draft, _table: TableModel) -> Statements | None:
     return Alone((f"ALTER TYPE {kind.user} RENAME VALUE {text(old, draft.pen)} TO {plain(new)}",))
 
 
+def _rename_label_and_back(draft: Draft, table: TableModel) -> Statements:
+    """Rows of the time between have the other label in the log, and only the type's own catalog row tells afterwards."""
+    maker = draft.maker
+    assert isinstance(maker, SchemaMaker)
+    kind = draft.pen.choice(maker.types.enums)
+    old, new = draft.pen.choice(kind.labels), f"between {maker.name('label', odd=0)}"
+    between = replace(kind, labels=tuple(new if label == old else label for label in kind.labels))
+    _change_type(draft, kind, between)
+    rows = inserted(draft, draft.tables[table.name], draft.pen.randint(2, 10))
+    _change_type(draft, between, kind)
+    there = f"ALTER TYPE {kind.user} RENAME VALUE {text(old, draft.pen)} TO {plain(new)}"
+    return Alone((there, rows, f"ALTER TYPE {kind.user} RENAME VALUE {plain(new)} TO {text(old, draft.pen)}"))
+
+
+def _recompute(draft: Draft, table: TableModel) -> Statements | None:
+    """ALTER COLUMN … TYPE to the type that it has, by an expression; once, or twice."""
+    how = {
+        "smallint": "{} / 2",
+        "integer": "{} / 2",
+        "bigint": "{} - {} % 3",
+        "text": "reverse({})",
+        "varchar": "reverse({})",
+    }
+    columns = [(column, kind) for column, kind in _changeable(table) if kind.name in how]
+    if not columns:
+        return None
+    column, kind = draft.pen.choice(columns)
+    name = quoted(column.name)
+    statements = _retyped(draft, table, column, kind, f" USING {how[kind.name].format(name, name)}")
+    return (*statements, *statements[: draft.pen.randint(0, 1)])
+
+
 def _change_type(draft: Draft, old: Kind, new: Kind) -> None:
     assert isinstance(draft.maker, SchemaMaker)
     draft.maker.types.changed(old, new)
@@ -167,4 +200,6 @@ RETYPINGS: dict[str, tuple[int, Operation]] = {
     "retype": (4, _retype),
     "add label": (2, _add_label),
     "rename label": (2, _rename_label),
+    "rename label and back": (2, _rename_label_and_back),
+    "recompute": (3, _recompute),
 }

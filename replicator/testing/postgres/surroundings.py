@@ -15,6 +15,7 @@ from replicator.testing.postgres.schemas import TableModel as PostgresTable
 from replicator.testing.postgres.tables import ASIDE
 from replicator.testing.schemas import ColumnModel, Statements, TableModel
 
+ENOUGH = 3  # tables, so that one may be given up
 EXTENSIONS = ("hstore", "citext", "ltree")
 
 
@@ -105,9 +106,24 @@ def republish(draft: Draft, table: TableModel) -> Statements:
     return (out, bulk(draft, table, 3), f"SELECT pg_sleep({draft.pen.choice((0, 0, 0.5, 3))})", back)
 
 
+def inherit(draft: Draft, table: TableModel) -> Statements | None:
+    """A table gets a child while it is followed: both are refused from then on, alone."""
+    others = [one for one in draft.tables.values() if not (one.refused or one.fixed)]
+    if not isinstance(table, PostgresTable) or table.parts or table.constraints or len(others) < ENOUGH:
+        return None
+    referred = any(table.sql in " ".join(one.constraints) for one in draft.tables.values())
+    if referred or table.fixed or any(column.generated for column in table.columns):
+        return None
+    parent = replace(table, fixed=True, refused=True)
+    child = replace(parent, name=f"{draft.maker.name('heir', odd=0)} child")
+    draft.keep(parent)
+    draft.keep(child)
+    return (f"CREATE TABLE {child.sql} (d integer) INHERITS ({table.sql})", bulk(draft, child, 10))
+
+
 SURROUNDINGS: dict[str, tuple[int, Operation]] = {
     "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "message": (2, message),
-    "republish": (2, republish),
+    "republish": (2, republish), "inherit": (1, inherit),
 }  # fmt: skip
 SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 
