@@ -197,13 +197,11 @@ class PostgresLog:
             raise TableError(error.message, table=str(table), remedy=error.remedy) from None
 
     def _alter(self, verb: str, tables: Collection[TableId]) -> None:
-        """After an addition the publication is touched once more: see `settled`."""
+        """After an addition the publication is touched once more: see `settled`.  ONLY: not what inherits from them, which may be no member."""
         if not tables:
             return
-        names = ", ".join(
-            f"TABLE {_name(table)}" if place == 0 else _name(table) for place, table in enumerate(sorted(tables))
-        )
-        self._run(f"ALTER PUBLICATION {quoted(self.publication)} {verb} {names}")
+        names = ", ".join(f"ONLY {_name(table)}" for table in sorted(tables))
+        self._run(f"ALTER PUBLICATION {quoted(self.publication)} {verb} TABLE {names}")
         if verb == "ADD":
             self.touch()
 

@@ -326,6 +326,11 @@ def test_an_inheritance_tree_is_refused_whenever_it_is_made_and_copied_when_it_i
         lab.run()
     states = {name: state for name, state in lab.states().items() if state != "failed"}
     assert states == {"parent": "streaming", "other": "streaming"}
+    lab.execute("INSERT INTO other VALUES (3)", "INSERT INTO parent VALUES (5)")
+    with pytest.raises(CommandError, match="is part of an inheritance tree"):
+        lab.run()
+    assert {name: state for name, state in lab.states().items() if state != "failed"} == states
+    assert lab.table("other").rows_inserted == 3
 
 
 def test_a_failed_table_that_goes_is_gone_and_one_that_is_made_again_is_read(lab: PostgresLab) -> None:
