@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from replicator.model.change import Ddl
@@ -56,3 +57,15 @@ def test_names_that_were_exchanged_begin_anew() -> None:
     seen = two.seen({1: described(B, 1), 2: described(A, 2)}, {1: B, 2: A})
     dropped, created = (Ddl.DROP_TABLE, Ddl.CREATE_TABLE)
     assert sorted(steps(seen)) == [(created, A), (created, B), (dropped, A), (dropped, B)]
+
+
+def test_what_an_earlier_version_stored_is_not_taken_for_another_definition() -> None:
+    """It knew neither a label's transaction nor an attachment's."""
+    now = Print(1, "p5:5:c70,6:66:a80", "c", "20:abcdef:70,20:fedcba:71,30:aaaaaa")
+    assert not now.rewritten(Print(1, "p5:5:c,6:66:a", "c", "20:abcdef,20:fedcba,30:aaaaaa"))
+    assert now.rewritten(replace(now, types="20:abcdef:69,20:fedcba:71,30:aaaaaa")), "renamed and back"
+    assert now.rewritten(replace(now, node="p5:5:c70,6:66:a79")), "detached and attached"
+    assert not now.rewritten(replace(now, node="p5:5:a70,6:66:a80")), "renamed"
+    assert now.with_partition(5) == now
+    assert now.rewritten(now.with_partition(7)), "met in the log, and gone"
+    assert not Print(1, "p7:7:c90", "c", "-").rewritten(Print(1, "p", "c", "-").with_partition(7))

@@ -10,7 +10,7 @@ from replicator.model.row_filter import parse_filter
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.replicators import services
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import SelectionEntry, named_entry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 TABLE = "(id INT PRIMARY KEY, v VARCHAR(20))"
@@ -65,3 +65,20 @@ def test_a_pattern_beside_a_line_of_its_own_and_added_while_it_runs(any_lab: Lab
     assert lab.run_and_compare(2) == 4
     services.remove_pattern(replicator=lab.replicator, database=lab.database, pattern="*_b")
     assert lab.run_and_compare(4) == 9
+
+
+def test_a_database_whose_name_has_a_dot_is_written_in_quotes(lab: Lab) -> None:
+    database = f'{lab.name}.say "%s" ü'
+    try:
+        lab.execute(f"CREATE DATABASE `{database}`")
+        for name in ("a.b", "c`c"):
+            table = f"`{database}`.`{name.replace('`', '``')}`"
+            lab.execute(f"CREATE TABLE {table} {TABLE}", f"INSERT INTO {table} VALUES (1, 'one')")
+        quoted = f"`{database}`"
+        taken = [named_entry(f"{quoted}.a*"), named_entry(f"{quoted}.`c``c`")]
+        services.create_replicator(name=lab.name, connection=lab.connection(), selection=taken, start=True)
+        lab.run_and_compare(2)
+        lab.execute(f"INSERT INTO {quoted}.`a.b` VALUES (2, 'two')", f"ALTER TABLE {quoted}.`c``c` ADD d INT DEFAULT 3")
+        assert lab.run_and_compare(2) == 3
+    finally:
+        lab.execute(f"DROP DATABASE IF EXISTS `{database}`")
