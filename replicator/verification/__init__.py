@@ -10,14 +10,17 @@ from replicator.verification.model import (
     TablePair,
     TableReport,
 )
+from replicator.verification.selection import SelectionLine, absent_tables
 
 __all__ = [
     "CatalogConfig",
     "Difference",
     "DifferenceKind",
     "Options",
+    "SelectionLine",
     "SourceConfig",
     "TablePair",
     "TableReport",
+    "absent_tables",
     "compare",
 ]

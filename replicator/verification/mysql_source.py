@@ -36,6 +36,12 @@ COLUMNS = """
 ROWS = """
     SELECT COALESCE(TABLE_ROWS, 0) FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
 """
+TABLES = """
+    SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
+    WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
+    AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')
+"""
+CATALOG = TablePair("information_schema", "TABLES", "", "")
 
 
 class MySqlReader:
@@ -61,6 +67,18 @@ class MySqlReader:
                 raise SourceUnreachable(message, table=str(pair)) from error
             message = f"{pair} cannot be read from the source: {error.args[-1]}"
             raise SourceError(message, table=str(pair)) from error
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Database and name of each table that the account sees.  Raises SourceUnreachable, SourceError."""
+        with self.reading(CATALOG), self._connection.cursor() as cursor:
+            cursor.execute(TABLES)
+            return [(_text(database), _text(name)) for database, name in cursor.fetchall()]
+
+    def folds_names(self) -> bool:
+        """`lower_case_table_names` is 1 or 2.  Raises SourceUnreachable, SourceError."""
+        with self.reading(CATALOG), self._connection.cursor() as cursor:
+            cursor.execute("SELECT @@lower_case_table_names")
+            return [_text(value) for (value,) in cursor.fetchall()] != ["0"]
 
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """Raises TableDisappeared, UnsupportedType."""

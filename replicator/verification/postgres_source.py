@@ -49,6 +49,12 @@ COLUMNS = """
     FROM unwrapped u JOIN pg_type t ON t.oid = u.type JOIN pg_attribute a ON a.attrelid = %s AND a.attnum = u.number
     WHERE t.typtype <> 'd' ORDER BY a.attnum
 """
+TABLES = """
+    SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence <> 't'
+    AND n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'
+"""
+CATALOG = TablePair("pg_catalog", "pg_class", "", "")
 # psycopg2 would make Python objects of these, arrays and JSON among them
 KNOWN_TYPES = tuple(set(extensions.string_types) - set(extensions.UNICODE.values))
 AS_PRINTED = extensions.new_type(KNOWN_TYPES, "AS_PRINTED", lambda text, _: text)
@@ -83,6 +89,16 @@ class PostgresReader:
         finally:
             with suppress(psycopg2.Error):
                 self._connection.rollback()
+
+    def tables(self) -> list[tuple[str, str]]:
+        """Schema and name of each table of the database, partitions apart.  Raises SourceUnreachable, SourceError."""
+        with self.reading(CATALOG), self._connection, self._connection.cursor() as cursor:
+            cursor.execute(TABLES)
+            return [(schema, name) for schema, name in cursor.fetchall()]
+
+    def folds_names(self) -> bool:
+        """No."""
+        return False
 
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """Raises TableDisappeared, UnsupportedType."""

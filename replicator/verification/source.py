@@ -67,6 +67,15 @@ class SourceReader(Protocol):
         Raises SourceUnreachable where it breaks off, SourceError where the server refuses.
         """
 
+    def tables(self) -> list[tuple[str, str]]:
+        """Database (schema) and name of each table that the account sees, partitions apart.
+
+        Raises SourceUnreachable, SourceError.
+        """
+
+    def folds_names(self) -> bool:
+        """Does the server take names that differ in case for one?  Raises SourceUnreachable, SourceError."""
+
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """Raises TableDisappeared, UnsupportedType."""
 

@@ -30,6 +30,14 @@ class TakenReader:
         """As the reader."""
         return self._reader.reading(pair)
 
+    def tables(self) -> list[tuple[str, str]]:
+        """As the reader."""
+        return self._reader.tables()
+
+    def folds_names(self) -> bool:
+        """As the reader."""
+        return self._reader.folds_names()
+
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """With the types that masked columns have in the target."""
         table = self._reader.describe(pair, zero_dates)

@@ -119,6 +119,29 @@ def test_parked_rows_are_named(replicator: Replicator, target: Target) -> None:
     assert json.loads(run("--json")[1])["parked"] == {"verify_command.t": 1}
 
 
+def test_a_table_that_the_selection_takes_and_the_replicator_does_not_is_told(
+    replicator: Replicator, target: Target, mariadb: Any
+) -> None:
+    """Capture never came by it, its row is gone, or is said to be dropped: the source has it."""
+    target.write({1: "one", 2: "two"})
+    TableSelection.objects.create(replicator=replicator, database="verify_command", table="lost_*", pattern=True)
+    TableSelection.objects.create(replicator=replicator, database="verify_command", table="lost_3", excluded=True)
+    with mariadb.connect(database="verify_command") as connection, connection.cursor() as cursor:
+        for number in range(4):
+            cursor.execute(f"CREATE TABLE lost_{number} (id INT PRIMARY KEY)")
+        cursor.execute("CREATE VIEW lost_view AS SELECT * FROM lost_0")
+    for number, state in enumerate((TableState.DROPPED, TableState.SKIPPED)):
+        ReplicatorTable.objects.create(
+            replicator=replicator, database="verify_command", name=f"lost_{number}", target_namespace="lake",
+            target_name=f"lost_{number}", state=state.value,
+        )  # fmt: skip
+    code, text = run("--json")
+    found = json.loads(text)
+    assert (code, found["equal"], found["absent"]) == (1, False, ["verify_command.lost_0", "verify_command.lost_2"])
+    assert "verify_command.lost_2: NOT equal: the source has it" in run()[1]
+    assert run("--table", "verify_command.t")[0] == 0
+
+
 def test_repair_reads_the_differing_tables_anew_and_verifies_again(
     replicator: Replicator, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +202,16 @@ def test_a_postgres_source_is_read_with_the_settings_of_its_connection(
     target.write({1: "uno", 2: "two"})
     code, text = run()
     assert (code, "different: id='1' (in v)" in text) == (1, True)
+    TableSelection.objects.create(replicator=replicator, database="a.b")
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute('DROP SCHEMA IF EXISTS "a.b" CASCADE; CREATE SCHEMA "a.b"')
+        cursor.execute('CREATE TABLE "a.b".parts (id int PRIMARY KEY) PARTITION BY RANGE (id)')
+        cursor.execute('CREATE TABLE "a.b".low PARTITION OF "a.b".parts FOR VALUES FROM (0) TO (10)')
+    connection.close()
+    assert json.loads(run("--json")[1])["absent"] == ["a.b.parts"]
+    with server.connect() as connection, connection.cursor() as cursor:
+        cursor.execute('DROP SCHEMA "a.b" CASCADE')
+    connection.close()
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.worker.headless import captured, source_position
 
 LOGGER = logging.getLogger("tidemark.verify")
+POLL_SECONDS = 0.5
 Level = tuple[Any, ...]
 
 
@@ -40,12 +41,19 @@ class CopyProgress:
         if self._reached is None:
             self._before, self._reached = self._latest, self._position()
         time.sleep(self._seconds)
-        passed = self._passed()
+        passed = self._passed(self._reached)
         self._latest = self._levels()  # after the checkpoint: no older than it
         if not passed:
             return ()
         self._reached = None
         return {self._names[pk] for pk, level in self._latest.items() if self._before.get(pk) == level}
+
+    def captured(self, seconds: float) -> bool:
+        """Wait up to `seconds` until capture has read all that the source holds now."""
+        reached, deadline = self._position(), time.monotonic() + seconds
+        while not (passed := self._passed(reached)) and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+        return passed
 
     def _position(self) -> Mapping[str, Any] | None:
         try:
@@ -54,9 +62,9 @@ class CopyProgress:
             LOGGER.warning("Where the source's log ends is not known: %s", error.message)
             return None
 
-    def _passed(self) -> bool:
+    def _passed(self, reached: Mapping[str, Any] | None) -> bool:
         self._replicator.refresh_from_db(fields=["checkpoint_offset"])
-        return self._reached is not None and captured(self._replicator, self._reached)
+        return reached is not None and captured(self._replicator, reached)
 
     def _levels(self) -> dict[int, Level]:
         """By table that streams and has nothing left to merge: what changes with each of its changes."""

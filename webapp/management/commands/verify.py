@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,16 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.row_filter import RowFilter
 from replicator.state.tables import HALTED, TableState
-from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, TableReport, compare
+from replicator.verification import (
+    CatalogConfig,
+    Options,
+    SelectionLine,
+    SourceConfig,
+    TablePair,
+    TableReport,
+    absent_tables,
+    compare,
+)
 from webapp import environment
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
@@ -28,7 +38,27 @@ if TYPE_CHECKING:
 
 POLL_SECONDS = 1.0
 BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+OWN_DATABASE = "tidemark"  # where the replicators' own marks are, unless a connection says otherwise
 AT_WORK = {Status.STARTING, Status.RUNNING, Status.RETRYING}
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What there is to say beside the tables' reports: by table; `parked`: how many rows."""
+
+    repaired: Sequence[str]
+    skipped: Sequence[str]
+    parked: Mapping[str, int]
+    absent: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        for name in self.skipped:
+            yield f"{name} is skipped: its copy is not kept up to date, and was not compared."
+        for name, count in self.parked.items():
+            yield f"{name} has {count} parked row{'' if count == 1 else 's'}, which its copy goes without."
+        for name in self.absent:
+            yield f"{name}: NOT equal: the source has it and the selection takes it, but the replicator does not."
 
 
 class Command(BaseCommand):
@@ -64,36 +94,25 @@ class Command(BaseCommand):
             if options["repair"] and repaired:
                 repair(replicator, repaired, options["timeout"])
                 reports = verify(replicator, tables, wait=options["wait"], shown=options["shown"])
+            absent = [] if options["table"] else not_taken(replicator, options["wait"])
         except TidemarkError as error:
             message = f"{error.message}\n{error.remedy}"
             raise CommandError(message, returncode=1) from None
         names = [str(t) for t in repaired] if options["repair"] else []
         parked = {str(t): count for t in tables if (count := parked_rows(t))}
-        self._say(reports, names, [str(t) for t in skipped], parked, as_json=options["json"])
-        if not all(report.equal for report in reports):
+        notes = Notes(names, [str(t) for t in skipped], parked, absent)
+        self._say(reports, notes, as_json=options["json"])
+        if absent or not all(report.equal for report in reports):
             raise SystemExit(1)
 
-    def _say(
-        self,
-        reports: Sequence[TableReport],
-        repaired: list[str],
-        skipped: list[str],
-        parked: Mapping[str, int],
-        *,
-        as_json: bool,
-    ) -> None:
-        equal = all(report.equal for report in reports)
+    def _say(self, reports: Sequence[TableReport], notes: Notes, *, as_json: bool) -> None:
         if as_json:
-            tables = [report.to_dict() for report in reports]
-            told = {"equal": equal, "tables": tables, "repaired": repaired, "skipped": skipped, "parked": dict(parked)}
+            equal = all(report.equal for report in reports) and not notes.absent
+            told = {"equal": equal, "tables": [report.to_dict() for report in reports], **asdict(notes)}
             self.stdout.write(json.dumps(told, indent=2))
             return
-        for line in (line for report in reports for line in report.lines()):
+        for line in (*(line for report in reports for line in report.lines()), *notes.lines()):
             self.stdout.write(line)
-        for name in skipped:
-            self.stdout.write(f"{name} is skipped: its copy is not kept up to date, and was not compared.")
-        for name, count in parked.items():
-            self.stdout.write(f"{name} has {count} parked row{'' if count == 1 else 's'}, which its copy goes without.")
         rows = sum(report.source_rows for report in reports)
         count = sum(report.equal for report in reports)
         self.stdout.write(f"{count} of {len(reports)} tables equal; {rows} row{'' if rows == 1 else 's'} compared.")
@@ -144,6 +163,35 @@ def progress(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> CopyP
     from webapp.worker.copy_progress import CopyProgress  # noqa: PLC0415 - the sources, which not every run needs
 
     return CopyProgress(replicator, tables, Options.wait)
+
+
+def not_taken(replicator: Replicator, wait: float) -> list[str]:
+    """Tables that the selection takes and the replicator does not know, not even `wait` seconds later."""
+    lines = [
+        SelectionLine(
+            one.database,
+            one.table,
+            one.excluded,
+            one.pattern,
+            None if one.new_tables or not one.discovered else one.found,
+        )
+        for one in replicator.selection.all()
+    ]
+    config = full_config(replicator.connection)
+    own = (config.get("watermark_database") or OWN_DATABASE).lower()
+
+    def known() -> set[tuple[str, str]]:
+        rows = selectors.tables_of(replicator).exclude(state=TableState.DROPPED.value)
+        return set(rows.values_list("database", "name"))
+
+    def absent() -> list[tuple[str, str]]:
+        return absent_tables(source_config(replicator.connection), lines, known(), {own})
+
+    found = absent()
+    if found and replicator.status in AT_WORK and wait:
+        progress(replicator, []).captured(wait)
+        found = absent()
+    return [f"{database}.{name}" for database, name in found]
 
 
 def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[TablePair]:
