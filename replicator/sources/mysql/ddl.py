@@ -20,9 +20,12 @@ from replicator.sources.mysql.engines import NO_OPTIONS, StorageOptions, storage
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
+    """`filled`: with rows of a query, which the log does not show."""
+
     table: TableId
     replace: bool = False
     like: TableId | None = None
+    filled: bool = False
     options: StorageOptions = field(default=NO_OPTIONS, compare=False)
 
 
@@ -51,6 +54,14 @@ class AlterTable:
 
 
 @dataclass(frozen=True, slots=True)
+class TemporaryTables:
+    """CREATE or DROP TEMPORARY TABLE: from here on these names are, for this session, no tables of the replicator, or are again."""
+
+    tables: tuple[TableId, ...]
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CreateDatabase:
     name: str
 
@@ -66,6 +77,13 @@ class Dml:
 
     verb: str
     tables: frozenset[TableId]
+
+
+@dataclass(frozen=True, slots=True)
+class UnseenRows:
+    """Rows may have changed, and the log does not show them.  `tables` None: those of any table."""
+
+    tables: frozenset[TableId] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +108,8 @@ class Unparsable:
 
 
 Statement = (
-    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | CreateDatabase | DropDatabase | Dml | Transaction
-    | Irrelevant | Unparsable
+    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | TemporaryTables | CreateDatabase | DropDatabase | Dml
+    | UnseenRows | Transaction | Irrelevant | Unparsable
 )  # fmt: skip
 
 
@@ -102,23 +120,28 @@ def parse(sql: str, database: str, sql_mode: int = 0, *, mariadb: bool = True) -
         tokens.pop()
     if not tokens:
         return Irrelevant()
-    reader = TokenReader(tokens, database)
+    try:
+        return _statement(TokenReader(tokens, database))
+    except NotUnderstood:
+        return Unparsable(sql, mentioned(tokens, database))
+
+
+def _statement(reader: TokenReader) -> Statement:
     verb = reader.peek().word
     rule = _RULES.get(verb)
     if rule is None:
-        return Irrelevant() if verb in _IRRELEVANT else Unparsable(sql, mentioned(tokens, database))
-    reader.at = 1
-    try:
-        return rule(reader, verb)
-    except NotUnderstood:
-        return Unparsable(sql, mentioned(tokens, database))
+        if verb in _IRRELEVANT:
+            return Irrelevant()
+        raise NotUnderstood
+    reader.at += 1
+    return rule(reader, verb)
 
 
 def opaque_columns(sql: str, sql_mode: int = 0) -> dict[str, str]:
     """Columns that a MariaDB statement gives a type which the log shows as BINARY(n): name → uuid, inet6, inet4."""
     tokens = tokenize(sql, sql_mode)
     pairs = itertools.pairwise(tokens)
-    return {name.text: kind.text.lower() for name, kind in pairs if name.kind in ("w", "q") and kind.word in _OPAQUE}
+    return {name.name: kind.text.lower() for name, kind in pairs if name.name and kind.word in _OPAQUE}
 
 
 _OPAQUE = frozenset(["UUID", "INET6", "INET4"])
@@ -129,48 +152,34 @@ def mentioned(tokens: Sequence[Token], database: str) -> frozenset[TableId]:
     names = set[tuple[str, str]]()
     before = last = Token("", "")
     for token in tokens:
-        if token.kind in ("w", "q"):
-            names.add((database, token.text))
-            if last.text == "." and before.kind in ("w", "q"):
-                names.add((before.text, token.text))
+        if name := token.name:
+            names.add((database, name))
+            if last.text == "." and before.name:
+                names.add((before.name, name))
         before, last = last, token
     return frozenset(TableId(*name) for name in names)
 
 
 _IRRELEVANT = frozenset(
     [
-        "GRANT",
-        "REVOKE",
-        "SET",
-        "ANALYZE",
-        "OPTIMIZE",
-        "REPAIR",
-        "CHECK",
-        "FLUSH",
-        "INSTALL",
-        "UNINSTALL",
-        "USE",
-        "DO",
-        "LOCK",
-        "UNLOCK",
-        "RESET",
-        "CHANGE",
-        "PURGE",
-        "BINLOG",
-        "SHUTDOWN",
-        "KILL",
-        "SHOW",
-        "SELECT",
-        "HANDLER",
-        "PREPARE",
-        "EXECUTE",
-        "DEALLOCATE",
-        "STOP",
-        "CACHE",
+        "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "CHECK", "FLUSH", "INSTALL", "UNINSTALL", "USE", "LOCK", "UNLOCK", "RESET",
+        "CHANGE", "PURGE", "BINLOG", "SHUTDOWN", "KILL", "SHOW", "HANDLER", "PREPARE", "EXECUTE", "DEALLOCATE", "STOP", "CACHE",
         "SIGNAL",
-        "CALL",
     ]
-)
+)  # fmt: skip
+# What CREATE, ALTER, DROP and RENAME do to these changes no table's rows or columns.
+_OTHER_OBJECTS = frozenset(
+    [
+        "AGGREGATE", "ALGORITHM", "DEFINER", "EVENT", "FUNCTION", "INSTANCE", "LIBRARY", "LOGFILE", "PACKAGE", "PREPARE",
+        "PROCEDURE", "RESOURCE", "ROLE", "SEQUENCE", "SERVER", "SPATIAL", "SQL", "TABLESPACE", "TRIGGER", "UNDO", "USER", "VIEW",
+    ]
+)  # fmt: skip
+
+
+def _other_object(reader: TokenReader) -> Statement:
+    if reader.peek().word in _OTHER_OBJECTS:
+        return Irrelevant()
+    raise NotUnderstood
 
 
 def _create(reader: TokenReader, _verb: str) -> Statement:
@@ -178,23 +187,47 @@ def _create(reader: TokenReader, _verb: str) -> Statement:
     if reader.any_of("DATABASE", "SCHEMA"):
         reader.accept("IF", "NOT", "EXISTS")
         return CreateDatabase(reader.name())
-    if reader.accept("TEMPORARY"):
-        return Irrelevant()
+    temporary = reader.accept("TEMPORARY")
     if reader.accept("TABLE"):
         reader.accept("IF", "NOT", "EXISTS")
         table = reader.table()
         options = storage_options(reader.rest(), reader.database)
         reader.accept("(")
-        return CreateTable(table, replace, reader.table() if reader.accept("LIKE") else None, options)
-    return _index(reader)
+        like = reader.table() if reader.accept("LIKE") else None
+        if temporary:
+            return TemporaryTables((table,))
+        return CreateTable(table, replace, like, _filled(reader.rest()), options)
+    return _other_object(reader) if temporary else _index(reader)
+
+
+def _filled(definition: Sequence[Token]) -> bool:
+    """CREATE TABLE … SELECT, TABLE, VALUES.  PARTITION … VALUES LESS THAN and VALUES IN are none."""
+    words = [token.word for token in definition]
+    rows = {at for at, word in enumerate(words) if word == "VALUES"}
+    return not {"SELECT", "TABLE"}.isdisjoint(words) or any(words[at + 1 : at + 2] in ([""], ["ROW"]) for at in rows)
+
+
+def _set(reader: TokenReader, _verb: str) -> Statement:
+    """SET STATEMENT … FOR: what stands behind it counts; its FOR is the first one outside parentheses."""
+    if not reader.accept("STATEMENT"):
+        return Irrelevant()
+    depth = 0
+    while (token := reader.peek()).kind:
+        reader.at += 1
+        depth += (token == ("o", "(")) - (token == ("o", ")"))
+        if token.word == "FOR" and not depth:
+            return _statement(reader)
+    raise NotUnderstood
 
 
 def _index(reader: TokenReader) -> Statement:
     """CREATE INDEX and DROP INDEX can change which columns tell rows apart; views, users and the like change nothing."""
+    if reader.peek(1).word == "REFERENCE":  # SPATIAL REFERENCE SYSTEM
+        return Irrelevant()
     while reader.any_of("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
         pass
     if not reader.accept("INDEX"):
-        return Irrelevant()
+        return _other_object(reader)
     while reader.peek().kind and not reader.accept("ON"):
         reader.at += 1
     return AlterTable(reader.table(), (Clause(ClauseKind.HARMLESS),))
@@ -204,20 +237,19 @@ def _drop(reader: TokenReader, _verb: str) -> Statement:
     if reader.any_of("DATABASE", "SCHEMA"):
         reader.accept("IF", "EXISTS")
         return DropDatabase(reader.name())
-    if reader.accept("TEMPORARY"):
-        return Irrelevant()
+    temporary = reader.accept("TEMPORARY")
     if not reader.any_of("TABLE", "TABLES"):
-        return _index(reader)
+        return _other_object(reader) if temporary else _index(reader)
     reader.accept("IF", "EXISTS")
     tables = [reader.table()]
     while reader.accept(","):
         tables.append(reader.table())
-    return DropTables(tuple(tables))
+    return TemporaryTables(tuple(tables), dropped=True) if temporary else DropTables(tuple(tables))
 
 
 def _rename(reader: TokenReader, _verb: str) -> Statement:
     if not reader.any_of("TABLE", "TABLES"):
-        return Irrelevant()
+        return _other_object(reader)
     reader.accept("IF", "EXISTS")
     pairs = []
     while True:
@@ -236,8 +268,7 @@ def _truncate(reader: TokenReader, _verb: str) -> Statement:
 
 
 def _dml(reader: TokenReader, verb: str) -> Statement:
-    if verb == "DELETE" and reader.peek().word == "FROM":
-        reader.at = 2
+    if verb == "DELETE" and reader.accept("FROM"):
         table = reader.table()
         return (
             Dml(verb, frozenset({table})) if reader.rest() else TruncateTable(table)
@@ -246,7 +277,7 @@ def _dml(reader: TokenReader, verb: str) -> Statement:
         while reader.any_of("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"):
             pass
         return Dml(verb, frozenset({reader.table()}))
-    tokens = reader.tokens[1:]
+    tokens = reader.rest()
     if verb == "UPDATE":
         end = next((at for at, token in enumerate(tokens) if token.word == "SET"), len(tokens))
         tokens = tokens[:end]
@@ -261,6 +292,8 @@ def _transaction(reader: TokenReader, verb: str) -> Statement:
             return Transaction("ROLLBACK TO", reader.name())
     if verb == "SAVEPOINT":
         return Transaction(verb, reader.name())
+    if verb == "BEGIN" and not reader.accept("WORK") and reader.rest():
+        raise NotUnderstood
     if verb == "START" and not reader.accept("TRANSACTION"):
         return Irrelevant()
     if verb == "XA":
@@ -283,13 +316,18 @@ def _alter(reader: TokenReader, _verb: str) -> Statement:
     while word := reader.any_of("ONLINE", "OFFLINE", "IGNORE"):
         ignore = ignore or word == "IGNORE"
     if not reader.accept("TABLE"):
-        return Irrelevant()
+        return Irrelevant() if reader.any_of("DATABASE", "SCHEMA") else _other_object(reader)
     reader.accept("IF", "EXISTS")
     table = reader.table()
     reader.wait()
     clauses: list[Clause] = [Clause(ClauseKind.ROWS)] if ignore else []  # IGNORE drops rows with a double key
     clauses += parse_clauses(reader.rest(), reader.database)
     return AlterTable(table, tuple(clauses), storage_options(reader.rest(), reader.database))
+
+
+def _repair(reader: TokenReader, _verb: str) -> Statement:
+    """What cannot be repaired is taken out of a table of MyISAM or Aria."""
+    return UnseenRows(mentioned(reader.rest(), reader.database))
 
 
 _RULES: dict[str, Callable[[TokenReader, str], Statement]] = {
@@ -300,5 +338,9 @@ _RULES: dict[str, Callable[[TokenReader, str], Statement]] = {
     "TRUNCATE": _truncate,
     **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "WITH"), _dml),
     **dict.fromkeys(("BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA"), _transaction),
+    # These are in the log where they call a function that changes rows: which ones is in no text.
+    **dict.fromkeys(("SELECT", "DO", "CALL"), lambda _reader, _verb: UnseenRows()),
+    "SET": _set,
+    "REPAIR": _repair,
     "RELEASE": lambda _reader, _verb: Irrelevant(),
 }

@@ -18,16 +18,20 @@ class ClauseKind(StrEnum):
     DROP = "drop column"
     RENAME = "rename column"
     MODIFY = "modify column"
+    KEY = "becomes part of the primary key"
     CONVERT = "convert character set"
     RENAME_TABLE = "rename table"
     HARMLESS = "harmless"
     ROWS = "rows change without events"
+    TAKEN = "rows of another table, which is gone"
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Clause:
     """`column` is the name before, `to` the one after.  `fills`: the column may give existing rows a value other than NULL.
+
+    `table`: the new name, or the other table whose rows come or go (ROWS, TAKEN).
 
     `told`: of a column that is modified, or of CONVERT.
     """
@@ -117,7 +121,6 @@ _HARMLESS = frozenset(
         "CHECK",
         "OPTIMIZE",
         "REBUILD",
-        "REPAIR",
         "REORGANIZE",
         "COALESCE",
         "REMOVE",
@@ -144,8 +147,19 @@ def _clause(reader: TokenReader) -> list[Clause]:
     return [Clause(ClauseKind.HARMLESS if word in _HARMLESS else ClauseKind.UNKNOWN)]
 
 
+def _primary_key(reader: TokenReader) -> list[Clause]:
+    """What stands behind ADD [CONSTRAINT …] PRIMARY KEY: its columns become NOT NULL."""
+    while reader.peek().kind and not reader.accept("("):
+        reader.at += 1
+    columns = [TokenReader(part, reader.database).name() for part in _split(reader.rest()) if part]
+    return [Clause(ClauseKind.KEY, name, name) for name in columns]
+
+
 def _add_clause(reader: TokenReader, *, listed: bool = False) -> list[Clause]:
     """`listed`: it stands in the parentheses of ADD (…)."""
+    words = [token.word for token in reader.rest()[:4]]
+    if words[:1] == ["PRIMARY"] or (words[:1] == ["CONSTRAINT"] and "PRIMARY" in words[1:]):
+        return _primary_key(reader)
     if reader.any_of(*_KEY_WORDS) or reader.peek().word == "PARTITION":
         return [Clause(ClauseKind.HARMLESS)]
     if reader.peek().word in ("SYSTEM", "PERIOD") and reader.peek(1).word in ("VERSIONING", "FOR"):
@@ -211,13 +225,20 @@ def _modify_clause(reader: TokenReader, *, change: bool = False) -> list[Clause]
 
 
 def _convert_clause(reader: TokenReader) -> list[Clause]:
-    if reader.peek().word in ("PARTITION", "TABLE"):
-        return [Clause(ClauseKind.ROWS)]
+    """CONVERT TO CHARACTER SET; MariaDB's CONVERT PARTITION … TO TABLE and CONVERT TABLE … TO PARTITION."""
+    if reader.accept("PARTITION"):
+        reader.accept("IF", "EXISTS")
+        reader.name()
+        if not reader.accept("TO", "TABLE"):
+            raise NotUnderstood
+        return [Clause(ClauseKind.ROWS, table=reader.table())]
+    if reader.accept("TABLE"):
+        return [Clause(ClauseKind.TAKEN, table=reader.table())]
     return [Clause(ClauseKind.CONVERT, told=told(reader.rest()))]
 
 
 def _rows_clause(reader: TokenReader) -> list[Clause]:
-    """TRUNCATE and EXCHANGE PARTITION, DISCARD and IMPORT TABLESPACE, UNION of a MERGE table."""
+    """TRUNCATE, EXCHANGE and REPAIR PARTITION, DISCARD and IMPORT TABLESPACE, UNION of a MERGE table."""
     words = [token.word for token in reader.tokens]
     place = next((at for at in range(1, len(words)) if words[at - 1 : at + 1] == ["WITH", "TABLE"]), None)
     if place is None:
@@ -238,5 +259,6 @@ _CLAUSES: dict[str, Callable[[TokenReader], list[Clause]]] = {
     "EXCHANGE": _rows_clause,
     "DISCARD": _rows_clause,
     "IMPORT": _rows_clause,
+    "REPAIR": _rows_clause,
     "UNION": _rows_clause,
 }

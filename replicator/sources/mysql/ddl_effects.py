@@ -42,9 +42,9 @@ class DdlEffects:
         """One statement; a table that cannot go on fails, the others do not notice."""
         self._event, self._text = event, text
         match statement:
-            case ddl.CreateTable(table, replacing, like, options):
+            case ddl.CreateTable(table, options=options):
                 self._in_union(table, options)
-                self._create(table, replacing=replacing, like=like, engine=options.engine)
+                self._create(statement)
             case ddl.DropTables(tables):
                 for table in tables:
                     self._drop(table)
@@ -54,9 +54,12 @@ class DdlEffects:
                 self._in_union(table, options)
                 self._alter(table, clauses, options.engine)
             case ddl.RenameTables(pairs):
-                self._rename(pairs)
+                self._rename([pair for pair in pairs if not self._stayed(pair, pairs)])
             case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
                 self._database(name, dropped=isinstance(statement, ddl.DropDatabase))
+            case ddl.UnseenRows(tables):
+                for table in sorted(self._known.keys() if tables is None else tables):
+                    self._look_again(table)
             case ddl.Unparsable(_, tables):
                 for table in tables & self._known.keys():
                     self._fail(table)
@@ -112,18 +115,23 @@ class DdlEffects:
             if table in self._known and self._interpreter.tables.wants(table):
                 self._interpreter.tables.fail(table, in_union(table, merge))
 
-    def _create(self, table: TableId, *, replacing: bool, like: TableId | None, engine: str = "") -> None:
+    def _create(self, statement: ddl.CreateTable) -> None:
+        table, like = statement.table, statement.like
         if table not in self._tables:
             return
         if table in self._known:
-            if not replacing:
+            if not statement.replace:
                 return  # IF NOT EXISTS
             self._drop(table)
+        refused = refusal(table, statement.options.engine)
+        if statement.filled and refused is None:
+            self._arrive(table)
+            return
         self._interpreter.tables.revive(table)
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
         schemas.forget(table)
-        if (refused := refusal(table, engine)) is not None:
+        if refused is not None:
             self._interpreter.tables.fail(table, refused)
             return
         left_out = self._tables.columns_left_out
@@ -157,8 +165,10 @@ class DdlEffects:
     def _alter(self, table: TableId, clauses: Sequence[Clause], engine: str = "") -> None:
         target = next((clause.table for clause in clauses if clause.kind is ClauseKind.RENAME_TABLE), None)
         for clause in clauses:
-            if clause.kind is ClauseKind.ROWS and clause.table in self._known:
-                self._emit(Ddl.ALTER_TABLE, clause.table, self._known[clause.table], reload=True)
+            if clause.table and clause.kind is ClauseKind.ROWS and clause.table in self._tables:
+                self._arrive(clause.table)
+            elif clause.table and clause.kind is ClauseKind.TAKEN:
+                self._drop(clause.table)
         if self._interpreter.tables.wants(table) and table in self._known:
             self._alter_known(table, clauses, described=target or table)
         if target:
@@ -197,6 +207,39 @@ class DdlEffects:
                 self._drop(table)
         if name in self._tables.databases:
             self._emit(Ddl.DROP_DATABASE if dropped else Ddl.CREATE_DATABASE, TableId(name, ""))
+
+    def _stayed(self, pair: Pair, pairs: Sequence[Pair]) -> bool:
+        """MariaDB logs the RENAME TABLE of a temporary table as if it were of the one that it hides, which is read again then.
+
+        That one still has its name, and none has the new one: or both are so by now for other reasons.
+        """
+        (old, new), schemas = pair, self._interpreter.schemas
+        named = [name for one in pairs for name in one]
+        if not self._interpreter.mariadb or old not in self._known or named.count(old) > 1 or named.count(new) > 1:
+            return False
+        try:
+            stayed = schemas.present(new) is None and schemas.present(old) is not None
+        except TableError:
+            return False
+        if stayed:
+            self._look_again(old)
+        return stayed
+
+    def _look_again(self, table: TableId) -> None:
+        """A statement may have changed its rows, its columns or its name: what the catalog has is read again."""
+        schemas = self._interpreter.schemas
+        if not self._interpreter.tables.wants(table):
+            return
+        try:
+            gone = schemas.asks and schemas.present(table) is None
+        except TableError as error:
+            if table in self._known:
+                self._interpreter.tables.fail(table, error)
+            return
+        if gone:
+            self._drop(table)
+        elif schemas.asks or table in self._known:
+            self._arrive(table)
 
     def _rename(self, pairs: Sequence[Pair]) -> None:
         names = {name for pair in pairs for name in pair}

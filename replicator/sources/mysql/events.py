@@ -37,7 +37,7 @@ ROWS = WRITES | UPDATES | DELETES
 ROWS_V2 = frozenset({WRITE_V2, UPDATE_V2, DELETE_V2, WRITE_Z2, UPDATE_Z2, DELETE_Z2, PARTIAL_UPDATE})
 COMPRESSED_ROWS = frozenset({WRITE_Z1, UPDATE_Z1, DELETE_Z1, WRITE_Z2, UPDATE_Z2, DELETE_Z2})
 
-ARTIFICIAL, RELAYED, IGNORABLE_FLAG = 0x20, 0x40, 0x80
+THREAD_SPECIFIC, ARTIFICIAL, RELAYED, IGNORABLE_FLAG = 0x4, 0x20, 0x40, 0x80
 HEADER = struct.Struct("<IBIIIH")
 HEADER_SIZE = 19
 CHECKSUM_SIZE = 4
@@ -233,13 +233,18 @@ def length_encoded(data: bytes, at: int) -> tuple[int, int]:
 
 
 class Query(NamedTuple):
-    """A statement in the log with what decides its meaning.  `charset` is the client's collation id (0: unknown)."""
+    """A statement in the log with what decides its meaning.  `charset` is the client's collation id (0: unknown).
+
+    `session`: the server and its connection.  `own`: it used something of that session alone, as a temporary table.
+    """
 
     database: str
     sql: bytes
     sql_mode: int
     charset: int
     error_code: int
+    session: tuple[int, int] = (0, 0)
+    own: bool = False
 
 
 # Sizes of the status variables that come before the ones wanted here (0 FLAGS2, 1 SQL_MODE, 3 AUTO_INCREMENT, 4 CHARSET).
@@ -260,7 +265,9 @@ def parse_query(event: Event) -> Query:
     if event.type == QUERY_COMPRESSED:
         sql = inflate(sql)
     sql_mode, charset = _status_variables(status)
-    return Query(name[:-1].decode("utf-8"), sql, sql_mode, charset, error_code)
+    session = (event.server_id, int.from_bytes(body[:4], "little"))
+    own = bool(event.flags & THREAD_SPECIFIC)
+    return Query(name[:-1].decode("utf-8"), sql, sql_mode, charset, error_code, session, own)
 
 
 def _status_variables(status: bytes) -> tuple[int, int]:

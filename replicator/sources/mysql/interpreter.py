@@ -162,6 +162,8 @@ class Interpreter:
             self.mariadb, self.signs_years = "MariaDB" in version, signs_years(version)
             self._file = Past(event.file, event.timestamp)
             self.passed(event.file, event.end)
+            if not event.artificial:
+                self._statements.hidden.forget()
             if self.in_transaction and not event.artificial:
                 self._gtid = ""  # the server went down: the rest was never written, and its GTID is given again
                 self.rollback(event)

@@ -12,6 +12,7 @@ from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.names import folded
+from replicator.sources.mysql.temporary_tables import HiddenTables
 
 if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
@@ -24,6 +25,7 @@ class Statements:
 
     def __init__(self, interpreter: Interpreter, tables: TableSet, effects: DdlEffects) -> None:
         self._interpreter, self._tables, self._effects = interpreter, tables, effects
+        self.hidden = HiddenTables()
 
     def apply(self, event: Event) -> None:
         """One QUERY event."""
@@ -38,7 +40,7 @@ class Statements:
     def _statement(self, event: Event, query: e.Query) -> None:
         interpreter, text = self._interpreter, _text(query)
         parsed = ddl.parse(text, query.database, query.sql_mode, mariadb=interpreter.mariadb)
-        statement = folded(parsed, interpreter.names)
+        statement = self.hidden.seen(folded(parsed, interpreter.names), query, mariadb=interpreter.mariadb)
         if isinstance(statement, ddl.Transaction):
             self._transaction(event, statement)
             return
