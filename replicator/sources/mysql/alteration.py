@@ -22,6 +22,12 @@ _INT_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint":
 _TEXT_SIZES = {"tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}
 _BLOB_SIZES = {"tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}
 _BINARY_FORMS = {"uuid": 16, "inet6": 16, "inet4": 4}
+# Types whose values stay as they are where the first number grows.  CHAR and VARCHAR are not each other's: CHAR loses the blanks at
+# its end, and keeps them with PAD_CHAR_TO_FULL_LENGTH.
+_GROWING = frozenset(
+    (name, name) for name in ("decimal", "bit", "char", "varchar", "varbinary", "text", "blob", "datetime")
+)
+_TOLD_IN_FULL = frozenset({"float", "double", "date", "year", "time", "timestamp", "binary", "json"})
 _EVERY_CHARACTER = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _ARGUMENTS = re.compile(r"\(([\d,\s]+)\)")
 
@@ -52,8 +58,10 @@ def signature(definition: ColumnDefinition) -> Signature:  # noqa: PLR0911 - one
     name, parsed = definition.data_type, definition_of_text(definition.name, definition.column_type)
     if name in _INT_BITS:
         return (name, definition.unsigned)
+    if name in ("float", "double"):
+        return (name, definition.unsigned)
     if name == "decimal":
-        return (name, parsed.precision or 10, parsed.scale or 0)
+        return (name, parsed.precision or 10, parsed.scale or 0, definition.unsigned)
     if name == "bit":
         return (name, parsed.precision or 1)
     if name in ("time", "datetime", "timestamp"):
@@ -77,40 +85,38 @@ def column_signature(column: Column) -> Signature:
 
 
 def preserving(old: Column, new: Column) -> bool:
-    """True where every value of the column is the same value after the change, and the target can take it in place."""
+    """True where every value of the column is known to be the same after the change, and the target can take it in place.
+
+    What sql_mode has a server do to values that do not fit is no part of it: all of them fit.
+    """
     if old.type != new.type and not widens(old.type, new.type):
         return False
     if old.nullable and not new.nullable:
         return False
-    before, after = column_signature(old), column_signature(new)
-    if old.source_type == new.source_type or before == after:
+    if old.source_type == new.source_type:
         return True
-    return _widened(before, after, text=new.type.kind is Kind.STRING)
+    before, after = definition_of_text(old.name, old.source_type), definition_of_text(new.name, new.source_type)
+    if after.unsigned and not before.unsigned:
+        return False
+    return _widened(before, after)
 
 
-def _widened(before: Signature, after: Signature, *, text: bool) -> bool:  # noqa: PLR0911 - one for each pair of types
-    match (before, after):
+def _widened(old: ColumnDefinition, new: ColumnDefinition) -> bool:  # noqa: PLR0911 - one for each pair of types
+    match (signature(old), signature(new)):
         case ((str(a), bool(was)), (str(b), bool(now))) if a in _INT_BITS and b in _INT_BITS:
-            return _INT_BITS[b] >= _INT_BITS[a] if was == now else was and _INT_BITS[b] > _INT_BITS[a]
-        case (("decimal", int(a), s), ("decimal", int(b), z)):
-            return s == z and b >= a
-        case (("float",), ("double",)):
-            return True
-        case (("char" | "varchar", int(a)), ("varchar", int(b))) | (("char", int(a)), ("char", int(b))):
-            return b >= a
-        case (("varbinary", int(a)), ("varbinary", int(b))) | (("text", int(a)), ("text", int(b))):
-            return b >= a
-        case (("blob", int(a)), ("blob", int(b))) | (("bit", int(a)), ("bit", int(b))):
-            return b >= a
-        case (("char" | "varchar", int(a)), ("text", int(size))):
-            return a * 4 < 1 << 8 * size
-        case (("varbinary", int(a)), ("blob", int(size))):
-            return a < 1 << 8 * size
-        case (("datetime", int(a)), ("datetime", int(b))) | (("timestamp", int(a)), ("timestamp", int(b))):
-            return b >= a and not text
+            return _INT_BITS[b] >= _INT_BITS[a] if was == now else _INT_BITS[b] > _INT_BITS[a]
+        case ((str(a), int(was), *scale), (str(b), int(now), *other)) if (a, b) in _GROWING:
+            return now >= was and scale == other
+        case (("float", _), ("double", _)):  # a number of digits would round
+            return "(" not in new.column_type
+        case (("varchar", int(was), *_), ("text", int(size), *_)):
+            return was * 4 < 1 << 8 * size
+        case (("varbinary", int(was), *_), ("blob", int(size), *_)):
+            return was < 1 << 8 * size
         case (("enum" | "set" as a, tuple(was)), ("enum" | "set" as b, tuple(now))):
             return a == b and now[: len(was)] == was
-    return False
+        case (before, after):
+            return before == after and old.data_type == new.data_type and old.data_type in _TOLD_IN_FULL
 
 
 def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
@@ -147,7 +153,9 @@ def alter(
         return Alteration(present.schema if present else old, {}, reload=True, guessed=True)
     columns, renamed = _columns(old, clauses)
     touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
-    reload = ClauseKind.ROWS in kinds or any(clause.fills for clause in clauses)
+    keyed = {c.to.casefold() for c in clauses if c.kind is ClauseKind.KEY}
+    computed = present is not None and any(definition.is_generated for definition in present.definitions)
+    reload = bool(kinds & {ClauseKind.ROWS, ClauseKind.TAKEN}) or any(clause.fills for clause in clauses)
     before = {column.name.casefold() for column in old.columns}
     added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
@@ -170,7 +178,12 @@ def alter(
             said += [c.told for c in clauses if c.kind is ClauseKind.CONVERT]
             charset = next((one.charset for one in said if one.charset), "") or _present_charset(column, present)
             kept = _text_kept(was, column, charset, charsets)
-        reload = reload or not kept
+            # The servers give labels other characters in CONVERT, but for those of one character set.
+            labelled = definition_of_text(name, was.source_type).data_type in LABELS
+            kept = kept and not (labelled and ClauseKind.CONVERT in kinds and charset != charsets.get(was.name))
+        reload = reload or not kept or (was.nullable and name.casefold() in keyed)
+        # A generated column may tell of its column's type: CONCAT of a ZEROFILL, OCTET_LENGTH, a comparison by collation.
+        reload = reload or (computed and expected)
         result.append(column)
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
@@ -218,13 +231,16 @@ def _present_charset(column: Column, present: TableDescription | None) -> str:
 
 
 def _text_kept(was: Column, now: Column, charset: str, charsets: Mapping[str, str]) -> bool:
-    """True where a text column's characters all exist in `charset` (empty: not known)."""
-    if (
-        was.type.kind is not Kind.STRING
-        or definition_of_text(now.name, now.source_type).data_type not in TEXTS | LABELS
-    ):
+    """True where a text column's characters all exist in `charset` (empty: not known), and their bytes have room."""
+    after = definition_of_text(now.name, now.source_type).data_type
+    if was.type.kind is not Kind.STRING or after not in TEXTS | LABELS:
         return True
-    return charset in _EVERY_CHARACTER or (charset != "" and charset == charsets.get(was.name))
+    before = charsets.get(was.name, "")
+    if charset and charset == before:
+        return True
+    size = _TEXT_SIZES.get(definition_of_text(was.name, was.source_type).data_type, 0)
+    room = not size or _TEXT_SIZES.get(after, 0) > size or (before, charset) == ("utf8mb3", "utf8mb4")
+    return charset in _EVERY_CHARACTER and room
 
 
 def _key(

@@ -30,8 +30,14 @@ def told(definition: Sequence[Token]) -> Told:
     name = "varchar" if varying else _SYNONYMS.get(name, name)
     after = definition[2 if varying or words[1:2] == ["PRECISION"] else 1 :]
     unsigned = " unsigned" if "UNSIGNED" in words or "ZEROFILL" in words else ""
-    not_null = any(words[at : at + 2] == ["NOT", "NULL"] for at in range(len(words)))
-    return Told(f"{name}{_arguments(after)}{unsigned}", _charset(definition), not_null)
+    return Told(f"{name}{_arguments(after)}{unsigned}", _charset(definition), _not_null(words))
+
+
+def _not_null(words: Sequence[str]) -> bool:
+    """NOT NULL, a primary key, or a TIMESTAMP of the old kind."""
+    if "NULL" not in words:
+        return words[:1] == ["TIMESTAMP"] or ("KEY" in words and words[words.index("KEY") - 1] != "UNIQUE")
+    return any(words[at : at + 2] == ["NOT", "NULL"] for at in range(len(words)))
 
 
 def _outside(tokens: Sequence[Token]) -> Iterator[Token]:
