@@ -121,7 +121,7 @@ def narrower(kind: Kind) -> Kind | None:
             return replace(kind, scale=kind.scale - 1)
         case name if name in FRACTIONS:
             return replace(kind, size=None)
-        case name if name in kinds.INTEGERS:
+        case name if name in (*kinds.INTEGERS, "decimal", "float", "double"):
             return replace(kind, unsigned=not kind.unsigned, zerofill=False)
         case _:
             return None
@@ -142,6 +142,21 @@ def _narrow(draft: Draft, table: TableModel) -> Statements | None:
         return None
     default = draft.maker.default(new) if column.default else ""
     return _modified(draft, table, column, replace(column, kind=new, default=default))
+
+
+def _unsigned(draft: Draft, table: TableModel) -> Statements | None:
+    """What is below zero becomes zero, where sql_mode lets it."""
+    numbers = (*kinds.INTEGERS, "decimal", "float", "double")
+    signed = [c for c in table.free if isinstance(c.kind, Kind) and c.kind.name in numbers and not c.kind.unsigned]
+    column = draft.pen.choice(signed or [None])
+    if column is None or column.extra:
+        return None
+    assert isinstance(column.kind, Kind)
+    kind = replace(column.kind, unsigned=True, zerofill=draft.pen.chance(0.3))
+    made = _modified(draft, table, column, replace(column, kind=kind, default=""))
+    name, lenient = quoted(column.name), ("SET @sql_mode_before = @@sql_mode", "SET SESSION sql_mode = ''")
+    below = f"UPDATE IGNORE {table.sql} SET {name} = -1.5 WHERE {name} IS NOT NULL LIMIT 3"
+    return (*lenient, below, *made, "SET SESSION sql_mode = @sql_mode_before")
 
 
 def _retype(draft: Draft, table: TableModel) -> Statements | None:
@@ -342,6 +357,7 @@ ALTERATIONS: dict[str, tuple[int, Operation]] = {
     "swap column names": (2, _swap_names),
     "widen": (5, _widen),
     "narrow": (3, _narrow),
+    "unsigned": (3, _unsigned),
     "retype": (2, _retype),
     "reorder": (4, _reorder),
     "change nullability": (3, _change_nullability),

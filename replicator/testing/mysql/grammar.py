@@ -6,6 +6,7 @@ from replicator.testing.draft import Grammar
 from replicator.testing.literals import Pen
 from replicator.testing.mysql.alterations import ALTERATIONS, SOFT
 from replicator.testing.mysql.changes import OPERATIONS, RARE
+from replicator.testing.mysql.forms import in_all_forms
 from replicator.testing.mysql.keys import styles
 from replicator.testing.mysql.kinds import Kind
 from replicator.testing.mysql.partitions import PARTITIONS
@@ -55,10 +56,10 @@ def grammar(dialect: Dialect) -> Grammar:
         changes=OPERATIONS,
         rare=RARE,
         sequences=SEQUENCES,
-        alterations=ALTERATIONS,
-        soft=SOFT,
-        tables=TABLES,
-        partitions=PARTITIONS,
+        alterations=in_all_forms(ALTERATIONS),
+        soft=in_all_forms(SOFT),
+        tables=in_all_forms(TABLES),
+        partitions=in_all_forms(PARTITIONS),
         surroundings=SURROUNDINGS,
         prelude=prelude,
     )

@@ -63,6 +63,22 @@ def _exchange(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
+def _converted(draft: Draft, table: TableModel) -> Statements | None:
+    """MariaDB: the last partition becomes a table, and a partition again, without a row in the log."""
+    if draft.dialect != "mariadb" or len(table.bounds) < FEWEST or _lost(table) or len(draft.tables) > MOST_TABLES:
+        return None
+    bound, other = table.bounds[-1], replace(table, name=draft.maker.name("t"), bounds=(), partitions="")
+    out = f"ALTER TABLE {table.sql} CONVERT PARTITION p{bound} TO TABLE {other.sql}"
+    if draft.pen.chance(0.5):
+        return (
+            out,
+            f"ALTER TABLE {table.sql} CONVERT TABLE {other.sql} TO PARTITION p{bound} VALUES LESS THAN ({bound})",
+        )
+    draft.keep(replace(table, bounds=table.bounds[:-1]))
+    draft.keep(other)
+    return (out,)
+
+
 def _lost(table: TableModel) -> bool:
     """MariaDB 11.4 loses a table with a slash in its name when its partitions are changed: error 1049, and it is gone."""
     return "/" in table.name
@@ -71,5 +87,6 @@ def _lost(table: TableModel) -> bool:
 PARTITIONS: dict[str, tuple[int, Operation]] = {
     "partition": (2, _partition),
     "exchange partition": (3, _exchange),
+    "convert partition": (3, _converted),
     "repartition": (1, _repartition),
 }

@@ -115,6 +115,20 @@ def _temporary(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
+def _hidden(draft: Draft, table: TableModel) -> Statements:
+    """A temporary table of the same name; MariaDB's log has it in the other formats."""
+    name, pen = table.sql, draft.pen
+    logged = "SET STATEMENT binlog_format = 'STATEMENT' FOR " if draft.dialect == "mariadb" and pen.chance(0.6) else ""
+    more = (f"ALTER TABLE {name} ADD more INT", f"INSERT INTO {name} VALUES (2, 3)", f"TRUNCATE TABLE {name}",
+            f"CREATE INDEX i ON {name} (z)", f"DELETE FROM {name}")  # fmt: skip
+    done = (
+        f"CREATE TEMPORARY TABLE {name} (z INT)",
+        f"INSERT INTO {name} VALUES (1)",
+        *more[: pen.randint(0, len(more))],
+    )
+    return (*(f"{logged}{one}" for one in done), f"DROP TEMPORARY TABLE {name}")
+
+
 TABLES: dict[str, tuple[int, Operation]] = {
     "create table": (4, tables.create),
     "drop table": (2, _drop),
@@ -127,4 +141,5 @@ TABLES: dict[str, tuple[int, Operation]] = {
     "create like": (3, _create_like),
     "create select": (3, _create_select),
     "temporary table": (2, _temporary),
+    "hidden table": (2, _hidden),
 }
