@@ -19,7 +19,7 @@ OUTER = (
     "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet", "connection cut",
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
-    "parts of tables asked to be read", "tables taken out and in again",
+    "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
 )  # fmt: skip
 RESTORED = "data folder restored"  # on a server of the history's own
 OUTER_OF = {

@@ -7,8 +7,10 @@ import socket
 import struct
 import threading
 import time
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
+from tests.crash.errors import MESSAGES, Errors
 from tests.crash.frames import Frames
 
 BLOCK = 256 * 1024
@@ -24,10 +26,11 @@ class Proxy:
     from_server, from_client   bytes carried
     """
 
-    def __init__(self, host: str, port: int, *, framed: bool = False) -> None:
-        """`framed`: the server speaks the Postgres protocol without TLS, so that `cut_inside` is possible."""
+    def __init__(self, host: str, port: int, *, speaks: str = "") -> None:
+        """`speaks`: postgres or mysql, without TLS, so that `errors` are possible, and `cut_inside` with the first."""
         self._address = (host, port)
-        self.framed = framed
+        self.speaks = speaks
+        self.errors = Errors()
         self._cut_inside: int | None = None
         self._change = threading.Condition()
         self._links: set[_Link] = set()
@@ -56,7 +59,7 @@ class Proxy:
 
     def cut_inside(self, skipped: int) -> None:
         """Break every live connection in the middle of a message of the log (CopyData), after `skipped` such messages."""
-        assert self.framed
+        assert self.speaks == "postgres"
         with self._change:
             self._cut_inside = skipped
 
@@ -156,6 +159,18 @@ class Proxy:
         else:
             self._cut_inside -= len(bodies)
 
+    def instead(self, link: _Link, block: memoryview, *, of_server: bool) -> bytes | memoryview:
+        """What is passed on where errors are answered."""
+        if link.messages is None:
+            return block
+        with self._change:
+            return link.messages.of_server(block) if of_server else link.messages.of_client(block)
+
+    def answer_errors(self, statements: int, codes: Sequence[str | int], **more: Any) -> None:
+        """See `Errors.begin`; 0 statements end it."""
+        with self._change:
+            self.errors.begin(statements, codes, **more)
+
     def passed(self) -> None:
         """After bytes from the server were passed on: is this the place to cut?"""
         with self._change:
@@ -175,7 +190,8 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.over = False
         self._proxy, self._client, self._server = proxy, client, server
-        self.frames = Frames() if proxy.framed else None
+        self.frames = Frames() if proxy.speaks == "postgres" else None
+        self.messages = MESSAGES[proxy.speaks](proxy.errors) if proxy.speaks else None
         self._running = 2
         self._lock = threading.Lock()
         for one in (client, server):
@@ -212,7 +228,7 @@ class _Link:
                 allowed = self._proxy.allowance(self, buffer[:count], of_server=of_server)
                 if not allowed:
                     break
-                sink.sendall(buffer[:allowed])
+                sink.sendall(self._proxy.instead(self, buffer[:allowed], of_server=of_server))
                 if of_server:
                     self._proxy.passed()
             if not self.over:

@@ -14,6 +14,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from replicator.errors import SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
+from tests.crash.errors import CODES
 from tests.crash.plan import RESTORED
 from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
@@ -60,6 +61,7 @@ class Strikes:
             "connection cut": lambda _: proxy.cut_now(),
             "connection hangs": lambda _: proxy.hang(HUNG_SECONDS),
             "connection refused": self._refuse,
+            "the source answers errors": lambda _: self._answer_errors(),
             "Spark killed": lambda _: stand.sparks.kill(),
             "worker killed": lambda life: life.send(signal.SIGKILL),
             "worker frozen beyond its lease": self._freeze,
@@ -84,6 +86,12 @@ class Strikes:
                 f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}' AND client_port > 0 "
                 "AND application_name = 'tidemark'"
             )
+
+    def _answer_errors(self) -> None:
+        """Of any class, to some or all of the next statements, done or not."""
+        share = self._random.choice((0.1, 0.5, 1.0))
+        codes = CODES[self._stand.source.kind]
+        self._proxy.answer_errors(self._random.randint(3, 60), codes, chance=self._random, share=share)
 
     def _refuse(self, _: Life) -> None:
         self._proxy.refuse(HUNG_SECONDS)

@@ -190,7 +190,7 @@ def test_messages_are_found_however_the_stream_is_cut_into_blocks(block: int) ->
 
 def test_a_connection_is_cut_inside_a_message_of_the_log() -> None:
     answer = message(b"R", bytes(4)) + message(b"W", bytes(3)) + message(b"d", b"a" * 40) + message(b"d", b"b" * 40)
-    with socket.create_server(("127.0.0.1", 0)) as listener, Proxy(*listener.getsockname(), framed=True) as proxy:
+    with socket.create_server(("127.0.0.1", 0)) as listener, Proxy(*listener.getsockname(), speaks="postgres") as proxy:
         proxy.cut_inside(1)
         with socket.create_connection((proxy.host, proxy.port)) as client:
             server, _ = listener.accept()

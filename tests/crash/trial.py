@@ -19,11 +19,13 @@ from django.conf import settings
 from django.db import connections
 from django.db.models import Sum
 
+from replicator.errors import TidemarkError
 from replicator.faults import Fault
 from replicator.testing.playing import Player
 from replicator.testing.workload import History
 from replicator.verification import Options, compare
 from replicator.verification.target import open_catalog
+from tests.crash.errors import TEXT
 from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
@@ -72,6 +74,7 @@ class Trial:
         self._over = threading.Event()
         self._played = False
         self._future_lost = threading.Event()
+        self._stopped: set[str] = set()
         self.result = Result()
 
     def run(self) -> Result:
@@ -90,6 +93,8 @@ class Trial:
             reader = Reader(lambda: open_catalog(catalog_config()), self.name, self._writer)
             with self._beside(lambda: self._play(player)), self._beside(lambda: self._watch(reader)):
                 self._lives()
+            proxy.answer_errors(0, ())
+            self._read_refused_tables_again()
             self._last_life()
             with self.stand.calm():
                 if not self._future_lost.is_set():
@@ -129,7 +134,7 @@ class Trial:
     @contextmanager
     def _proxied(self) -> Iterator[Proxy]:
         server = self.source.server
-        proxy = Proxy(server.host, server.port, framed=self.source.kind == "postgres")
+        proxy = Proxy(server.host, server.port, speaks=self.source.kind)
         try:
             yield proxy
         finally:
@@ -276,6 +281,15 @@ class Trial:
                 stalled = stalled or fault.action == "stall"
         return stalled
 
+    def _read_refused_tables_again(self) -> None:
+        """As an operator does with tables that an error of the source has stopped; with no other."""
+        for table in patiently(lambda: list(selectors.tables_of(self._find()))):
+            if table.state == "failed" and TEXT in table.error_message:
+                self.result.errors["stopped by an error of the source"] += 1
+                self._stopped.add(table.name)
+                with suppress(TidemarkError):
+                    services.resnapshot_table(table=table, reason="the source answers again")
+
     def _last_life(self) -> None:
         """Without faults, until the target holds what the source holds."""
         life = self._live_on()
@@ -335,7 +349,7 @@ class Trial:
     def _counts(self, tables: list[ReplicatorTable]) -> None:
         """What is shown is what was made: events of the witness tables, and injected failures."""
         for table in tables:
-            if table.name in self._writer.made and not self._future_lost.is_set():
+            if table.name in self._writer.made and table.name not in self._stopped and not self._future_lost.is_set():
                 made = self._writer.made[table.name]
                 asked = table.runs.filter(scope=Scope.KEYS).aggregate(keys=Sum("rows_estimate", default=0))["keys"]
                 more = table.rows_deleted - made.deletes  # keys that were asked for and are not there

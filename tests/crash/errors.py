@@ -1,0 +1,178 @@
+"""What a proxy answers in a server's place: an error of any class, to any statement, done or not.
+
+An error instead of a statement is made by the server itself, of which another statement is asked: one that raises it.  So the session
+and its transaction are what they would be.  One after a statement that was done takes the place of the rest of its answer.
+"""
+
+from __future__ import annotations
+
+import random
+import struct
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+# One or more of each class of https://www.postgresql.org/docs/current/errcodes-appendix.html that is an error.
+STATES = (
+    "03000", "08000", "08003", "08006", "09000", "0A000", "0B000", "0F000", "0L000", "0P000", "0Z000", "20000", "21000", "22000", "22003",
+    "22012", "22021", "22P02", "23000", "23505", "24000", "25000", "25001", "25P02", "26000", "27000", "28000", "2B000", "2D000", "2F000",
+    "34000", "38000", "39000", "3B000", "3D000", "3F000", "40000", "40001", "40P01", "42000", "42501", "42601", "42704", "42804", "42P01",
+    "42P17", "44000", "53000", "53100", "53200", "53300", "53400", "54000", "54001", "55000", "55006", "55P03", "57000", "57014", "57P03",
+    "58000", "58030", "58P01", "72000", "F0000", "HV000", "P0000", "P0001", "P0004", "XX000", "XX001", "XX002",
+)  # fmt: skip
+# The servers' own, of all kinds: locks, resources, limits, broken tables and engines, rights, syntax, shutdown.
+NUMBERS = (
+    1020, 1021, 1026, 1030, 1033, 1034, 1037, 1040, 1041, 1044, 1053, 1054, 1064, 1105, 1114, 1142, 1143, 1146, 1194, 1195, 1205, 1206,
+    1213, 1226, 1227, 1290, 1317, 1412, 1429, 1436, 1459, 1615, 1637, 1712, 1812, 1814, 1815, 1836, 1932, 1969, 3024, 4031, 65000,
+)  # fmt: skip
+DONE = (None, None, 0, 1, 3)
+TEXT = "the proxy answers an error"
+QUERY, READY, ERROR = b"Q", b"Z", b"E"
+_STARTUP = 3 << 16
+_COM_QUERY, _COM_DUMPS = 0x03, (0x12, 0x1E)
+
+
+class Errors:
+    """Which statements are answered with an error; asked for each.  One for all connections of a proxy; under its lock."""
+
+    def __init__(self) -> None:
+        self._chance = random.Random(0)
+        self._left = 0
+        self._share = 1.0
+        self._done: Sequence[int | None] = DONE
+        self._wanted: Callable[[bytes], bool] = lambda _: True
+        self._codes: Sequence[str | int] = ()
+        self.answered: list[str | int] = []
+
+    def begin(
+        self,
+        statements: int,
+        codes: Sequence[str | int],
+        *,
+        chance: random.Random | None = None,
+        share: float = 1.0,
+        wanted: Callable[[bytes], bool] = lambda _: True,
+        done: Sequence[int | None] = DONE,
+    ) -> None:
+        """Of the next `statements` for which `wanted` is true, about such a `share`; `done`: see `done_before`."""
+        self._done = done
+        self._chance = chance or random.Random(0)
+        self._left, self._codes, self._share, self._wanted = statements, codes, share, wanted
+
+    def choose(self, statement: bytes) -> str | int | None:
+        """The code of the error that this one is answered with; None: it is passed on."""
+        if not self._left or not self._wanted(statement):
+            return None
+        self._left -= 1
+        if self._chance.random() >= self._share:
+            return None
+        code = self._chance.choice(self._codes)
+        self.answered.append(code)
+        return code
+
+    def done_before(self) -> int | None:
+        """After how many messages of its answer the error comes; None: the statement is not even done."""
+        return self._chance.choice(self._done)
+
+
+class Messages(ABC):
+    """What one client sends, cut into messages; and what its server answers while an error is to take the place of an answer."""
+
+    def __init__(self, errors: Errors) -> None:
+        self._errors = errors
+        self._sent = bytearray()
+        self._answered = bytearray()
+        self._error: str | int | None = None
+        self._passed = 0
+
+    def of_client(self, block: memoryview) -> bytes:
+        """What the server gets instead."""
+        self._sent += block
+        out = b""
+        while (size := self._size(self._sent)) is not None and len(self._sent) >= size:
+            message = bytes(self._sent[:size])
+            del self._sent[:size]
+            out += self._instead(message)
+        return out
+
+    def of_server(self, block: memoryview) -> bytes | memoryview:
+        """What the client gets instead."""
+        return block if self._error is None else self._cut_short(block)
+
+    @abstractmethod
+    def _size(self, sent: bytearray) -> int | None:
+        """Of the message that begins there; None: its head is not whole."""
+
+    @abstractmethod
+    def _instead(self, message: bytes) -> bytes: ...
+
+    def _cut_short(self, block: memoryview) -> bytes:
+        raise NotImplementedError
+
+
+class PostgresMessages(Messages):
+    """Of the Postgres protocol, version 3, without TLS."""
+
+    def __init__(self, errors: Errors) -> None:
+        super().__init__(errors)
+        self._begun = False
+
+    def _size(self, sent: bytearray) -> int | None:
+        """Until the session begins messages have no type."""
+        head = 1 if self._begun else 0
+        return head + int.from_bytes(sent[head : head + 4], "big") if len(sent) >= head + 4 else None
+
+    def _instead(self, message: bytes) -> bytes:
+        if not self._begun:
+            self._begun = int.from_bytes(message[4:8], "big") == _STARTUP
+            return message
+        if message[:1] != QUERY or (code := self._errors.choose(message[5:-1])) is None:
+            return message
+        before = None if b"START_REPLICATION" in message else self._errors.done_before()
+        if before is not None:
+            self._error, self._passed = code, before
+            return message
+        raising = f"DO $tidemark$ BEGIN RAISE EXCEPTION USING ERRCODE = '{code}', MESSAGE = '{TEXT}'; END $tidemark$"
+        return _framed(QUERY, raising.encode() + b"\0")
+
+    def _cut_short(self, block: memoryview) -> bytes:
+        """So many messages of the answer, then the error, then that the session is ready."""
+        self._answered += block
+        out = b""
+        while len(self._answered) >= 5 and len(self._answered) >= (
+            size := 1 + int.from_bytes(self._answered[1:5], "big")
+        ):
+            message = bytes(self._answered[:size])
+            del self._answered[:size]
+            if message[:1] == READY:
+                told = f"SERROR\0VERROR\0C{self._error}\0M{TEXT}\0\0"
+                self._error = None
+                rest, self._answered = bytes(self._answered), bytearray()
+                return out + _framed(ERROR, told.encode()) + message + rest
+            if self._passed and message[:1] in b"TDHd":
+                self._passed -= 1
+                out += message
+        return out
+
+
+class MySQLMessages(Messages):
+    """Of the MySQL protocol without TLS: a command begins with packet 0 of a count."""
+
+    def _size(self, sent: bytearray) -> int | None:
+        return 4 + int.from_bytes(sent[:3], "little") if len(sent) >= 4 else None
+
+    def _instead(self, message: bytes) -> bytes:
+        command = message[4:5]
+        if message[3] or not command or command[0] not in (_COM_QUERY, *_COM_DUMPS):
+            return message
+        if (code := self._errors.choose(message[5:])) is None:
+            return message
+        signal = f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = '{TEXT}'".encode()
+        return struct.pack("<I", len(signal) + 1)[:3] + b"\0" + bytes([_COM_QUERY]) + signal
+
+
+def _framed(kind: bytes, body: bytes) -> bytes:
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+MESSAGES: dict[str, type[Messages]] = {"postgres": PostgresMessages, "mysql": MySQLMessages}
+CODES: dict[str, Sequence[str | int]] = {"postgres": STATES, "mysql": NUMBERS}
