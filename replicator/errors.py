@@ -23,6 +23,8 @@ TidemarkError
 │   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
 │   ├── ValuesLost                the table is read anew by itself
 │   ├── KeyChanged                the log will tell; waited for
+│   ├── TableNotRead              the source answered an error for it, which may pass; retried
+│   │   └── TableBusy             something on the source has to end first; retried without end
 │   ├── ConditionRefused          ends the snapshot that was asked for with it, and nothing else
 │   └── TableDisappeared          the same
 ├── StagingError                  retried
@@ -65,6 +67,8 @@ class TidemarkError(Exception):
         self.remedy = remedy or self.default_remedy
         self.table = table
         self.column = column
+        self.of_server = False  # True: the server's answer to one statement; another time it may be another
+        self.answered = False  # True: the server does answer, and does not take the statement as it is
         self.place: tuple[str, str] | None = None
         self.stack = ""
 
@@ -87,7 +91,6 @@ class SourceUnreachable(SourceError):
     code = "source_unreachable"
     retryable = True
     default_remedy = "Check that the server runs, and that this machine may connect to its address and port."
-    answered = False  # on one error: the server does answer, and does not take the statement as it is
 
 
 class SourceBusy(SourceError):
@@ -188,6 +191,17 @@ class ValuesLost(TableError):
 
 class KeyChanged(TableError):
     code = "key_changed"
+
+
+class TableNotRead(TableError):
+    code = "table_not_read"
+    retryable = True
+    default_remedy = "Retried by itself, while the other tables go on; if it stays, run the table's SELECT on the source to see the error."
+
+
+class TableBusy(TableNotRead):
+    code = "table_busy"
+    default_remedy = "Tidemark goes on with the table once the lock or transaction that holds it up has ended."
 
 
 class ConditionRefused(TableError):

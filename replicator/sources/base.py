@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from replicator.errors import KeyChanged, TableError
+from replicator.errors import KeyChanged, SourceBusy, TableError
 from replicator.model.change import LogMessage
 from replicator.model.identifiers import NameRule, TableId, TableSet
 from replicator.model.offset import Offset
@@ -289,6 +289,20 @@ class SourceLoad:
     replica_lag_seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class Waiting:
+    """How something that has to end on the source first is waited for.
+
+    stopped: no longer (invariant 10).  told: gets a SourceBusy that names what is waited for, now and then.
+    """
+
+    stopped: Callable[[], bool] = lambda: False
+    told: Callable[[SourceBusy], None] = lambda _: None
+
+
+WITHOUT_END = Waiting()
+
+
 class SourceLog(Protocol):
     """The log as a whole, for one replicator: where it ends, and what the source has to keep of it.
 
@@ -301,11 +315,11 @@ class SourceLog(Protocol):
         """SourceMisconfigured where the source writes no log."""
         ...
 
-    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """Make what is missing on the source for these tables to be read from the log.
 
         `first`: nothing was read yet; `state.offset` is then where reading begins.  LogPurged where what was kept for the
-        replicator is gone.  Raises SourcePermissionDenied, SourceMisconfigured.
+        replicator is gone.  Raises SourcePermissionDenied, SourceMisconfigured; SourceBusy where it was waited in vain.
         """
         ...
 

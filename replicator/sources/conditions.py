@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from replicator.errors import ConditionRefused, ConfigurationError, SourceUnreachable
+from replicator.errors import ConditionRefused, ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableId
 
 LONGEST = 10_000
@@ -51,8 +51,8 @@ def users_fault(table: TableId, *, asked: bool) -> Iterator[None]:
     """
     try:
         yield
-    except (SourceUnreachable, ConfigurationError) as error:
-        if not asked or (isinstance(error, SourceUnreachable) and not error.answered):
+    except TidemarkError as error:
+        if not asked or not (error.answered or isinstance(error, ConfigurationError)):
             raise
         message = f"The source does not take what was asked for: {error.message}"
         raise ConditionRefused(message, table=str(table)) from None

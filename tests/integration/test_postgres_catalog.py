@@ -430,7 +430,7 @@ def test_descriptions_and_types_are_found_by_oid_under_the_names_of_now(db: Conn
     run(db, f"CREATE TABLE {SCHEMA}.named (id int PRIMARY KEY)")
     oid = described(db, "named").oid
     run(db, f"ALTER TABLE {SCHEMA}.named RENAME TO renamed", f"ALTER TABLE {SCHEMA}.renamed SET SCHEMA {OTHER}")
-    found = PostgresCatalog(db).details_by_oid([oid, 1, 4_000_000_000])
+    found = PostgresCatalog(db).details_by_oid({one: TableId("x", "y") for one in (oid, 1, 4_000_000_000)})
     assert list(found) == [oid]
     assert isinstance(found[oid], TableDescription)
     assert found[oid].schema.table == TableId(OTHER, "renamed")  # type: ignore[union-attr]
@@ -438,7 +438,7 @@ def test_descriptions_and_types_are_found_by_oid_under_the_names_of_now(db: Conn
     assert {oid: one.name for oid, one in types.items()} == {23: "int4", 1007: "_int4"}
     assert types[1007].element == types[23]
     assert PostgresCatalog(db).types([]) == {}
-    assert PostgresCatalog(db).details_by_oid([]) == {}
+    assert PostgresCatalog(db).details_by_oid({}) == {}
 
 
 def test_no_foreign_key_changes_rows_behind_the_log(db: Connection) -> None:

@@ -17,8 +17,10 @@ from replicator.errors import (
     SourceMisconfigured,
     SourcePermissionDenied,
     SourceUnreachable,
+    TableBusy,
     TableDisappeared,
     TableError,
+    TableNotRead,
     TidemarkError,
 )
 from replicator.model.identifiers import TableId, TableSet
@@ -392,8 +394,8 @@ def test_logins_that_fail_say_why_and_nothing_secret(
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [
-        ("SELECT * FROM no_schema.t", TableDisappeared),
-        ("SELECT 1/0", TableError),
+        ("SELECT * FROM no_schema.t", SourceUnreachable),
+        ("SELECT 1/0", SourceUnreachable),
         ("COMMENT ON PUBLICATION not_there IS 'x'", SourceMisconfigured),
         ("SELECT not a statement", SourceUnreachable),
         ("CREATE TABLE pg_catalog.mine (id int)", SourcePermissionDenied),
@@ -402,9 +404,41 @@ def test_logins_that_fail_say_why_and_nothing_secret(
 def test_the_servers_errors_are_tidemarks_with_their_code_and_without_the_statement(
     limited: PostgresConfig, statement: str, kind: type[TidemarkError]
 ) -> None:
-    connection = connect(limited)
+    _refused(limited, statement, kind, "the server")
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("SELECT * FROM no_schema.t", TableDisappeared),
+        ("SELECT 1/0", TableError),
+        ("SELECT not a statement", TableError),
+        ("CREATE TABLE pg_catalog.mine (id int)", SourcePermissionDenied),
+        ("DO $$ BEGIN ASSERT false; END $$", TableError),
+        *((f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$", kind) for state, kind in (
+            ("42P17", TableError), ("XX000", TableNotRead), ("XX001", TableError), ("57014", TableNotRead), ("53100", TableNotRead),
+            ("40001", TableNotRead), ("55P03", TableBusy), ("58030", TableError), ("0A000", TableError), ("HV000", TableNotRead),
+            ("57P03", SourceUnreachable), ("53300", SourceUnreachable), ("08006", SourceUnreachable),
+        )),
+    ],
+)  # fmt: skip
+def test_an_error_for_a_statement_about_one_table_is_that_tables(
+    limited: PostgresConfig, statement: str, kind: type[TidemarkError]
+) -> None:
+    """But for states of the connection or the whole server."""
+    _refused(limited, statement, kind, TableId("shop", "orders"))
+
+
+def test_a_session_that_ends_in_a_statement_about_a_table_is_not_that_tables_trouble(config: PostgresConfig) -> None:
+    connection = connect(config)
+    with pytest.raises(SourceUnreachable):
+        read_rows(connection, "SELECT pg_terminate_backend(pg_backend_pid())", TableId("shop", "orders"))
+
+
+def _refused(config: PostgresConfig, statement: str, kind: type[TidemarkError], where: str | TableId) -> None:
+    connection = connect(config)
     with pytest.raises(kind) as caught:
-        read_rows(connection, statement, "shop.orders")
+        read_rows(connection, statement, where)
     assert type(caught.value) is kind
     assert "SQLSTATE" in caught.value.message
     assert statement not in caught.value.message

@@ -36,7 +36,7 @@ from webapp.worker.chunk_admission import UNDER_WAY, finish_if_last, note_began
 from webapp.worker.database import clock, stored, without_nul
 from webapp.worker.failures import table_attempt_failed
 from webapp.worker.journal_store import bounds_of
-from webapp.worker.policy import Verdict
+from webapp.worker.policy import Verdict, judge
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)
 READ_AHEAD = 16
@@ -194,11 +194,8 @@ class OrmChunkStore:
         if row is None:
             return
         row.state, row.attempt, row.owner, row.claimed_until = ChunkState.PLANNED, "", "", None
-        if isinstance(error, TABLES_FAULT) and row.run.partial:
-            self._end(row.run_id, error)
-            return
         if isinstance(error, TABLES_FAULT):
-            verdict = self._count(row.run_id, error, row.failures, row.first_failure_at)
+            verdict = self._judged(row.run, error, row.failures, row.first_failure_at)
             if verdict.retry_at is None:
                 return
             row.failures, row.first_failure_at, row.retry_at = (
@@ -218,10 +215,7 @@ class OrmChunkStore:
         row = rows.filter(pk=run.run, state=RunState.PLANNING).first()
         if row is None:
             return
-        if row.partial and isinstance(error, TABLES_FAULT):
-            self._end(run.run, error)
-            return
-        verdict = self._count(run.run, error, row.attempt, row.first_failure_at)
+        verdict = self._judged(row, error, row.attempt, row.first_failure_at)
         if verdict.retry_at is not None:
             SnapshotRun.objects.filter(pk=run.run).update(
                 attempt=verdict.attempt, first_failure_at=verdict.first_failure_at, retry_at=verdict.retry_at
@@ -231,10 +225,21 @@ class OrmChunkStore:
         found = Replicator.objects.only("options").filter(pk=self._id).first()
         return found.parsed_options.pace if found is not None else Pace()
 
-    def _end(self, run_id: int, error: TidemarkError) -> None:
-        """Of a run over a part of its table: the table is none the worse for it."""
+    def _judged(
+        self, run: SnapshotRun, error: TidemarkError, attempt: int, first_failure_at: datetime | None
+    ) -> Verdict:
+        """Of a run over a part of its table, the table is none the worse for it: the run goes on later, or ends."""
+        if not run.partial:
+            return self._count(run.pk, error, attempt, first_failure_at)
         self.blamed.append(error)
-        end_partial(run_id, without_nul(f"{error.message} {error.remedy}"))
+        now = clock()
+        verdict = Verdict(attempt + 1, first_failure_at or now, None)
+        if error.retryable:
+            options = run.table.replicator.parsed_options
+            verdict = judge(error, options, attempt=attempt, first_failure_at=first_failure_at, now=now)
+        if verdict.retry_at is None:
+            end_partial(run.pk, without_nul(f"{error.message} {error.remedy}"))
+        return verdict
 
     def _count(self, run_id: int, error: TidemarkError, attempt: int, first_failure_at: datetime | None) -> Verdict:
         """By the chunk's or run's own count: the table's is the apply loop's."""

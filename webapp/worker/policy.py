@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 
 from django.db import InterfaceError, OperationalError
 
-from replicator.errors import KeyChanged, TableDisappeared, TableError, TidemarkError
+from replicator.errors import KeyChanged, SourceBusy, TableBusy, TableDisappeared, TidemarkError
 from webapp.replicators.options import ReplicatorOptions
 from webapp.worker.database import unanswered
 
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0
+BELIEVED_AFTER = 2  # failures: a server may answer anything once
 # The DROP of a table that is not there, or the ALTER of its key, may still be on its way through the log: by the log's own time, however late capture is.
 ANNOUNCED_WINDOW = timedelta(seconds=30)
 
@@ -49,8 +50,10 @@ def judge(
     retryable = error.retryable
     if isinstance(error, TableDisappeared | KeyChanged):
         retryable, window, over = True, ANNOUNCED_WINDOW, min(now, log_time or first)
-    elif isinstance(error, TableError):
-        retryable = False
+    elif isinstance(error, SourceBusy | TableBusy):
+        over = first  # it ends when others end
+    elif error.of_server and attempt < BELIEVED_AFTER:
+        retryable = True
     if not retryable or over - first >= window:
         return Verdict(attempt + 1, first, None)
     return Verdict(attempt + 1, first, now + timedelta(seconds=backoff(attempt + 1)))

@@ -11,7 +11,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replicator.errors import TableDisappeared, TableError, UnsupportedDdl, UnsupportedType
+from replicator.errors import (
+    SourceUnreachable,
+    TableDisappeared,
+    TableError,
+    TableNotRead,
+    TidemarkError,
+    UnsupportedDdl,
+    UnsupportedType,
+)
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
@@ -192,7 +200,26 @@ class MySqlCatalog:
         }
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
-        """As `describe`, with all that reading takes."""
+        """As `describe`, with all that reading takes.
+
+        Where the server answers with an error, it is asked for each table alone, so that the others go on (invariant 13).
+        """
+        try:
+            return self._details(tables)
+        except TidemarkError:
+            if not self._connection.open:
+                raise
+        result: dict[TableId, TableDescription | TableError] = {}
+        for table in tables:
+            try:
+                result |= self._details([table])
+            except SourceUnreachable as error:
+                if not (error.of_server and self._connection.open):
+                    raise
+                result[table] = TableNotRead(f"{table} cannot be described: {error.message}", table=str(table))
+        return result
+
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         facts = self._facts(tables)
         columns = self._columns(list(facts))
         indexes = self._indexes(list(facts))
@@ -226,7 +253,7 @@ class MySqlCatalog:
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with users_fault(table, asked=True):
             for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
-                with translated(str(table)), self._connection.cursor() as cursor:
+                with translated(table), self._connection.cursor() as cursor:
                     cursor.execute(f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0")
 
     def _describe(

@@ -15,11 +15,14 @@ from replicator.errors import (
     SourceAuthenticationFailed,
     SourcePermissionDenied,
     SourceUnreachable,
+    TableBusy,
     TableDisappeared,
     TableError,
+    TableNotRead,
     TidemarkError,
 )
 from replicator.faults import reach
+from replicator.model.identifiers import TableId
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 
 Connection: TypeAlias = "pymysql.connections.Connection[Any]"  # generic for the type checker only
@@ -50,12 +53,18 @@ READ_TIMEOUT = 600.0
 # CRASHED_ON_REPAIR, two of FEDERATED, TABLE_NEEDS_UPGRADE, INDEX_CORRUPT, TABLESPACE_MISSING, TABLESPACE_DISCARDED).
 _BROKEN = frozenset({1016, 1017, 1030, 1033, 1034, 1035, 1168, 1194, 1195, 1429, 1430, 1459, 1712, 1812, 1814})
 _DISK_FULL = "Got error 28 "  # passes
+_NUMBERS = 1 << 16
 _SERVERS, _CLIENTS = 1000, range(2000, 3000)  # numbers of the server's errors, and of the client's own
-# The server's, but not of the statement: too many connections, out of memory, shutdown, network, lock waits, deadlocks, kills, time limits.
-_PASSING = frozenset(
-    {1020, 1021, 1023, 1026, 1037, 1038, 1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1135, 1152, 1153, 1154, 1155, 1156,
-     1157, 1158, 1159, 1160, 1161, 1180, 1181, 1184, 1203, 1205, 1206, 1213, 1226, 1317, 1412, 1637, 1927, 1969, 3024, 3169}
+# Of the connection or the whole server, whatever was asked: too many connections, network, shutdown, limits of the user, kills.
+_OF_THE_SERVER = frozenset(
+    {1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1129, 1130, 1135, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161,
+     1184, 1203, 1226, 1927, 3169}
 )  # fmt: skip
+_LOCKED = frozenset({1205, 3572})
+# Of the moment: out of memory or disk, changes of the table, deadlocks, interrupted statements, time limits.
+_PASSING = _OF_THE_SERVER | _LOCKED | {
+    1020, 1021, 1023, 1026, 1037, 1038, 1114, 1180, 1181, 1206, 1213, 1317, 1412, 1615, 1637, 1969, 3024
+}  # fmt: skip
 _BROKEN_REMEDY = (
     "Look at it with CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
 )
@@ -124,35 +133,51 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
-    """Errors of pymysql and of the socket inside become Tidemark's; `where` names the server or the table."""
+def translated(where: str | TableId) -> Iterator[None]:
+    """Errors of pymysql and of the socket inside become Tidemark's.
+
+    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the server.
+    """
     try:
         yield
     except (pymysql.err.Error, OSError, RuntimeError) as error:
         raise tidemark_error(error, where) from None  # the cause's text may hold what the user typed (invariant 8)
 
 
-def tidemark_error(error: Exception, where: str) -> TidemarkError:
+def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     number = _number(error)
     reason = _reason(error)
-    if number in _AUTHENTICATION or isinstance(error, RuntimeError):
-        return SourceAuthenticationFailed(f"{where} refused the login: {reason}")
+    of_server = number >= _SERVERS and number not in _CLIENTS
+    if isinstance(where, TableId) and of_server and number not in _OF_THE_SERVER | _AUTHENTICATION:
+        found = _of_table(number, reason, where)
+    elif number in _AUTHENTICATION or isinstance(error, RuntimeError):
+        found = SourceAuthenticationFailed(f"{where} refused the login: {reason}")
+    elif number in _PERMISSION:
+        found = SourcePermissionDenied(f"{where} does not allow it: {reason}")
+    else:
+        found = SourceUnreachable(f"{where} could not be read: {reason}")
+    found.of_server = of_server
+    found.answered = of_server and number not in _PASSING | _PERMISSION | _DISAPPEARED | _BROKEN | _AUTHENTICATION
+    return found
+
+
+def _of_table(number: int, reason: str, table: TableId) -> TidemarkError:
+    """What the server answers to a statement about one table is that table's, whatever it is (invariant 13)."""
+    name = str(table)
     if number in _PERMISSION:
-        return SourcePermissionDenied(f"{where} does not allow it: {reason}")
+        return SourcePermissionDenied(f"{name} does not allow it: {reason}", table=name)
     if number in _DISAPPEARED:
-        return TableDisappeared(f"{where}: {reason}", table=where)
+        return TableDisappeared(f"{name}: {reason}", table=name)
     if number in _BROKEN and not reason.startswith(_DISK_FULL):
-        message = f"The server itself cannot read {where}: {reason}."
-        return TableError(message, table=where, remedy=_BROKEN_REMEDY)
-    unreachable = SourceUnreachable(f"{where} could not be read: {reason}")
-    unreachable.answered = number >= _SERVERS and number not in _CLIENTS and number not in _PASSING
-    return unreachable
+        return TableError(f"The server itself cannot read {name}: {reason}.", table=name, remedy=_BROKEN_REMEDY)
+    kind = TableBusy if number in _LOCKED else TableNotRead
+    return kind(f"{name} could not be read just now: {reason}", table=name)
 
 
 def _number(error: Exception) -> int:
     first = error.args[0] if error.args else 0
-    return first if isinstance(first, int) else 0
+    return first % _NUMBERS if isinstance(first, int) else 0  # pymysql reads it as a signed one
 
 
 def _reason(error: Exception) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
 
-from replicator.errors import LogPurged, SourceUnreachable, TableError
+from replicator.errors import LogPurged, SourceUnreachable, TableError, TableNotRead
 from replicator.model.change import Heartbeat, LogMessage
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
@@ -133,10 +133,13 @@ class BinlogReader:
     def _describer(self, tables: TableSet) -> Callable[[TableId], TableDescription | TableError | None]:
         def describe(table: TableId) -> TableDescription | TableError | None:
             try:
-                return self._catalog(tables).details([table]).get(table)
+                found = self._catalog(tables).details([table]).get(table)
+                if not isinstance(found, TableNotRead):
+                    return found
             except SourceUnreachable:
-                self._reconnect()
-                return self._catalog(tables).details([table]).get(table)
+                pass
+            self._reconnect()
+            return self._catalog(tables).details([table]).get(table)
 
         return describe
 

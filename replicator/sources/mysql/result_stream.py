@@ -12,6 +12,7 @@ import pyarrow as pa
 from pymysql import err
 from pymysql.constants import COMMAND
 
+from replicator.model.identifiers import TableId
 from replicator.sources.mysql.connection import Connection, translated
 from replicator.sources.mysql.row_kernel import BAD, END, FULL, LARGE, gather, split_rows
 
@@ -27,7 +28,9 @@ class ResultStream:
     It reads below pymysql's packets (two calls and one object each), from the same buffered file: `_rfile`.
     """
 
-    def __init__(self, connection: Connection, sql: str, where: str, *, batch_rows: int, batch_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, sql: str, where: str | TableId, *, batch_rows: int, batch_bytes: int
+    ) -> None:
         """`where` names the table in errors.  A batch ends at `batch_rows` rows or after `batch_bytes` bytes."""
         self._connection = cast("Any", connection)
         self._where = where
@@ -175,7 +178,7 @@ class ResultStream:
             err.raise_mysql_exception(payload)
 
 
-def read_rows(connection: Connection, sql: str, where: str) -> list[tuple[Any, ...]]:
+def read_rows(connection: Connection, sql: str, where: str | TableId) -> list[tuple[Any, ...]]:
     """A small result, by pymysql; errors name `where`."""
     with translated(where), connection.cursor() as cursor:
         cursor.execute(sql)

@@ -21,6 +21,8 @@ from replicator.sources.mysql.result_stream import ResultStream, read_rows
 from replicator.sources.mysql.text import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
 
+_LOCK_SECONDS = 2  # a locked table is tried again, and must not keep the reader from the others
+
 
 class MySqlSnapshotReader:
     """Two connections, opened when first used: one reads, the other writes marks.  One thread.
@@ -97,7 +99,7 @@ class MySqlSnapshotReader:
         if canonical(description.engine) not in TRANSACTIONAL:
             return self._chunk(description, _name(table), lambda: self.mark(opened))
         try:
-            read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", str(table))
+            read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", table)
             self.mark(opened)
             return self._chunk(description, _name(table), lambda: _commit(connection, table))
         except TidemarkError:
@@ -116,6 +118,7 @@ class MySqlSnapshotReader:
         self._stream = None
         if self._reading is None or not self._reading.open:
             self._reading = connect(self._config)
+            read_rows(self._reading, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}", self._config.host)
         return self._reading
 
     def _describe(self, table: TableId) -> TableDescription:
@@ -137,7 +140,7 @@ class MySqlSnapshotReader:
     def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
         connection = self._connection()
         try:
-            return read_rows(connection, sql, str(table))
+            return read_rows(connection, sql, table)
         except TidemarkError:
             connection.close()
             raise
@@ -148,7 +151,7 @@ class MySqlSnapshotReader:
         stream = ResultStream(
             self._reading_connection(),
             f"SELECT {columns} FROM {source}",
-            str(description.schema.table),
+            description.schema.table,
             batch_rows=self._options.batch_rows,
             batch_bytes=self._options.batch_bytes,
         )
@@ -173,7 +176,7 @@ class MySqlSnapshotReader:
 
 
 def _commit(connection: Connection, table: TableId) -> None:
-    read_rows(connection, "COMMIT", str(table))
+    read_rows(connection, "COMMIT", table)
 
 
 def _name(table: TableId) -> str:

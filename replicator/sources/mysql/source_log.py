@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from replicator.errors import LogPurged, SourcePermissionDenied, SourceReplaced, TableDisappeared
 from replicator.model.identifiers import TableSet
 from replicator.model.offset import Offset
-from replicator.sources.base import LogHeld, SourceLoad, SourceState
+from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
 from replicator.sources.mysql.check_past import file_begun
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb
@@ -42,9 +42,9 @@ class MySqlLog:
         at = row[1] if isinstance(row[1], datetime) else datetime.now()  # noqa: DTZ005 - UTC is set below
         return SourceState(BinlogOffset(file, position, executed), name, at.replace(tzinfo=UTC), str(row[2]))
 
-    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """Nothing is missing: the log has all tables, and marks make their table themselves."""
-        del tables
+        del tables, waiting
         state = self.state()
         if not first:
             return state

@@ -61,7 +61,7 @@ class WatermarkTable:
 
     def forget(self, connection: Connection) -> None:
         """Delete the replicator's row.  TableDisappeared where there is no such table or database."""
-        with translated(self._name), connection.cursor() as cursor:
+        with translated(watermark_table(self._database)), connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {self._name} WHERE replicator = {literal(self._replicator)}")
 
     def _write(self, connection: Connection, token: str) -> None:

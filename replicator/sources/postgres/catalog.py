@@ -5,16 +5,17 @@ A database of the `Catalog` port is a Postgres schema; the connection decides wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from replicator.errors import SourceUnreachable, TableDisappeared, TableError
+from replicator.errors import SourceUnreachable, TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.postgres.attributes import Attribute, Identity, PgType, TableDescription
-from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version
+from replicator.sources.postgres.connection import Connection, kept_open, literal, quoted, read_rows, server_version
 from replicator.sources.postgres.describe_sql import document_sql, named, numbers, types_sql
 from replicator.sources.postgres.description import TABLES, attributes_of, description, identity_note, logged, table_of
 from replicator.sources.postgres.table_key import Key, choose_key
@@ -43,6 +44,15 @@ FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid LEFT JOIN pg_catalog.pg_
 Row = tuple[Any, ...]
 Document = Mapping[str, Any]
 Item = TypeVar("Item")
+Found: TypeAlias = tuple[Document, Types]
+
+
+@dataclass(frozen=True)
+class Unanswered(Generic[Item]):
+    """A table that the server cannot describe."""
+
+    item: Item
+    error: TableError
 
 
 class PostgresCatalog:
@@ -129,7 +139,7 @@ class PostgresCatalog:
 
     def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
         """Of those that exist."""
-        documents = self._documents(tables)
+        documents = _readable(self._documents(tables))
         sizes = self._sizes([row["oid"] for row, _ in documents.values()])
         found = {}
         for table, (row, types) in documents.items():
@@ -149,7 +159,7 @@ class PostgresCatalog:
     def keys(self, tables: Sequence[TableId]) -> dict[TableId, tuple[Identity, Key | TableError]]:
         """Of those that exist: replica identity and what tells rows apart, or why nothing does."""
         found: dict[TableId, tuple[Identity, Key | TableError]] = {}
-        for table, (row, types) in self._documents(tables).items():
+        for table, (row, types) in _readable(self._documents(tables)).items():
             found[table] = (Identity(row["identity"]), _key(row, attributes_of(row, types)))
         return found
 
@@ -162,14 +172,21 @@ class PostgresCatalog:
 
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         """As `describe`, with all that reading takes."""
-        return {table: self._described(row, types) for table, (row, types) in self._documents(tables).items()}
+        return {
+            table: found if isinstance(found, TableError) else self._described(*found)
+            for table, found in self._documents(tables).items()
+        }
 
-    def details_by_oid(self, oids: Sequence[int]) -> dict[int, TableDescription | TableError]:
-        """Of those that exist and are tables, under the names that they have now."""
-        found = {}
-        for some in _slices(oids):
-            for row, types in self._asked(numbers(some)):
-                found[int(row["oid"])] = self._described(row, types)
+    def details_by_oid(self, tables: Mapping[int, TableId]) -> dict[int, TableDescription | TableError]:
+        """Of those that exist and are tables, under the names that they have now; an error names them as `tables` does."""
+        found: dict[int, TableDescription | TableError] = {}
+        for some in _slices(list(tables)):
+            answers = self._asked(some, numbers, tables.__getitem__)
+            for answer in answers:
+                if isinstance(answer, Unanswered):
+                    found[answer.item] = answer.error
+                else:
+                    found[int(answer[0]["oid"])] = self._described(*answer)
         return found
 
     def types(self, oids: Collection[int]) -> dict[int, PgType]:
@@ -195,7 +212,7 @@ class PostgresCatalog:
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with users_fault(table, asked=True):
             for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
-                read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0", str(table))
+                read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0", table)
 
     def described(self, row: Document, types: Types) -> TableDescription:
         """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""
@@ -207,19 +224,43 @@ class PostgresCatalog:
         except TableError as error:
             return error
 
-    def _documents(self, tables: Sequence[TableId]) -> dict[TableId, tuple[Document, Types]]:
+    def _documents(self, tables: Sequence[TableId]) -> dict[TableId, Found | TableError]:
         """The catalog's rows of those that exist and are tables."""
-        found = {}
+        found: dict[TableId, Found | TableError] = {}
         for some in _slices(tables):
             asked = set(some)
-            for row, types in self._asked(named(some)):
-                if (table := table_of(row)) in asked:
-                    found[table] = (row, types)
+            for answer in self._asked(some, named, lambda table: table):
+                if isinstance(answer, Unanswered):
+                    found[answer.item] = answer.error
+                elif (table := table_of(answer[0])) in asked:
+                    found[table] = answer
         return {table: found[table] for table in tables if table in found}
 
-    def _asked(self, oids: str) -> Iterable[tuple[Document, Types]]:
-        """One query, so that tables and their types are of one moment."""
-        document = self._rows(document_sql(oids))[0][0]
+    def _asked(
+        self, items: Sequence[Item], listed: Callable[[Sequence[Item]], str], name: Callable[[Item], TableId]
+    ) -> Sequence[Found | Unanswered[Item]]:
+        """One query, so that tables and their types are of one moment.
+
+        Where the server answers it with an error, it is asked for each table alone, so that the others go on (invariant 13).
+        """
+        where = name(items[0]) if len(items) == 1 else None
+        try:
+            with kept_open(self._connection):
+                return self._found(listed(items), where or _WHERE)
+        except TidemarkError:
+            if self._connection.closed:
+                raise
+        answers: list[Found | Unanswered[Item]] = []
+        for item in items:
+            try:
+                with kept_open(self._connection):
+                    answers += self._found(listed([item]), name(item))
+            except TableError as error:
+                answers.append(Unanswered(item, error))
+        return answers
+
+    def _found(self, oids: str, where: str | TableId) -> list[Found]:
+        document = read_rows(self._connection, document_sql(oids), where)[0][0]
         types = Types(document["types"])
         return [(row, types) for row in document["relations"] if row["kind"] in TABLES]
 
@@ -262,6 +303,10 @@ def _key(row: Document, attributes: Sequence[Attribute]) -> Key | TableError:
         return choose_key(row, attributes, {one.name for one in attributes})
     except TableError as error:
         return error
+
+
+def _readable(documents: Mapping[TableId, Found | TableError]) -> dict[TableId, Found]:
+    return {table: found for table, found in documents.items() if not isinstance(found, TableError)}
 
 
 def _slices(items: Sequence[Item]) -> Iterable[Sequence[Item]]:

@@ -21,11 +21,14 @@ from replicator.errors import (
     SourceMisconfigured,
     SourcePermissionDenied,
     SourceUnreachable,
+    TableBusy,
     TableDisappeared,
     TableError,
+    TableNotRead,
     TidemarkError,
 )
 from replicator.faults import reach
+from replicator.model.identifiers import TableId
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 
 Connection: TypeAlias = psycopg2.extensions.connection
@@ -68,10 +71,9 @@ _KEEPALIVE = {
 }
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
-# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried.
+# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried: of a statement about one
+# table as that table's trouble (invariant 13), of any other as the source's.
 _BY_STATE: dict[str, type[TidemarkError]] = {
-    "42P01": TableDisappeared,
-    "3F000": TableDisappeared,
     "42501": SourcePermissionDenied,
     "42704": SourceMisconfigured,  # no such publication, slot, role
     "25006": SourceMisconfigured,  # read only: a standby
@@ -79,20 +81,30 @@ _BY_STATE: dict[str, type[TidemarkError]] = {
     "3D000": ConfigurationError,  # no such database
     "0A000": SourceMisconfigured,
     "28": SourceAuthenticationFailed,
+}
+_OF_ONE_TABLE: dict[str, type[TidemarkError]] = {
+    "42P01": TableDisappeared,
+    "3F000": TableDisappeared,
+    "42501": SourcePermissionDenied,
+    "55P03": TableBusy,
+    "55006": TableBusy,
+    "0A": TableError,
     "22": TableError,  # a value or an expression that the server itself cannot compute
-    "54000": TableError,  # a row of more than a gigabyte: the table has it, the protocol does not
+    "54": TableError,  # a row of more than a gigabyte: the table has it, the protocol does not
     "XX001": TableError,
     "XX002": TableError,
     "58P01": TableError,
     "58030": TableError,
 }
-# Cardinality, transforms, routines of others, syntax and names, RAISE.
-_OF_THE_STATEMENT = frozenset({"0L", "0P", "20", "21", "2F", "38", "39", "42", "44", "P0"})
+# Cardinality, transforms, routines of others, syntax and names, RAISE: the same statement fails again.
+_OF_THE_STATEMENT = frozenset({"0A", "0L", "0P", "20", "21", "2F", "38", "39", "42", "44", "P0"})
+# Of the connection or the whole server, whatever was asked; so is every FATAL or PANIC.
+_OF_THE_SERVER = ("08", "28", "3D", "57P", "53300", "25006")
+_FATAL = ("FATAL", "PANIC")
 _REMEDIES = {
     "25006": "Connect to the primary server: a standby is read-only.",
     "53400": "Raise max_replication_slots and max_wal_senders (restart), or drop slots that nobody uses.",
     "55006": "Something else reads this replication slot; Tidemark goes on once it is free.",
-    "55P03": "Another session holds a lock on the table; Tidemark tries again.",
     "54000": "Make the row smaller on the source, or exclude its largest columns; then resnapshot the table.",
     "XX001": "Look at the server's log and repair the table, then resnapshot it; or exclude the table.",
     "XX002": "REINDEX the table on the source, then resnapshot it; or exclude the table.",
@@ -185,38 +197,66 @@ def _system_authorities() -> str:
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
-    """Errors of psycopg2 and of the socket inside become Tidemark's; `where` names the server or the table."""
+def translated(where: str | TableId) -> Iterator[None]:
+    """Errors of psycopg2 and of the socket inside become Tidemark's.
+
+    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the server.
+    """
     try:
         yield
     except (psycopg2.Error, OSError) as error:
         raise tidemark_error(error, where) from None  # the cause's text may hold rows (invariant 8)
 
 
-def tidemark_error(error: Exception, where: str) -> TidemarkError:
+def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     state = sql_state(error)
-    return _worded(state, _reason(error, state), where)
+    severity = error.diag.severity_nonlocalized if isinstance(error, psycopg2.Error) else None
+    return _worded(state, _reason(error, state), where, severity or "")
 
 
-def server_error(state: str, message: str, where: str) -> TidemarkError:
-    """The same of an ErrorResponse: its SQLSTATE and its message."""
-    return _worded(state, _told(state, message), where)
+def server_error(state: str, message: str, where: str | TableId, severity: str = "") -> TidemarkError:
+    """The same of an ErrorResponse: its SQLSTATE, message and severity."""
+    return _worded(state, _told(state, message), where, severity)
 
 
-def _worded(state: str, reason: str, where: str) -> TidemarkError:
+def _worded(state: str, reason: str, where: str | TableId, severity: str) -> TidemarkError:
+    of_server = not state or severity in _FATAL or state.startswith(_OF_THE_SERVER)
+    if isinstance(where, TableId) and not of_server:
+        error = _of_table(state, reason, where)
+    else:
+        error = _of_source(state, reason, where)
+    error.of_server = bool(state)
+    return error
+
+
+def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
         return kind(f"{where} refused the login: {reason}", remedy=remedy)
     if issubclass(kind, SourcePermissionDenied):
         return kind(f"{where} does not allow it: {reason}", remedy=remedy)
-    if issubclass(kind, TableDisappeared):
-        return kind(f"{where}: {reason}", table=where)
-    if issubclass(kind, TableError):
-        return kind(f"The server itself cannot read {where}: {reason}", table=where, remedy=remedy)
     error = kind(f"{where} could not be read: {reason}", remedy=remedy)
-    if isinstance(error, SourceUnreachable):
-        error.answered = state[:2] in _OF_THE_STATEMENT
+    error.answered = kind is SourceUnreachable and state[:2] in _OF_THE_STATEMENT
+    return error
+
+
+def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
+    """What the server answers to a statement about one table is that table's, whatever it is (invariant 13)."""
+    statement = state[:2] in _OF_THE_STATEMENT
+    kind = _OF_ONE_TABLE.get(state) or _OF_ONE_TABLE.get(state[:2]) or (TableError if statement else TableNotRead)
+    remedy, name = _REMEDIES.get(state), str(table)
+    if issubclass(kind, SourcePermissionDenied):
+        return kind(f"{name} does not allow it: {reason}", remedy=remedy, table=name)
+    if issubclass(kind, TableDisappeared):
+        return kind(f"{name}: {reason}", table=name)
+    said = (
+        "could not be read just now"
+        if issubclass(kind, TableBusy | TableNotRead)
+        else "cannot be read: the server refuses it"
+    )
+    error = kind(f"{name} {said}: {reason}", table=name, remedy=remedy)
+    error.answered = statement
     return error
 
 
@@ -267,7 +307,24 @@ def _clean(text: str) -> str:
     raise ConfigurationError(message)
 
 
-def read_rows(connection: Connection, sql: str, where: str) -> list[tuple[Any, ...]]:
+@contextmanager
+def kept_open(connection: Connection) -> Iterator[None]:
+    """A transaction that is open goes on after an error of a statement inside."""
+    if connection.get_transaction_status() != psycopg2.extensions.TRANSACTION_STATUS_INTRANS:
+        yield
+        return
+    with translated("The source"), connection.cursor() as cursor:
+        cursor.execute("SAVEPOINT tidemark")
+        try:
+            yield
+        except TidemarkError:
+            if not connection.closed:
+                cursor.execute("ROLLBACK TO SAVEPOINT tidemark")
+            raise
+        cursor.execute("RELEASE SAVEPOINT tidemark")
+
+
+def read_rows(connection: Connection, sql: str, where: str | TableId) -> list[tuple[Any, ...]]:
     """All rows of a small query; raises as `translated` does."""
     with translated(where), connection.cursor() as cursor:
         cursor.execute(sql)

@@ -15,6 +15,7 @@ from contextlib import suppress
 
 import psycopg2
 
+from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import Connection, tidemark_error
 
 _AHEAD = 2  # batches between the thread and who takes them
@@ -46,7 +47,9 @@ class CopyBlocks(ABC):
 class LibpqBlocks(CopyBlocks):
     """See above."""
 
-    def __init__(self, connection: Connection, sql: str, where: str, *, batch_rows: int, batch_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, sql: str, where: str | TableId, *, batch_rows: int, batch_bytes: int
+    ) -> None:
         """As `CopyRows`."""
         self._connection, self._sql, self._where = connection, sql, where
         self._batch_rows, self._batch_bytes = batch_rows, batch_bytes

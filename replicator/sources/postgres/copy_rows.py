@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from replicator.errors import LogCorrupt
+from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import Connection
 from replicator.sources.postgres.copy_blocks import CopyBlocks, LibpqBlocks
 from replicator.sources.postgres.copy_socket import SocketBlocks
@@ -21,7 +22,14 @@ class CopyRows:
     """Runs a COPY on a connection that nobody else uses until it is `done`."""
 
     def __init__(
-        self, connection: Connection, sql: str, kinds: Sequence[int], where: str, *, batch_rows: int, batch_bytes: int
+        self,
+        connection: Connection,
+        sql: str,
+        kinds: Sequence[int],
+        where: str | TableId,
+        *,
+        batch_rows: int,
+        batch_bytes: int,
     ) -> None:
         """`kinds`: of each column, whether its cells are TEXT or BINARY.  `where` names the table in errors.
 

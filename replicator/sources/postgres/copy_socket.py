@@ -15,6 +15,7 @@ import numpy as np
 import psycopg2
 
 from replicator.errors import SourceUnreachable
+from replicator.model.identifiers import TableId
 from replicator.sources.postgres.arrived import COPY_DATA, HEAD
 from replicator.sources.postgres.connection import Connection, server_error
 from replicator.sources.postgres.copy_blocks import CopyBlocks
@@ -35,7 +36,9 @@ _QUIET_SECONDS = 3600.0
 class SocketBlocks(CopyBlocks):
     """See above.  One thread."""
 
-    def __init__(self, connection: Connection, sql: str, where: str, *, batch_rows: int, batch_bytes: int) -> None:
+    def __init__(
+        self, connection: Connection, sql: str, where: str | TableId, *, batch_rows: int, batch_bytes: int
+    ) -> None:
         """As `CopyRows`."""
         self._connection, self._sql, self._where = connection, sql, where
         self._batch_rows, self._batch_bytes = batch_rows, batch_bytes
@@ -104,7 +107,7 @@ class SocketBlocks(CopyBlocks):
         self._at += size
         if kind == ERROR:
             told = fields(body)
-            raise server_error(told.get("C", ""), told.get("M", ""), self._where)
+            raise server_error(told.get("C", ""), told.get("M", ""), self._where, told.get("V", ""))
         if kind == _READY:
             self._over = True
         elif kind not in _PASSED_OVER:

@@ -108,7 +108,7 @@ class Relations:
             yield from self._left(relation.oid)
             return
         try:
-            described = self._catalog.details_by_oid([relation.oid]).get(relation.oid)
+            described = self._catalog.details_by_oid({relation.oid: table}).get(relation.oid)
             if isinstance(described, NoIdentity) and relation.oid in self._names:
                 layout = self._layout(relation, table, None, keyed=True)
             elif isinstance(described, TableError):

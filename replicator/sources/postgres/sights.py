@@ -131,7 +131,7 @@ class Watch:
         gone = bool(relations.nameless()) or not followed.issuperset(relations.oids)
         if not (changed or gone):
             return None
-        descriptions = self._catalog.details_by_oid(list(changed))
+        descriptions = self._catalog.details_by_oid({oid: present[oid] for oid in changed})
         for oid in [oid for oid, found in descriptions.items() if self._awaits(oid, found)]:
             del descriptions[oid]
         if not (descriptions or gone):

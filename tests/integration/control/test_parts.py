@@ -11,7 +11,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db.models import F
 
-from replicator.errors import ConditionRefused, ConfigurationError, SourceUnreachable, TableDisappeared
+from replicator.errors import ConditionRefused, ConfigurationError, SourceUnreachable, TableBusy, TableDisappeared
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import RawChunk
@@ -106,6 +106,24 @@ def test_trouble_with_a_part_ends_it_and_leaves_the_table_alone(
     assert store.blamed == [error, error]
     assert TimelineEvent.objects.filter(kind="snapshot_failed").count() == 2
     assert not has_work(table.replicator_id)
+
+
+def test_a_part_waits_for_a_lock_and_leaves_the_table_alone(store: OrmChunkStore, table: ReplicatorTable) -> None:
+    planned = services.read_rows(table=table, condition="id > 5")
+    read = services.read_keys(table=table, keys="1")
+    (plan,) = store.to_plan()
+    chunk = store.claim("lease/a")
+    assert chunk is not None
+    store.run_failed(plan, TableBusy("locked"))
+    store.failed(chunk, TableBusy("locked"))
+    planned.refresh_from_db()
+    assert (planned.state, planned.attempt) == (RunState.PLANNING, 1)
+    assert planned.retry_at is not None
+    again = read.chunks.get()
+    assert (again.state, again.failures) == ("planned", 1)
+    assert again.retry_at is not None
+    table.refresh_from_db()
+    assert (table.state, table.error_code, table.attempt) == ("streaming", "", 0)
 
 
 def test_what_passes_is_tried_again(store: OrmChunkStore, table: ReplicatorTable) -> None:
