@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from replicator.engine.admission import Admission
@@ -22,7 +23,14 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.signals import Signals
 from replicator.engine.tracking import Tracking
-from replicator.errors import SourcePermissionDenied, SourceReplaced, TableDisappeared, TableError, TidemarkError
+from replicator.errors import (
+    SourceBusy,
+    SourcePermissionDenied,
+    SourceReplaced,
+    TableDisappeared,
+    TableError,
+    TidemarkError,
+)
 from replicator.faults import reach
 from replicator.model.change import (
     ChangeBatch,
@@ -40,7 +48,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
-from replicator.sources.base import LogReader, ReadOptions, Source, SourceLog, SourceState
+from replicator.sources.base import LogReader, ReadOptions, Source, SourceLog, SourceState, Waiting
 from replicator.sources.parting import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
@@ -107,7 +115,9 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         plan = journal.plan()
         if not plan.wanted:
             return
-        plan = _begin(replicator, source, parse_offset, journal, lease, plan, report, late)
+        waiting = Waiting(hurried or (lambda: not keep()), partial(_waits, report))
+        prepared = partial(_prepared, report, waiting)
+        plan = _begin(replicator, source, parse_offset, journal, lease, plan, prepared, late)
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
@@ -130,7 +140,7 @@ def _begin(
     journal: Journal,
     lease: Lease,
     plan: CapturePlan,
-    report: Reporter,
+    prepared: Callable[[SourceLog, CapturePlan], SourceState],
     late: dict[TableId, Offset],
 ) -> CapturePlan:
     """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
@@ -148,7 +158,7 @@ def _begin(
     log = source.log(replicator)
     if plan.checkpoint and plan.checkpoint.identity:  # before anything is made there, or missed
         _check_identity(plan.checkpoint.identity, log.state().identity)
-    state = _prepared(log, plan, report)
+    state = prepared(log, plan)
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
     if state.offset < (wanted := parse_offset(checkpoint.offset)):  # waiting there would be silent, and skip what comes
         message = (
@@ -219,15 +229,19 @@ def _settle_late(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog,
             late.pop(table, None)
 
 
-def _prepared(log: SourceLog, plan: CapturePlan, report: Reporter) -> SourceState:
+def _waits(report: Reporter, busy: SourceBusy) -> None:
+    report.log(Level.WARNING, busy.message, code=busy.code, remedy=busy.remedy)
+
+
+def _prepared(report: Reporter, waiting: Waiting, log: SourceLog, plan: CapturePlan) -> SourceState:
     """With the signalling table, if that is allowed: nothing stops for it."""
     first = plan.checkpoint is None
     try:
-        return log.prepare(plan.followed, first=first)
+        return log.prepare(plan.followed, first=first, waiting=waiting)
     except SourcePermissionDenied as error:
         if plan.followed == plan.tables:
             raise
-        state = log.prepare(plan.tables, first=first)
+        state = log.prepare(plan.tables, first=first, waiting=waiting)
         report.log(Level.WARNING, f"The signalling table {plan.signals} gives no signals: {error.message}")
         return state
 

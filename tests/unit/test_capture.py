@@ -107,7 +107,7 @@ class World:
     def log_reader(self, replicator: str, options: Any) -> World:
         return self
 
-    def prepare(self, tables: Any, *, first: bool) -> SourceState:
+    def prepare(self, tables: Any, *, first: bool, waiting: Any = None) -> SourceState:
         return self.state_of_log()
 
     def state_of_log(self) -> SourceState:

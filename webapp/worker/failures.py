@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 from django.db.models import Min
 
-from replicator.errors import LogPurged, TidemarkError, ValuesLost
+from replicator.errors import LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Failure, Stage
@@ -116,7 +116,7 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verd
     if replicator is None:
         return None
     now = clock()
-    open_ones = _open(replicator_id, stage)
+    open_ones = _open(replicator_id, stage).exclude(code=SourceBusy.code)  # waiting for others is no failure
     verdict = judge(
         error,
         replicator.parsed_options,
@@ -129,6 +129,24 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verd
         Replicator.objects.filter(pk=replicator_id).update(attempt=verdict.attempt)
         stop_replicator(replicator, error)
         return verdict
+    _retrying(replicator_id, error, verdict)
+    return verdict
+
+
+@transaction.atomic
+def stage_waits(replicator_id: int, stage: Stage, error: TidemarkError) -> None:
+    """It waits for what others do on the source, for however long: one failure that is open as long, with what is waited for now."""
+    replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
+    if replicator is None:
+        return
+    verdict = Verdict(0, clock(), None)
+    told = {"message": without_nul(error.message), "remedy": without_nul(error.remedy)}
+    if not _open(replicator_id, stage).filter(code=error.code).update(**told):
+        _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
+    _retrying(replicator_id, error, verdict)
+
+
+def _retrying(replicator_id: int, error: TidemarkError, verdict: Verdict) -> None:
     Replicator.objects.filter(pk=replicator_id, status__in=_RETRYABLE_STATUS).update(
         status=Status.RETRYING,
         attempt=verdict.attempt,
@@ -138,7 +156,6 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verd
         error_message=without_nul(error.message),
         error_remedy=without_nul(error.remedy),
     )
-    return verdict
 
 
 _RETRYABLE_STATUS = (Status.STARTING, Status.RUNNING, Status.RETRYING)

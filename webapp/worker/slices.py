@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
 
@@ -14,9 +15,9 @@ from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
-from replicator.errors import FenceLost, StateError, TidemarkError
+from replicator.errors import FenceLost, SourceBusy, StateError, TidemarkError
 from replicator.faults import reach
-from replicator.sources.base import Source
+from replicator.sources.base import Source, Waiting
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
 from replicator.state.lease import Lease
@@ -28,7 +29,7 @@ from webapp.worker.apply_store import OrmApplyStore, loads
 from webapp.worker.bells import heard
 from webapp.worker.chunk_store import OrmChunkStore, has_work
 from webapp.worker.database import fenced, stored
-from webapp.worker.failures import stage_failed, stage_works
+from webapp.worker.failures import stage_failed, stage_waits, stage_works
 from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
 from webapp.worker.pacing import Pacing
 from webapp.worker.policy import InternalError, as_tidemark
@@ -135,7 +136,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
     staging = wiring.storage()
     with wiring.opened_source(replicator) as source:
         journal = OrmJournal(replicator.pk, source, staging.delete, journaled)
-        _begin_log(replicator, journal, source, tenure.lease)
+        _begin_log(replicator, journal, source, tenure)
         run_capture(
             replicator=wiring.label(replicator),
             source=source,
@@ -151,14 +152,25 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
         )
 
 
-def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, lease: Lease) -> None:
+def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenure: Tenure) -> None:
     """The first checkpoint, and only then the tables that are there: what is made later is met in the log."""
+    lease = tenure.lease
+    assert lease is not None
     if replicator.checkpoint_offset is None:
-        state = source.log(wiring.label(replicator)).prepare(table_set(replicator), first=True)
+        waiting = Waiting(tenure.hurried, partial(_waits, replicator, lease))
+        state = source.log(wiring.label(replicator)).prepare(table_set(replicator), first=True, waiting=waiting)
         journal.commit(
             lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), replicator.next_sequence, state.identity))
         )
     journal.plan()
+
+
+@stored
+def _waits(replicator: Replicator, lease: Lease, busy: SourceBusy) -> None:
+    """Said where failures are, and in the log."""
+    with fenced(lease):
+        stage_waits(replicator.pk, Stage.CAPTURE, busy)
+    wiring.reporter(replicator, Stage.CAPTURE).log(Level.WARNING, busy.message, code=busy.code, remedy=busy.remedy)
 
 
 def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:

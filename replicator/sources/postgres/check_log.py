@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.postgres.connection import literal
 from replicator.sources.postgres.server import Server, Service
+from replicator.sources.postgres.transactions import Holder, endings, listed, writing
 
 _MAX_SKEW = 5.0
 _LEAST_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds
@@ -144,30 +145,25 @@ def decoding_memory(server: Server) -> Finding:
 
 
 def prepared(server: Server) -> Finding:
-    """Changes of a prepared transaction come with its COMMIT PREPARED; an old one holds WAL and slots up."""
-    rows = server.rows(
-        "SELECT gid, EXTRACT(epoch FROM pg_catalog.clock_timestamp() - prepared)::int8 FROM pg_catalog.pg_prepared_xacts "
-        f"WHERE prepared < pg_catalog.clock_timestamp() - interval '{_OLD} s' ORDER BY prepared"
-    )
-    if rows:
-        said = ", ".join(f"{gid} ({age} s)" for gid, age in rows[:_SHOWN])
-        remedy = f"ROLLBACK PREPARED {literal(rows[0][0])}; or COMMIT PREPARED, as its owner."
-        return warning(f"Prepared transactions have been waiting: {said}. A new slot waits for them.", remedy)
+    """Changes of a prepared transaction come with its COMMIT PREPARED; an old one, of any database, holds WAL and slots up."""
+    old = [one for one in _open(server) if one.gid is not None]
+    if old:
+        said = f"Prepared transactions have been waiting, and a new slot waits for them: {listed(old)}."
+        return warning(said, endings(old))
     return ok("No prepared transaction is waiting; those to come are replicated at their COMMIT PREPARED.")
 
 
 def open_transactions(server: Server) -> Finding:
-    """A new slot begins when every transaction that writes just now has ended."""
-    rows = server.rows(
-        "SELECT pid, state, EXTRACT(epoch FROM pg_catalog.clock_timestamp() - xact_start)::int8 "
-        "FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_catalog.pg_backend_pid() "
-        f"AND xact_start < pg_catalog.clock_timestamp() - interval '{_OLD} s' ORDER BY xact_start"
-    )
-    if not rows:
+    """A new slot begins when every transaction that writes just now, in any database, has ended."""
+    old = [one for one in _open(server) if one.gid is None]
+    if not old:
         return ok("No transaction that writes has been open for long.")
-    said = ", ".join(f"pid {pid} ({state}, {age} s)" for pid, state, age in rows[:_SHOWN])
-    remedy = f"End it, or: SELECT pg_terminate_backend({rows[0][0]});"
-    return warning(f"Transactions that write are open, and a replicator cannot begin before they end: {said}.", remedy)
+    said = f"Transactions that write are open, and a replicator cannot begin before they end: {listed(old)}."
+    return warning(said, endings(old))
+
+
+def _open(server: Server) -> list[Holder]:
+    return [one for one in writing(server.connection, server.config.where) if (one.seconds or 0) >= _OLD]
 
 
 def standby(server: Server) -> Finding:

@@ -22,6 +22,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.additions import Additions
 from replicator.sources.postgres.arrived import Arrived
 from replicator.sources.postgres.backlog import CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.catalog import PostgresCatalog
@@ -77,10 +78,11 @@ class PgOutputReader:
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
         relations = Relations(catalog, tables, schemas, self._options.zero_dates)
+        self._additions = Additions(slot, slot.missing([table for table in schemas if table in tables]))
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
         empty = server_version(self._control) < _SKIPS_EMPTY
         self._decoder = Decoder(
-            relations, self._options, start, self._replicator, slot.add, binary=binary, tells_empty=empty,
+            relations, self._options, start, self._replicator, self._additions.add, binary=binary, tells_empty=empty,
             key=ddl_trigger.read_key(self._control, self._config.where),
         )  # fmt: skip
         self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication)
@@ -271,8 +273,10 @@ class PgOutputReader:
                 decoder.nothing_new(seen.lsn)
             else:
                 if sight.republished:
-                    slot.touch()
+                    slot.republished()
                 decoder.sight(sight)
+        for table, error in self._additions.refused():
+            decoder.fail(table, error)
         self._stream.feedback(decoder.position, self._durable, reply=True)
         self._nudge(seen)
         if decoder.wants_mark and decoder.position >= self._marked_at:

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from typing import Any
 
 from replicator.errors import (
     LogPurged,
-    SourceBusy,
     SourceError,
     SourceMisconfigured,
     SourcePermissionDenied,
+    TableBusy,
     TableDisappeared,
     TableError,
     TidemarkError,
 )
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
-from replicator.sources.base import LogHeld, SourceLoad, SourceState
+from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
 from replicator.sources.postgres import ddl_trigger
+from replicator.sources.postgres.barriers import whole_from, with_barriers
 from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version, translated
 from replicator.sources.postgres.offset import LsnOffset, parse_lsn
 from replicator.sources.postgres.published import FILTERS_SINCE, sound
 from replicator.sources.postgres.sights import now
+from replicator.sources.postgres.slot_creation import create_slot
+from replicator.sources.postgres.transactions import endings, listed, lock_holders, locked_by, writing
 from replicator.sources.postgres.visibility import Snapshot
 from replicator.sources.postgres.watermark import SCHEMA, create_statements, forget, needs_table, watermark_table
 
@@ -34,6 +38,11 @@ PLUGIN = "pgoutput"
 FAILOVER_SINCE = 170000
 LEAVE_SECONDS = 10.0
 _TRIGGERS = ", ".join(f"'{name}'" for name in ddl_trigger.TRIGGERS)
+_COMMENT = (
+    "LEFT JOIN pg_catalog.pg_description d ON d.objoid = p.oid "
+    "AND d.classoid = 'pg_catalog.pg_publication'::pg_catalog.regclass"
+)
+_BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # of the statements that are sent with it
 _ROOT = "publish_via_partition_root = true"
 _MEMBERS = (
     "SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p "
@@ -70,7 +79,7 @@ class PostgresLog:
         seen = now(self._connection, self._config.where)
         return SourceState(LsnOffset(parse_lsn(row[3])), f"postgres-{row[0]}-{row[1]}", seen.at, row[2])
 
-    def prepare(self, tables: TableSet, *, first: bool) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
         made = self.publish(tables)
         if self._config.event_trigger and not needs_table(self._connection):
@@ -79,7 +88,7 @@ class PostgresLog:
             self._check()
             return self.state()
         state = self.state()
-        start = self._begin(anew=made)
+        start = self._begin(waiting, anew=made)
         running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
         return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
 
@@ -124,7 +133,7 @@ class PostgresLog:
             self.drop_slot()
         if not self._config.publication:
             self._run(f"DROP PUBLICATION IF EXISTS {quoted(self.publication)}")
-        forget(self._connection, self._replicator, self._config.where)
+        forget(self._connection, self._replicator)
         others = r"SELECT FROM pg_catalog.pg_replication_slots WHERE slot_name LIKE 'tidemark\_%'"
         if not self._rows(others):
             self._leave()
@@ -176,7 +185,10 @@ class PostgresLog:
             stored = server_version(self._connection) >= GENERATED_LOGGED  # as the catalog describes tables
             more = ", publish_generated_columns = stored" if stored else ""
             self._run(f"CREATE PUBLICATION {quoted(self.publication)} WITH ({_ROOT}{more})")
-        self._alter("ADD", fit - (members or set()))
+        refused = self._alter("ADD", fit - (members or set()))
+        denied = next((error for error in refused.values() if isinstance(error, SourcePermissionDenied)), None)
+        if denied is not None and not members and len(refused) == len(fit):
+            raise denied
         return members is None
 
     def withdraw(self, tables: TableSet) -> None:
@@ -186,30 +198,83 @@ class PostgresLog:
             self._alter("DROP", {table for table in members - {watermark_table()} if table not in tables})
 
     def add(self, table: TableId) -> None:
-        """A table that came while the log was read; one that is gone again is left to the log to tell.  TableError."""
+        """One that is gone again is left to the log to tell.  TableError; TableBusy while it is locked."""
         if self._config.publication or table in (self._members() or ()):
             return
-        try:
-            self._alter("ADD", {table})
-        except TableDisappeared:
-            return
-        except SourcePermissionDenied as error:
-            raise TableError(error.message, table=str(table), remedy=error.remedy) from None
+        match self._alter("ADD", {table}).get(table):
+            case None | TableDisappeared():
+                return
+            case SourcePermissionDenied() as error:
+                raise TableError(error.message, table=str(table), remedy=error.remedy)
+            case error:
+                raise error
 
-    def _alter(self, verb: str, tables: Collection[TableId]) -> None:
-        """After an addition the publication is touched once more: see `settled`.  ONLY: not what inherits from them, which may be no member."""
-        if not tables:
-            return
-        names = ", ".join(f"ONLY {_name(table)}" for table in sorted(tables))
-        self._run(f"ALTER PUBLICATION {quoted(self.publication)} {verb} TABLE {names}")
+    def missing(self, tables: Collection[TableId]) -> set[TableId]:
+        """Those that are to be in the publication and are not."""
+        return set() if self._config.publication else set(tables) - (self._members() or set())
+
+    def _alter(self, verb: str, tables: AbstractSet[TableId]) -> dict[TableId, TidemarkError]:
+        """What the server has against some of the tables; the others are done (invariant 13).  Nothing is waited for long.
+
+        After an addition the publication is touched once more: see `barriers`.
+        """
+        locked = lock_holders(self._connection, self._config.where) if tables else {}
+        free = sorted(table for table in tables if table not in locked)
+        refused: dict[TableId, TidemarkError] = {
+            table: locked_by(table, locked[table]) for table in tables if table in locked
+        }
+        refused |= self._altered(verb, free)
         if verb == "ADD":
-            self.touch()
+            self._touch(free)
+        return refused
 
-    def touch(self) -> None:
-        """Tables are read only when all transactions have ended that are open now (`check_published`)."""
+    def _touch(self, added: Collection[TableId]) -> None:
+        """See `barriers`.  Behind what was added and is still without one, too: whoever added it may have died."""
+        names = (f"({literal(table.database)}, {literal(table.name)})" for table in added)
+        additions = ", ".join(names) or "(NULL, NULL)"
+        [[snapshot, before, touched, xids]] = self._rows(
+            "SELECT pg_catalog.pg_current_snapshot()::text, COALESCE(d.description, ''), d.xmin::text, ARRAY("
+            "SELECT r.xmin::text FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_class c ON c.oid = r.prrelid "
+            "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            f"WHERE r.prpubid = p.oid AND ((n.nspname, c.relname) IN ({additions}) OR d.xmin IS NULL "
+            "OR pg_catalog.age(r.xmin) < pg_catalog.age(d.xmin))) "
+            f"FROM pg_catalog.pg_publication p {_COMMENT} WHERE p.pubname = {literal(self.publication)}"
+        )
+        if not xids:
+            return
+        self._comment(with_barriers(self._words(), before, touched, xids, Snapshot.parse(snapshot)))
+
+    def republished(self) -> None:
+        """Somebody has changed how tables are published: none is read before all transactions that are open now have ended.
+
+        The comment names no earlier barrier any more.
+        """
         if not self._config.publication and self._members() is not None:
-            text = f"Made by Tidemark for {self._replicator}, {time.time_ns()}"
-            self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
+            self._comment(self._words())
+
+    def _words(self) -> str:
+        return f"Made by Tidemark for {self._replicator}, {time.time_ns()}"
+
+    def _comment(self, text: str) -> None:
+        self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
+
+    def _altered(self, verb: str, tables: Sequence[TableId]) -> dict[TableId, TidemarkError]:
+        """All at once, or, as long as the server refuses that, in halves.  ONLY: not what inherits from them, which may be no member."""
+        if not tables:
+            return {}
+        names = ", ".join(f"ONLY {_name(table)}" for table in tables)
+        where = tables[0] if len(tables) == 1 else self._config.where
+        try:
+            with translated(where), self._connection.cursor() as cursor:
+                cursor.execute(f"{_BRIEFLY}; ALTER PUBLICATION {quoted(self.publication)} {verb} TABLE {names}")
+        except TidemarkError as error:
+            if self._connection.closed:
+                raise
+            if len(tables) == 1:
+                return {tables[0]: error}
+            half = len(tables) // 2
+            return self._altered(verb, tables[:half]) | self._altered(verb, tables[half:])
+        return {}
 
     def _mend(self) -> None:
         """Somebody has made our publication leave out changes; what they are, the next sight tells."""
@@ -245,7 +310,7 @@ class PostgresLog:
                 message, remedy=f"CREATE PUBLICATION {quoted(self.publication)} FOR ALL TABLES WITH ({_ROOT});"
             )
 
-    def _begin(self, *, anew: bool) -> int:
+    def _begin(self, waiting: Waiting, *, anew: bool) -> int:
         """Where the slot begins.  One that is there is whole: another worker's, whose lease has not run out, or an earlier attempt's.
 
         `anew`: its publication was not there all the time, so it cannot be read.
@@ -258,15 +323,14 @@ class PostgresLog:
                 raise SourceMisconfigured(message, remedy=create)
             return parse_lsn(rows[0][0])
         rows = self._slot_rows()
-        if rows and rows[0][1] != "lost" and not anew:
+        if rows and rows[0][0] is not None and rows[0][1] != "lost" and not anew:
             return parse_lsn(rows[0][0])
-        self.drop_slot()
+        self.drop_slot()  # or its making by another worker, whose lease is over
+        return create_slot(self._connection, self._config, self._create_statement(), waiting)
+
+    def _create_statement(self) -> str:
         more = ", failover => true" if server_version(self._connection) >= FAILOVER_SINCE else ""
-        made = self._rows(
-            "SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot("
-            f"{literal(self.slot)}, '{PLUGIN}'{more})"
-        )
-        return parse_lsn(made[0][0])
+        return f"SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}'{more})"
 
     def _check(self) -> None:
         rows = self._slot_rows()
@@ -327,31 +391,37 @@ class PostgresLog:
         return read_rows(self._connection, sql, self._config.where)
 
 
-def check_published(cursor: Any, publication: str, oid: int, evidence: str) -> None:
-    """Raises SourceBusy where rows of a table must not be read yet: its log may lack what a transaction wrote.
+def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str) -> None:
+    """Raises TableBusy where rows of a table must not be read yet: its log may lack what a transaction wrote.
 
-    `cursor` is in the snapshot that `evidence` names.  What a transaction wrote before its table was published is not in the log:
-    all that were open then must have ended.  The publication's comment was written after that, so the snapshot's `xmin` must be
-    beyond the comment's transaction; of a publication that the user keeps, beyond the one that added the table.
+    `cursor` is in the snapshot that `evidence` names, which must be beyond the barrier of the table's addition (see `barriers`); in
+    a publication that the user keeps, beyond the addition itself.
     """
     cursor.execute(
-        f"SELECT p.puballtables, r.xmin::text, d.xmin::text, {sound(cursor.connection.server_version)} "
-        "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = %s LEFT JOIN pg_catalog.pg_description d "
-        "ON d.objoid = p.oid AND d.classoid = 'pg_catalog.pg_publication'::pg_catalog.regclass WHERE p.pubname = %s",
-        (oid, oid, publication),
+        f"SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), {sound(cursor.connection.server_version)} "
+        "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s "
+        f"LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid {_COMMENT} WHERE p.pubname = %s",
+        (oid, publication),
     )
     rows = cursor.fetchall()
     snapshot = Snapshot.parse(evidence)
     if not rows:
-        raise SourceBusy(f"The publication {publication} is not there yet.")
-    whole, added, touched, is_sound = rows[0]
+        raise TableBusy(f"The publication {publication} is not there yet.")
+    whole, added, touched, comment, is_sound = rows[0]
     if not whole and added is None and not _by_schema(cursor, publication, oid):
-        raise SourceBusy(f"The table is not in the publication {publication} yet.")
+        held = lock_holders(cursor.connection, publication).get(table)
+        raise locked_by(table, held) if held else TableBusy(f"{table} is not in the publication {publication} yet.")
     if not is_sound:
-        message = f"The publication {publication} leaves out some of the table's changes: kinds of them, rows, or those of partitions as the table's."
-        raise SourceBusy(message, remedy="Make it publish all of them; the connection test gives the SQL.")
-    if any(xid is not None and snapshot.full(int(xid)) >= snapshot.xmin for xid in (added, touched)):
-        raise SourceBusy("A transaction that began before the table was published is still open on the source.")
+        message = f"The publication {publication} leaves out some changes of {table}: kinds of them, rows, or those of partitions as the table's."
+        remedy = "Make it publish all of them; the connection test gives the SQL."
+        raise TableBusy(message, table=str(table), remedy=remedy)
+    barrier = whole_from(added, touched, comment, snapshot)
+    if barrier is not None and barrier >= snapshot.xmin:
+        open_ones = writing(cursor.connection, publication)
+        message = f"{table} waits: transactions that began before it was published are still open on the source: {listed(open_ones)}."
+        raise TableBusy(
+            message, table=str(table), remedy=f"{TableBusy.default_remedy} SQL that ends them:\n{endings(open_ones)}"
+        )
 
 
 def _by_schema(cursor: Any, publication: str, oid: int) -> bool:

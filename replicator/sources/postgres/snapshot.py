@@ -14,7 +14,7 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
-from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.errors import TableBusy, TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
@@ -25,12 +25,14 @@ from replicator.sources.postgres.connection import Connection, connect, quoted, 
 from replicator.sources.postgres.copy_rows import CopyRows
 from replicator.sources.postgres.key_bounds import order_by, order_question, read_key, select_key, selected, text_of
 from replicator.sources.postgres.slot import check_published
+from replicator.sources.postgres.transactions import lock_holders, locked_by
 from replicator.sources.postgres.tuples import BINARY, TEXT
 from replicator.sources.postgres.values import RowConverter, binary_exact
 from replicator.sources.postgres.watermark import write_mark
 
 # The index, not a sort of the table for each chunk, whatever the statistics say; one process for one reader.
 _BY_INDEX = "enable_seqscan = off"
+_LOCK_TIMEOUT = "2s"  # a locked table is tried again, and must not keep the reader from the others
 _SINGLE = "max_parallel_workers_per_gather = 0"
 _MARKS_FLUSH = "SET synchronous_commit = local"  # whatever the role's default; a standby that is away stops no snapshot
 
@@ -96,7 +98,7 @@ class PostgresSnapshotReader:
             return self._select(table, sql, by_index=not rows.condition)
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
-        """One COPY, streamed.  Raises TableDisappeared and other errors of the table; SourceBusy."""
+        """One COPY, streamed.  Raises TableDisappeared and other errors of the table, TableBusy among them."""
         evidence, description = self._open(table, bounded=bounds.bounded)
         with users_fault(table, asked=bounds.asked):
             chunk = self._chunk(description, evidence, selected(description, bounds))
@@ -115,15 +117,15 @@ class PostgresSnapshotReader:
                 connection.close()
 
     def _settle(self, cursor: Any, description: TableDescription, evidence: str) -> None:
-        """What wrote the table before the log had its changes must have ended.  Raises SourceBusy."""
+        """What wrote the table before the log had its changes must have ended.  Raises TableBusy."""
         publication = self._config.publication_for(self._replicator)
-        check_published(cursor, publication, description.oid, evidence)
+        check_published(cursor, publication, description.schema.table, description.oid, evidence)
 
     def _connection(self) -> Connection:
         self._abandon()
         if self._reading is None or self._reading.closed:
             self._reading = connect(self._config)
-            read_nothing(self._reading, f"SET {_SINGLE}", self._config.where)
+            read_nothing(self._reading, f"SET {_SINGLE}; SET lock_timeout = '{_LOCK_TIMEOUT}'", self._config.where)
         return self._reading
 
     def _abandon(self) -> None:
@@ -159,24 +161,33 @@ class PostgresSnapshotReader:
         """Rows of a query that goes by an index."""
         connection = self._connection()
         try:
-            read_nothing(connection, f"BEGIN READ ONLY{f'; SET LOCAL {_BY_INDEX}' if by_index else ''}", str(table))
-            rows = read_rows(connection, sql, str(table))
-            read_nothing(connection, "COMMIT", str(table))
-        except TidemarkError:
+            read_nothing(connection, f"BEGIN READ ONLY{f'; SET LOCAL {_BY_INDEX}' if by_index else ''}", table)
+            rows = read_rows(connection, sql, table)
+            read_nothing(connection, "COMMIT", table)
+        except TidemarkError as error:
+            if isinstance(error, TableBusy):
+                error = self._locked(connection, table)
             connection.close()
-            raise
+            raise error from None
         return rows
+
+    def _locked(self, connection: Connection, table: TableId) -> TidemarkError:
+        """Whose lock it was that was waited for."""
+        try:
+            read_nothing(connection, "ROLLBACK", table)
+            return locked_by(table, lock_holders(connection, self._config.where).get(table, ()))
+        except TidemarkError as error:
+            return error
 
     def _open(self, table: TableId, *, bounded: bool, opened: str = "") -> tuple[str, TableDescription]:
         """A transaction with its snapshot, as text, and the table as it is in it.  The mark `opened` follows the snapshot."""
         connection = self._connection()
-        where = str(table)
         locked = f"LOCK TABLE {quoted(table.database)}.{quoted(table.name)} IN ACCESS SHARE MODE"
         begin = (
             f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {f'SET LOCAL {_BY_INDEX};' if bounded else ''} {locked}"
         )
         try:
-            with translated(where), connection.cursor() as cursor:
+            with translated(table), connection.cursor() as cursor:
                 self._lock(cursor, begin, table)
                 cursor.execute("SELECT pg_catalog.pg_current_snapshot()::text")
                 evidence = str(cursor.fetchall()[0][0])
@@ -197,6 +208,8 @@ class PostgresSnapshotReader:
             cursor.execute("ROLLBACK")
             self._describe(table)
             raise
+        except psycopg2.errors.LockNotAvailable:
+            raise self._locked(cursor.connection, table) from None
 
     def _chunk(self, description: TableDescription, evidence: str, condition: str) -> Chunk:
         schema = description.schema
@@ -213,24 +226,31 @@ class PostgresSnapshotReader:
             self._reading,
             f"COPY (SELECT {columns} FROM {_name(description)} WHERE {condition}) TO STDOUT (FORMAT binary)",
             [BINARY if binary else TEXT for binary in exact],
-            str(schema.table),
+            schema.table,
             batch_rows=self._options.batch_rows,
             batch_bytes=self._options.batch_bytes,
         )
         self._rows_under_way = stream
         converter = RowConverter(description, self._options.zero_dates)
-        return Chunk(schema, self._convert(stream, self._reading, converter), converter.zero_dates, evidence)
+        return Chunk(
+            schema, self._convert(schema.table, stream, self._reading, converter), converter.zero_dates, evidence
+        )
 
-    def _convert(self, stream: CopyRows, connection: Connection, converter: RowConverter) -> Iterator[pa.RecordBatch]:
+    def _convert(
+        self, table: TableId, stream: CopyRows, connection: Connection, converter: RowConverter
+    ) -> Iterator[pa.RecordBatch]:
         try:
             for cells in stream.batches():
                 yield converter.batch(cells)
-            read_nothing(connection, "COMMIT", "The source")
+            read_nothing(connection, "COMMIT", table)
+        except TidemarkError:
+            connection.close()
+            raise
         finally:
             self.zero_dates_nulled += converter.nulled
 
 
-def read_nothing(connection: Connection, sql: str, where: str) -> None:
+def read_nothing(connection: Connection, sql: str, where: str | TableId) -> None:
     """Run statements that have no rows."""
     with translated(where), connection.cursor() as cursor:
         cursor.execute(sql)

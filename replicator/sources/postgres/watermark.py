@@ -57,12 +57,12 @@ def write_mark(connection: Connection, replicator: str, token: str, where: str) 
             cursor.execute(f"SELECT pg_catalog.pg_logical_emit_message(true, '{PREFIX}', {message})")
 
 
-def forget(connection: Connection, replicator: str, where: str) -> None:
+def forget(connection: Connection, replicator: str) -> None:
     """Remove what marks have left; no error where there is nothing."""
     if not needs_table(connection):
         return
     try:
-        with translated(where), connection.cursor() as cursor:
+        with translated(watermark_table()), connection.cursor() as cursor:
             cursor.execute(f"DELETE FROM {SCHEMA}.{TABLE} WHERE replicator = {literal(replicator)}")
     except (TableDisappeared, SourcePermissionDenied):
         return

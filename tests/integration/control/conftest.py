@@ -110,8 +110,8 @@ class MemorySource:
     def state(self) -> SourceState:
         return SourceState(Place(1), "server-1", datetime.now(UTC))
 
-    def prepare(self, tables: object, *, first: bool) -> SourceState:
-        del tables, first
+    def prepare(self, tables: object, *, first: bool, waiting: object = None) -> SourceState:
+        del tables, first, waiting
         return self.state()
 
     def held(self) -> None:

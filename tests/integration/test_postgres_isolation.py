@@ -1,0 +1,212 @@
+"""One table's trouble is one table's (invariant 13): errors of the server, and locks and transactions that do not end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from replicator.errors import SourceBusy, SourcePermissionDenied, TableBusy, TableError, TableNotRead, TidemarkError
+from replicator.model.change import ChangeBatch
+from replicator.model.identifiers import TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.base import KeyRange, ReadOptions, Waiting
+from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.check import run_checks
+from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from tests.crash.errors import STATES
+from tests.crash.proxy import Proxy
+from tests.integration.test_postgres_log import Log, changes, log
+
+__all__ = ["log"]
+pytestmark = pytest.mark.integration
+
+
+@contextmanager
+def behind_proxy(log: Log) -> Iterator[Proxy]:
+    """`log.config` goes by way of a proxy that can answer errors."""
+    direct = log.config
+    with Proxy(direct.host, direct.port, speaks="postgres") as proxy:
+        log.config = replace(direct, host=proxy.host, port=proxy.port)
+        try:
+            yield proxy
+        finally:
+            log.config = direct
+
+
+@contextmanager
+def held(log: Log, *statements: str) -> Iterator[Any]:
+    """Another session's transaction, open in the block."""
+    with closing(log.session()) as session, session.cursor() as cursor:
+        cursor.execute("BEGIN")
+        for statement in statements:
+            cursor.execute(statement)
+        yield session
+        cursor.execute("ROLLBACK")
+
+
+def test_whatever_the_server_answers_for_a_table_is_no_trouble_of_the_source(log: Log) -> None:
+    """But for states of the connection or the server; and the next table is read."""
+    log.run(
+        "CREATE TABLE bad (id int PRIMARY KEY)", "CREATE TABLE good (id int PRIMARY KEY)", "INSERT INTO good VALUES (1)"
+    )
+    log.follow("bad", "good")
+    of_source = ("08", "25006", "28", "3D", "57P", "53300")
+    with behind_proxy(log) as proxy, closing(PostgresSnapshotReader(log.config, ReadOptions(), log.name)) as reader:
+        for state in STATES:
+            proxy.answer_errors(1, [state], wanted=lambda statement: b"COPY" in statement and b'"bad"' in statement)
+            with pytest.raises(TidemarkError) as caught:
+                list(reader.read_chunk(log.table("bad"), KeyRange()).batches)
+            assert state in caught.value.message
+            ours = isinstance(caught.value, TableError | SourcePermissionDenied)
+            assert ours is not state.startswith(of_source), caught.value
+            rows = list(reader.read_chunk(log.table("good"), KeyRange()).batches)
+            assert sum(batch.num_rows for batch in rows) == 1
+
+
+def test_a_table_that_the_catalog_cannot_describe_leaves_the_others_described(log: Log) -> None:
+    log.run(*(f"CREATE TABLE t{n} (id int PRIMARY KEY)" for n in range(5)))
+    log.follow()
+    tables = [log.table(f"t{n}") for n in range(5)]
+    with behind_proxy(log) as proxy, closing(connect(log.config)) as connection:
+        proxy.answer_errors(1000, ["XX000"], wanted=lambda statement: b"'t3'" in statement)
+        found = PostgresCatalog(connection).details(tables)
+        assert [isinstance(found[table], TableNotRead) for table in tables] == [False, False, False, True, False]
+        with connection.cursor() as cursor:  # and in a transaction, which goes on
+            cursor.execute("BEGIN")
+            again = PostgresCatalog(connection).details(tables)
+            cursor.execute("SELECT 1")
+            cursor.execute("COMMIT")
+        assert [isinstance(again[table], TableNotRead) for table in tables] == [False, False, False, True, False]
+
+
+def test_a_new_slot_waits_for_a_prepared_transaction_and_names_it(log: Log) -> None:
+    """Of any database, for longer than any lock timeout."""
+    with closing(connect(replace(log.config, database="postgres"))) as other, other.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS public.forgotten")
+        cursor.execute("CREATE TABLE public.forgotten (id int)")
+        cursor.execute("BEGIN")
+        cursor.execute("INSERT INTO public.forgotten VALUES (1)")
+        cursor.execute("PREPARE TRANSACTION 'forgotten'")
+        told: list[SourceBusy] = []
+        ended = threading.Timer(12, lambda: cursor.execute("ROLLBACK PREPARED 'forgotten'"))
+        ended.start()
+        log.run("CREATE TABLE t (id int PRIMARY KEY)")
+        log.log = PostgresLog(log.control, log.config, log.name)
+        log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True, waiting=Waiting(told=told.append))
+        ended.join()
+        cursor.execute("DROP TABLE public.forgotten")
+    assert "the prepared transaction forgotten (database postgres" in told[0].message
+    assert "ROLLBACK PREPARED 'forgotten'" in told[0].remedy
+    assert log.log.confirmed()
+
+
+def test_a_slot_that_is_waited_for_is_given_up_within_seconds_and_leaves_nothing(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.log = PostgresLog(log.control, log.config, log.name)
+    with held(log, "INSERT INTO t VALUES (1)") as session:
+        pid, asked = session.info.backend_pid, time.monotonic()
+        with pytest.raises(SourceBusy, match=f"pid {pid}") as caught:
+            log.log.prepare(
+                TableSet(tables=frozenset({log.table("t")})),
+                first=True,
+                waiting=Waiting(lambda: time.monotonic() - asked > 1),
+            )
+        assert time.monotonic() - asked < 10
+        assert f"pg_terminate_backend({pid})" in caught.value.remedy
+        deadline = time.monotonic() + 10
+        while log.log._slot_rows():
+            assert time.monotonic() < deadline
+        checks = {check.name: check for check in run_checks(log.config, None)}
+        assert checks["open_transactions"].status in {"ok", "warning"}
+    assert log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True).offset
+
+
+def test_a_locked_new_table_waits_while_the_log_of_the_others_goes_on(log: Log) -> None:
+    """Made while nobody read, and locked by another session: it comes into the publication once it is free."""
+    log.run("CREATE TABLE old (id int PRIMARY KEY)")
+    log.follow("old")
+    log.run(
+        "CREATE TABLE fresh (id int PRIMARY KEY)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
+        "INSERT INTO fresh VALUES (1)",
+    )
+    log.tables = TableSet(databases=frozenset({log.name}))
+    with held(log, "LOCK TABLE fresh IN ACCESS EXCLUSIVE MODE") as session:
+        began = time.monotonic()
+        log.log.prepare(log.tables, first=False)
+        assert time.monotonic() - began < 5
+        assert log.log.published() == {log.table("old"), log.table("other")}
+        names = [log.table(name) for name in ("old", "fresh", "other")]
+        found = PostgresCatalog(log.control, left_out=log.tables).describe(names)
+        log.schemas = {table: schema for table, schema in found.items() if isinstance(schema, TableSchema)}
+        assert len(log.schemas) == 3
+        log.run("INSERT INTO old VALUES (1)", "INSERT INTO other VALUES (2)")
+        assert changes(log.read(), "id") == [("INSERT", 1), ("INSERT", 2)]
+        with closing(PostgresSnapshotReader(log.config, ReadOptions(), log.name)) as reader:
+            asked = time.monotonic()
+            for read in (
+                lambda: reader.end_key(log.table("fresh")),
+                lambda: reader.read_chunk(log.table("fresh"), KeyRange()),
+            ):
+                with pytest.raises(TableBusy, match=f"lock held by pid {session.info.backend_pid}"):
+                    read()
+            assert time.monotonic() - asked < 8
+            with closing(connect(log.config)) as connection, connection.cursor() as cursor:
+                cursor.execute(f"INSERT INTO {log.name}.old VALUES (3)")
+            assert sum(batch.num_rows for batch in reader.read_chunk(log.table("old"), KeyRange()).batches) == 2
+
+    def published(message: Any) -> bool:
+        if log.table("fresh") in log.log.published():
+            log.run("INSERT INTO fresh VALUES (5) ON CONFLICT DO NOTHING")
+        return isinstance(message, ChangeBatch) and message.table == log.table("fresh")
+
+    met = list(log.until(published))
+    assert [row for row in changes(met, "id") if row[1] == 5] == [("INSERT", 5)]
+    with closing(PostgresSnapshotReader(log.config, ReadOptions(), log.name)) as reader:
+        assert sum(batch.num_rows for batch in reader.read_chunk(log.table("fresh"), KeyRange()).batches) == 2
+
+
+def test_a_locked_table_that_came_while_the_log_was_read_holds_nobody_up(log: Log) -> None:
+    log.run("CREATE TABLE old (id int PRIMARY KEY)")
+    log.follow("old", whole=True)
+    log.run("CREATE TABLE fresh (id int PRIMARY KEY)")
+    with held(log, "LOCK TABLE fresh IN SHARE UPDATE EXCLUSIVE MODE"):
+        log.run("INSERT INTO old VALUES (1)")
+        assert changes(log.read(sight=True), "id") == [("INSERT", 1)]
+        assert log.table("fresh") not in log.log.published()
+
+
+def test_a_table_that_is_withdrawn_is_not_waited_for(log: Log) -> None:
+    log.run("CREATE TABLE old (id int PRIMARY KEY)", "CREATE TABLE left_out (id int PRIMARY KEY)")
+    log.follow("old", "left_out")
+    with held(log, "LOCK TABLE left_out"):
+        began = time.monotonic()
+        log.log.withdraw(TableSet(tables=frozenset({log.table("old")})))
+        assert time.monotonic() - began < 5
+    log.log.withdraw(TableSet(tables=frozenset({log.table("old")})))
+    assert log.log.published() == {log.table("old")}
+
+
+def test_a_table_that_may_not_be_published_leaves_the_others_published(log: Log) -> None:
+    """Not ours to publish: another role's."""
+    log.run("CREATE TABLE ours (id int PRIMARY KEY)", "CREATE TABLE theirs (id int PRIMARY KEY)")
+    with behind_proxy(log) as proxy:
+        proxy.answer_errors(
+            1000,
+            ["42501"],
+            wanted=lambda statement: b"PUBLICATION" in statement and b'"theirs"' in statement,
+            done=(None,),
+        )
+        with closing(connect(log.config)) as control:
+            other = PostgresLog(control, log.config, log.name)
+            other.publish(TableSet(databases=frozenset({log.name})))
+    log.log = PostgresLog(log.control, log.config, log.name)
+    assert log.log.published() == {log.table("ours")}
