@@ -28,6 +28,7 @@ DONE = (None, None, 0, 1, 3)
 TEXT = "the proxy answers an error"
 QUERY, READY, ERROR = b"Q", b"Z", b"E"
 _STARTUP = 3 << 16
+_OK, _EOF, _ERR, _EOF_SIZE = 0x00, 0xFE, 0xFF, 13  # a packet's size, with its head
 _COM_QUERY, _COM_DUMPS = 0x03, (0x12, 0x1E)
 
 
@@ -157,6 +158,11 @@ class PostgresMessages(Messages):
 class MySQLMessages(Messages):
     """Of the MySQL protocol without TLS: a command begins with packet 0 of a count."""
 
+    def __init__(self, errors: Errors) -> None:
+        super().__init__(errors)
+        self._heads: int | None = None  # packets before the rows that are still to come; None: not known
+        self._told = False
+
     def _size(self, sent: bytearray) -> int | None:
         return 4 + int.from_bytes(sent[:3], "little") if len(sent) >= 4 else None
 
@@ -166,8 +172,58 @@ class MySQLMessages(Messages):
             return message
         if (code := self._errors.choose(message[5:])) is None:
             return message
+        before = self._errors.done_before() if command[0] == _COM_QUERY else None
+        if before is not None:
+            self._error, self._passed, self._heads = code, before, None
+            return message
         signal = f"SIGNAL SQLSTATE '45000' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = '{TEXT}'".encode()
         return struct.pack("<I", len(signal) + 1)[:3] + b"\0" + bytes([_COM_QUERY]) + signal
+
+    def _cut_short(self, block: memoryview) -> bytes:
+        """The columns of a result and so many rows, then the error; the rest is swallowed.  In place of an OK."""
+        self._answered += block
+        out = b""
+        while self._error is not None and len(self._answered) >= 4:
+            size = 4 + int.from_bytes(self._answered[:3], "little")
+            if len(self._answered) < size:
+                break
+            packet = bytes(self._answered[:size])
+            del self._answered[:size]
+            out += self._of_answer(packet)
+        if self._error is None:
+            out, self._answered = out + bytes(self._answered), bytearray()
+        return out
+
+    def _of_answer(self, packet: bytes) -> bytes:
+        first = packet[4]
+        if self._heads is None:
+            if first == _ERR:
+                self._error = None
+                return packet
+            if first == _OK:
+                return self._end(self._told_at(packet))
+            self._heads = first + 1  # definitions of columns, and EOF
+            return packet
+        if self._heads:
+            self._heads -= 1
+            return packet
+        ended = first == _ERR or (first == _EOF and len(packet) < _EOF_SIZE)
+        if self._passed and not ended:
+            self._passed -= 1
+            return packet
+        out = b"" if self._told else self._told_at(packet)
+        self._told = True
+        return self._end(out) if ended else out
+
+    def _end(self, out: bytes) -> bytes:
+        self._error, self._told = None, False
+        return out
+
+    def _told_at(self, packet: bytes) -> bytes:
+        """In place of this packet."""
+        assert self._error is not None
+        body = bytes([_ERR]) + struct.pack("<H", int(self._error)) + b"#HY000" + TEXT.encode()
+        return struct.pack("<I", len(body))[:3] + packet[3:4] + body
 
 
 def _framed(kind: bytes, body: bytes) -> bytes:

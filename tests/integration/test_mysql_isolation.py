@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -68,9 +69,10 @@ def rows(reader: MySqlSnapshotReader, table: TableId) -> int:
 
 def test_whatever_the_server_answers_for_a_table_is_no_trouble_of_the_source(place: Place) -> None:
     """But for states of the connection or the server; and the next table is read."""
+    chance = random.Random(7)
     with closing(MySqlSnapshotReader(place.config, ReadOptions(), NAME)) as reader:
         for number in NUMBERS:
-            place.proxy.answer_errors(1, [number], wanted=lambda statement: b"FROM `isolation`.`bad`" in statement)
+            place.proxy.answer_errors(1, [number], wanted=lambda text: b"FROM `isolation`.`bad`" in text, chance=chance)
             with pytest.raises(TidemarkError) as caught:
                 rows(reader, BAD)
             assert f"(error {number})" in caught.value.message

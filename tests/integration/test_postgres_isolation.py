@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Iterator
@@ -58,10 +59,12 @@ def test_whatever_the_server_answers_for_a_table_is_no_trouble_of_the_source(log
         "CREATE TABLE bad (id int PRIMARY KEY)", "CREATE TABLE good (id int PRIMARY KEY)", "INSERT INTO good VALUES (1)"
     )
     log.follow("bad", "good")
+    chance = random.Random(7)
     of_source = ("08", "25006", "28", "3D", "57P", "53300")
     with behind_proxy(log) as proxy, closing(PostgresSnapshotReader(log.config, ReadOptions(), log.name)) as reader:
         for state in STATES:
-            proxy.answer_errors(1, [state], wanted=lambda statement: b"COPY" in statement and b'"bad"' in statement)
+            wanted = lambda statement: b"COPY" in statement and b'"bad"' in statement
+            proxy.answer_errors(1, [state], wanted=wanted, chance=chance)
             with pytest.raises(TidemarkError) as caught:
                 list(reader.read_chunk(log.table("bad"), KeyRange()).batches)
             assert state in caught.value.message
