@@ -349,7 +349,9 @@ def test_a_failed_table_that_goes_is_gone_and_one_that_is_made_again_is_read(lab
     assert lab.states() == {
         "at_once": "dropped", "later": "failed", "anew": "failed", "stays": "failed", "other": "streaming"
     }  # fmt: skip
-    lab.execute("DROP TABLE later, anew", "CREATE TABLE anew (v text, id int PRIMARY KEY)", "INSERT INTO anew VALUES ('x', 7)")
+    lab.execute(
+        "DROP TABLE later, anew", "CREATE TABLE anew (v text, id int PRIMARY KEY)", "INSERT INTO anew VALUES ('x', 7)"
+    )
     with pytest.raises(CommandError, match="stays failed"):
         lab.run()
     lab.execute("INSERT INTO anew VALUES ('y', 8)")
