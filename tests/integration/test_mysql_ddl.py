@@ -247,3 +247,20 @@ def test_a_reader_that_has_not_seen_the_temporary_table_made_reads_the_table_aga
     messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
     assert not [message for message in messages if isinstance(message, TableFailed)]
     assert changes(messages) == REREAD * 2
+
+
+@pytest.mark.parametrize("row", [True, False])
+@pytest.mark.parametrize("server", BOTH)
+def test_a_character_set_that_a_statement_left_to_the_table_is_not_taken_from_a_later_one(
+    log_of: Callable[[str], Log], server: str, *, row: bool
+) -> None:
+    """The first statement makes question marks of characters, and when the log is read the catalog has the second one's."""
+    log = log_of(server)
+    log.run("CREATE TABLE p (id INT PRIMARY KEY, c VARCHAR(9) CHARACTER SET utf8mb4) DEFAULT CHARACTER SET latin1")
+    log.run("INSERT INTO p VALUES (1, '中')", "SET sql_mode = ''")
+    schemas = log.schemas(TableSet(), "p")
+    log.here()
+    log.run("UPDATE p SET id = 2", "ALTER TABLE p MODIFY c VARCHAR(10)", *["INSERT INTO p VALUES (3, 'x')"][:row])
+    log.run("ALTER TABLE p MODIFY c VARCHAR(10) CHARACTER SET utf8mb4")
+    messages = log.read(log.all("p"), schemas)
+    assert any(message.reload for message in messages if isinstance(message, SchemaChange))

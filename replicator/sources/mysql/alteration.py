@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind, widens
@@ -133,20 +134,29 @@ def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Colle
 
 @dataclass(frozen=True)
 class Alteration:
-    """The schema afterwards.  `guessed`: of some columns nobody could say what the statement made of them."""
+    """The schema afterwards.  `guessed`: of some columns nobody could say what the statement made of them.
+
+    `assumed`: text columns whose character set the statement did not name, with that of the catalog.
+    """
 
     schema: TableSchema
     renamed: dict[str, str] = field(default_factory=dict)
     reload: bool = False
     guessed: bool = False
+    assumed: dict[str, str] = field(default_factory=dict)
 
 
 def alter(
-    old: TableSchema, clauses: Sequence[Clause], present: TableDescription | None, charsets: Mapping[str, str]
+    old: TableSchema,
+    clauses: Sequence[Clause],
+    present: TableDescription | None,
+    charsets: Mapping[str, str],
+    assumed: Mapping[str, str] = MappingProxyType({}),
 ) -> Alteration:
     """Apply `clauses` to `old`.  `present` is the catalog's view now, which may be that of a later statement.
 
-    `charsets`: the character set of each text column before, where known.
+    `charsets`: the character set of each text column before, where known.  `assumed`: those that an earlier statement may have
+    changed: what another one makes of these columns is not known.
     """
     kinds = {clause.kind for clause in clauses}
     if ClauseKind.UNKNOWN in kinds:
@@ -159,7 +169,7 @@ def alter(
     before = {column.name.casefold() for column in old.columns}
     added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
-    result, guessed = [], False
+    result, guessed, named = [], False, {name: charset for name, charset in assumed.items() if name in old.names}
     for name, was in columns:
         now = found.get(name.casefold())
         guessed = guessed or (now is None and (was is None or name.casefold() in touched))
@@ -176,8 +186,10 @@ def alter(
         kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
         if kept and (expected or ClauseKind.CONVERT in kinds):
             said += [c.told for c in clauses if c.kind is ClauseKind.CONVERT]
-            charset = next((one.charset for one in said if one.charset), "") or _present_charset(column, present)
-            kept = _text_kept(was, column, charset, charsets)
+            charset = next((one.charset for one in said if one.charset), "")
+            if not charset and (charset := _present_charset(column, present)):
+                named[column.name] = charset
+            kept = was.name not in assumed and _text_kept(was, column, charset, charsets)
             # The servers give labels other characters in CONVERT, but for those of one character set.
             labelled = definition_of_text(name, was.source_type).data_type in LABELS
             kept = kept and not (labelled and ClauseKind.CONVERT in kinds and charset != charsets.get(was.name))
@@ -188,7 +200,7 @@ def alter(
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
     schema = TableSchema(old.table, tuple(result), _key(old, result, renamed, present))
-    return Alteration(schema, renamed, reload, guessed)
+    return Alteration(schema, renamed, reload, guessed, {renamed.get(name, name): named[name] for name in named})
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:

@@ -187,7 +187,8 @@ class DdlEffects:
         except TableError as error:
             self._interpreter.tables.fail(table, error)
             return
-        result = alter(old, clauses, present, schemas.charsets(table))
+        result = alter(old, clauses, present, schemas.charsets(table), schemas.assumed.get(table, {}))
+        schemas.assumed[table] = result.assumed
         schema = replace(result.schema, table=table)
         # It has another name by now, or is gone.  The rows to come would tell, and there may be none.
         unseen = present is None and schemas.asks and any(clause.kind in _DEFINING for clause in clauses)

@@ -133,7 +133,7 @@ class Resolved(NamedTuple):
     @property
     def changed(self) -> bool:
         """True where a SchemaChange must come first."""
-        return self.schema != self.known
+        return self.schema != self.known or self.reload
 
 
 class LogSchemas:
@@ -149,6 +149,8 @@ class LogSchemas:
         self.guessed: set[TableId] = (
             set()
         )  # what statements made of some columns nobody could say: no TABLE_MAP came since
+        # Character sets that statements did not name, as the catalog had them then: the next TABLE_MAP tells.
+        self.assumed: dict[TableId, dict[str, str]] = {}
         # Columns to which a statement gave a type that the log does not tell from BINARY(n).
         self._declared: dict[TableId, dict[str, str]] = {}
         self._maps: dict[TableId, TableMap] = {}
@@ -172,18 +174,22 @@ class LogSchemas:
             if (declared := self._declared.pop(old, None)) is not None:
                 self._declared[new] = declared
             last, announced, guessed = self._maps.get(old), self.announced.get(old), old in self.guessed
+            assumed = self.assumed.get(old)
             self.forget(old)
             self.forget(new)
             if last is not None:
                 self._maps[new] = last
             if announced is not None:
                 self.announced[new] = announced
+            if assumed is not None:
+                self.assumed[new] = assumed
             if guessed:
                 self.guessed.add(new)
 
     def forget(self, table: TableId) -> None:
         """What was seen under this name is not the table's that has it from here on."""
         self._maps.pop(table, None)
+        self.assumed.pop(table, None)
         self.announced.pop(table, None)
         self.guessed.discard(table)
 
@@ -222,11 +228,16 @@ class LogSchemas:
         if known and self._describe is not None and schema != known:
             schema = self._build(found, known, present())
         announced = self.announced.pop(table, set())
-        harmless = known is not None and unexplained_is_harmless(known, schema, announced)
+        harmless = self._as_assumed(found) and known is not None and unexplained_is_harmless(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None
         self.current[table], self._maps[table] = schema, found
         self.guessed.discard(table)
         return Resolved(schema, known, reload)
+
+    def _as_assumed(self, found: TableMap) -> bool:
+        assumed = self.assumed.pop(found.table, {})
+        charsets = {one.name: charset_name(one.charset) for one in found.columns if one.charset is not None}
+        return all(charsets.get(name, charset) == charset for name, charset in assumed.items())
 
     def _build(
         self, found: TableMap, known: TableSchema | None, present: TableDescription | None = None
