@@ -23,7 +23,7 @@ OUTER = (
 )  # fmt: skip
 RESTORED = "data folder restored"  # on a server of the history's own
 OUTER_OF = {
-    "postgres": ("connections ended by the server", "connection cut inside a message of the log"),
+    "postgres": ("connections ended by the server", "connection cut inside a message of the log", RESTORED),
     "mariadb": (RESTORED,),
     "mysql": (RESTORED,),
 }
