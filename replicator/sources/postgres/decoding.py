@@ -41,7 +41,7 @@ from replicator.sources.postgres.visibility import Settling
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
 _NOWHERE = (1 << 63) - 1
-LARGE = UNMARKED = 16 << 20  # bytes: of a last commit that is too much to read again, and of log behind one
+LARGE, UNMARKED = 16 << 20, 4 << 20  # bytes: of a last commit that is too much to read again, and of log behind one
 
 
 class Marks(NamedTuple):
