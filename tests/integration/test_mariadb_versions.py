@@ -48,7 +48,7 @@ EVERYTHING = (
 def test_another_version_passes_the_same_tests(version: str, asked: tuple[str, ...], tmp_path: Path) -> None:
     own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     ended = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/tests", *asked],
+        [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/tests", *asked],
         cwd=ROOT, env=own | {"TIDEMARK_TEST_MARIADB": version}, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-8000:]
