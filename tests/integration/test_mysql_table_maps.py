@@ -13,7 +13,7 @@ import pytest
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
 from replicator.model.identifiers import TableSet
 from replicator.sources.mysql import log as mysql_log
-from tests.integration.test_mysql_log import COLUMNS, Log, _literal, _selected, rows
+from tests.integration.test_mysql_log import COLUMNS, Log, _literal, _selected, changes, rows
 from tests.property.budget import examples, seed
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
@@ -128,6 +128,25 @@ def test_labels_of_a_table_that_is_gone_are_never_guessed(mysql: EmbeddedMySQL) 
     assert "character set" in failures(messages)["l"]
     assert copied(messages, "l") == []
     assert copied(messages, "after_it") == [{"id": 7}]
+    log.run(f"DROP DATABASE {log.database}")
+    log.control.close()
+
+
+def test_a_table_whose_labels_were_changed_before_its_rows_were_read_is_read_again_at_that_statement(
+    mysql: EmbeddedMySQL,
+) -> None:
+    log = Log(mysql, "overtaken_labels")
+    log.here()
+    log.run(
+        "CREATE TABLE l (id int primary key, e enum('xy','é') character set utf16)",
+        "INSERT INTO l VALUES (1, 'xy')",
+        "ALTER TABLE l MODIFY e varchar(20), ADD COLUMN n int",
+        "INSERT INTO l VALUES (2, 'free', 3)",
+    )
+    messages = log.read(everything(log))
+    assert "character set" in failures(messages)["l"]
+    assert changes(messages)[-1] == ("CREATE_TABLE", "l", True)
+    assert rows(messages, "e", "n") == [("INSERT", "free", 3)]
     log.run(f"DROP DATABASE {log.database}")
     log.control.close()
 

@@ -173,6 +173,9 @@ class DdlEffects:
             self._alter_known(table, clauses, described=target or table)
         if target:
             self._rename([(table, target)])
+        elif table in self._interpreter.schemas.overtaken:
+            self._known.pop(table, None)
+            self._arrive(table)
         here = target or table
         error = refusal(here, engine)
         if error is not None and here in self._known and self._interpreter.tables.wants(here):

@@ -151,6 +151,8 @@ class LogSchemas:
         )  # what statements made of some columns nobody could say: no TABLE_MAP came since
         # Character sets that statements did not name, as the catalog had them then: the next TABLE_MAP tells.
         self.assumed: dict[TableId, dict[str, str]] = {}
+        # Their definition is younger in the catalog than in the log, which does not say enough: until the statement that changed it comes.
+        self.overtaken: set[TableId] = set()
         # Columns to which a statement gave a type that the log does not tell from BINARY(n).
         self._declared: dict[TableId, dict[str, str]] = {}
         self._maps: dict[TableId, TableMap] = {}
@@ -192,6 +194,7 @@ class LogSchemas:
         self.assumed.pop(table, None)
         self.announced.pop(table, None)
         self.guessed.discard(table)
+        self.overtaken.discard(table)
 
     def charsets(self, table: TableId) -> dict[str, str]:
         """Character sets of text columns as of the last TABLE_MAP."""
@@ -223,7 +226,11 @@ class LogSchemas:
         left_out = columns_left_out(self._tables, table)
         if found.mariadb and self._describe is not None:
             _check_left_out(found, left_out, present)
-        found = complete(found, left_out, known, present)
+        try:
+            found = complete(found, left_out, known, present)
+        except UnsupportedCharset:
+            self.overtaken.add(table)
+            raise
         schema = self._build(found, known, None if known else present())
         if known and self._describe is not None and schema != known:
             schema = self._build(found, known, present())
