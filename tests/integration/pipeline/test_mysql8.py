@@ -70,13 +70,15 @@ def test_snapshot_log_ddl_and_a_crash_of_the_server_end_equal(lab8: Lab, mysql: 
         "UPDATE things SET title = 'renamed' WHERE id = 3",
         "CREATE TABLE fresh LIKE pairs",
         "INSERT INTO fresh SELECT * FROM pairs",
+        "CREATE TABLE years (id INT PRIMARY KEY, y YEAR, u INT UNSIGNED, s INT, e ENUM('x', 'é') CHARACTER SET utf16)",
+        "INSERT INTO years VALUES (1, 2000, 4000000000, -1, 'é')",
         "TRUNCATE TABLE clicks",
         "INSERT INTO clicks VALUES ('/after', 255)",
     )
     lab8.sql.close()
     mysql.restart(signal.SIGKILL)
     lab8.execute(f"USE `{lab8.database}`", "DELETE FROM fresh WHERE b = 39", "UPDATE pairs SET v = b * 2 WHERE b % 2")
-    assert lab8.run_and_compare(4) > 1500
+    assert lab8.run_and_compare(5) > 1500
 
 
 def test_the_checks_pass_with_the_default_plugin_and_with_tls(lab8: Lab) -> None:
