@@ -15,7 +15,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from replicator.errors import LogPurged, SourceBusy, TidemarkError
+from replicator.errors import LogPurged, TableBusy, TidemarkError
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -783,7 +783,7 @@ def test_what_the_publication_leaves_out_is_put_back(log: Log) -> None:
     try:
         assert reader.read_chunk(log.table("t"), KeyRange()).schema.names == ("id",)
         log.run(f"ALTER PUBLICATION {log.log.publication} SET (publish = 'insert')")
-        with pytest.raises(SourceBusy, match="leaves out"):
+        with pytest.raises(TableBusy, match="leaves out"):
             reader.read_chunk(log.table("t"), KeyRange())
         log.run(f"ALTER PUBLICATION {log.log.publication} SET TABLE {log.name}.t WHERE (id > 5)")
         log.log.prepare(log.tables, first=False)
