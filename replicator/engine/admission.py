@@ -51,7 +51,7 @@ class Admission:
         reader: LogReader,
     ) -> None:
         """All are those of the capture that owns this."""
-        self._reader = reader
+        self._reader, self._strange = reader, 0
         self._journal, self._chunks, self._storage, self._tracking = journal, chunks, storage, tracking
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
@@ -59,6 +59,10 @@ class Admission:
         """A token that is not a chunk's mark is passed over."""
         mark = parse_mark(watermark.token)
         if mark is None:
+            self._strange += 1
+            if self._strange.bit_count() == 1:  # 1, 2, 4, 8 …
+                told = f"Marks in the source's log that Tidemark did not write are ignored: {self._strange:,} so far."
+                self._report.log(Level.WARNING, told)
             return
         if mark.kind == "L":
             self._low(mark)
@@ -79,6 +83,8 @@ class Admission:
         Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high mark.
         """
         window = self._windows.peek(mark)
+        if window is not None and window.opened:  # a mark means something once: whoever repeats it, means no good
+            return
         if window is None and self._chunks.table_of(mark.chunk, mark.attempt) is None:
             return
         if window is None or window.spoiled or (window.changes and not self._windows.by_transaction):

@@ -24,6 +24,7 @@ Key = tuple[Any, ...]
 Shows = Callable[[str], bool]
 DOUBTFUL = 20_000  # transactions without known changes that are named
 RECALL_BYTES = 64 * 1024 * 1024
+MOST_MET = 10_000  # attempts whose low marks are remembered
 ANY = ""  # stands for all transactions of a log that is ordered by visibility
 
 
@@ -79,6 +80,7 @@ class Windows:
         """
         self._limit, self._recall_bytes = limit, recall_bytes
         self._open: dict[int, Window] = {}
+        self._met: dict[tuple[int, str], None] = {}
         self.by_transaction = False
         self._recalled: list[tuple[ChangeBatch, frozenset[str]]] = []
         self._recalled_bytes = 0
@@ -96,7 +98,15 @@ class Windows:
             self._recalled_bytes = sum(batch.data.nbytes for batch, _ in self._recalled)
 
     def open(self, table: TableId, mark: Mark) -> None:
-        """Met a low mark.  An older attempt's window of the same chunk is forgotten."""
+        """Met a low mark.  An older attempt's window of the same chunk is forgotten.
+
+        Each attempt opens its window once: a mark that somebody repeats would hide what the log changed before it.
+        """
+        if (mark.chunk, mark.attempt) in self._met:
+            return
+        self._met[mark.chunk, mark.attempt] = None
+        if len(self._met) > MOST_MET:
+            del self._met[next(iter(self._met))]
         window = self._open[mark.chunk] = Window(table, mark, doubtful=frozenset(self._doubtful))
         for batch, _ in self._recalled:
             if batch.table == table:

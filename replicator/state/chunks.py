@@ -12,7 +12,8 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 
 EVIDENCE = b"tidemark.evidence"  # in the metadata of a raw chunk's file: `Chunk.evidence`
-_NUMBER = re.compile(r"[0-9]{1,18}")  # what the journal's own numbers are: other digits are none
+# What the journal's own numbers are: other digits are none.  Without an attempt it would be the mark of a chunk that nobody reads.
+_MARK = re.compile(r"([LOH]):([0-9]{1,18}):([0-9]{1,18}):([^:]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +154,8 @@ class Mark:
 
 def parse_mark(token: str) -> Mark | None:
     """None for a token that is not a chunk's (a heartbeat, another version's)."""
-    parts = token.split(":")
-    if len(parts) != 4 or parts[0] not in {"L", "O", "H"} or not all(map(_NUMBER.fullmatch, parts[1:3])):  # noqa: PLR2004
-        return None
-    return Mark(parts[0], int(parts[1]), int(parts[2]), parts[3])
+    found = _MARK.fullmatch(token)
+    return None if found is None else Mark(found[1], int(found[2]), int(found[3]), found[4])
 
 
 def chunk_detail(chunk: ChunkToRead) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from replicator.model.change import (
     Ddl,
     Heartbeat,
     LogMessage,
+    Notice,
     SchemaChange,
     TableFailed,
     Watermark,
@@ -438,6 +439,34 @@ def test_xa_rows_count_when_the_transaction_is_committed(log: Log) -> None:
     other.close()
     messages = log.read(log.all("x"), log.schemas(TableSet(), "x"))
     assert rows(messages, "id") == [("INSERT", 2), ("INSERT", 1), ("INSERT", 4)]
+
+
+def test_whatever_is_written_into_the_table_of_marks_reading_goes_on(log: Log) -> None:
+    log.run("CREATE TABLE x (id int primary key)")
+    log.marks.write(log.control, "made")
+    log.here()
+    log.run(
+        "INSERT INTO x VALUES (1)",
+        "UPDATE tidemark.watermark SET token = '', at = '2000-01-01'",
+        "DELETE FROM tidemark.watermark",
+    )
+    log.run("RENAME TABLE tidemark.watermark TO tidemark.kept")
+    for other in (
+        "v int",
+        "v json, w longblob",
+        "replicator varbinary(9), token bit(9)",
+        "a geometry not null",
+        "a set('b')",
+    ):
+        values = "ST_GeomFromText('POINT(1 1)')" if "geometry" in other else ", ".join(["'1'"] * (other.count(",") + 1))
+        log.run(
+            f"CREATE TABLE tidemark.watermark ({other})", f"INSERT INTO tidemark.watermark VALUES ({values})",
+            "DELETE FROM tidemark.watermark", "DROP TABLE tidemark.watermark",
+        )  # fmt: skip
+    log.run("RENAME TABLE tidemark.kept TO tidemark.watermark", "INSERT INTO x VALUES (2)")
+    messages = log.read(log.all("x"), log.schemas(TableSet(), "x"))
+    assert rows(messages, "id") == [("INSERT", 1), ("INSERT", 2)]
+    assert len([message for message in messages if isinstance(message, Notice)]) == 1
 
 
 def test_reading_resumes_at_every_commit_without_loss_or_repetition(log: Log) -> None:

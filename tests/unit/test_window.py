@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -157,8 +158,8 @@ def test_a_transaction_of_which_the_changes_are_not_known_makes_the_chunk_be_rea
     assert window.overtaken(lambda _: False)
     assert not window.overtaken(lambda transaction: transaction == "7")
     windows.settle(frozenset())
-    windows.open(TABLE, LOW)
-    window = windows.close(HIGH)
+    windows.open(TABLE, replace(LOW, attempt="later"))
+    window = windows.close(replace(HIGH, attempt="later"))
     assert window is not None
     assert not window.overtaken(lambda _: False)
 
@@ -206,7 +207,19 @@ def test_its_transaction_must_be_visible_to_later_chunks_where_the_log_does_not_
     assert window is not None
     assert (window.overtaken(lambda _: False), window.overtaken(lambda txn: txn == "7")) == (True, False)
     windows.settle(frozenset())
-    windows.open(TABLE, LOW)
-    window = windows.close(HIGH)
+    windows.open(TABLE, replace(LOW, attempt="later"))
+    window = windows.close(replace(HIGH, attempt="later"))
     assert window is not None
     assert not window.overtaken(lambda _: False)
+
+
+def test_a_low_mark_that_somebody_repeats_opens_no_window_again() -> None:
+    """What the log changed since the true one would be forgotten, and the chunk's older rows would go over it."""
+    windows = Windows(limit=100)
+    windows.open(TABLE, LOW)
+    before = windows.peek(LOW)
+    windows.open(TABLE, LOW)
+    assert windows.peek(LOW) is before
+    windows.close(LOW)
+    windows.open(TABLE, LOW)
+    assert windows.peek(LOW) is None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replicator.errors import TableError
-from replicator.model.change import TableFailed, Watermark
+from replicator.model.change import Notice, TableFailed, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import STRING
@@ -53,6 +53,7 @@ class LogTables:
         self._targets: dict[int, _Target] = {}
         self._known: KnownTables | None = None
         self._failed: set[TableId] = set()
+        self._told = False
 
     # ---- what is wanted
 
@@ -111,10 +112,7 @@ class LogTables:
     def _target(self, event: Event) -> _Target:
         table = self._interpreter.names.table(table_name(event.body))
         if self._marks and table == self._marks.table:
-            found = self._parse(event)
-            return _Target(
-                event.body, TableRows(_marks_schema(table, found), _positions(found), ReadOptions()), marks=True
-            )
+            return _Target(event.body, self._rows_of_marks(table, event), marks=True)
         if not self.wants(table):  # no more of it is looked at than its name
             return _Target(event.body)
         try:
@@ -124,6 +122,23 @@ class LogTables:
             self.fail(table, error)
             return _Target(event.body)
         return _Target(event.body, rows if self.wants(table) else None)
+
+    def _rows_of_marks(self, table: TableId, event: Event) -> TableRows | None:
+        """None: it has another form than Tidemark gave it."""
+        try:
+            with undecodable(table, f"{event.file}:{event.start}"):
+                found = self._parse(event)
+                return TableRows(_marks_schema(table, found), _positions(found), ReadOptions())
+        except TableError as error:
+            self._strange(error)
+        return None
+
+    def _strange(self, error: Exception) -> None:
+        """Who may write into the table of marks may spoil snapshots, and nothing else."""
+        if not self._told:
+            self._told = True
+            message = f"The table of marks has what Tidemark did not write, which is ignored: {error}"
+            self._interpreter.out.append(Notice(message))
 
     def _parse(self, event: Event) -> TableMap:
         interpreter = self._interpreter
@@ -220,12 +235,19 @@ class LogTables:
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""
         interpreter = self._interpreter
-        rows.add(event, 0, interpreter.commit_us, interpreter.txn)
-        batch = rows.take()
         assert self._marks
-        wanted = self._marks.replicator
-        for operation, replicator, token in zip(*(batch.column(i).to_pylist() for i in (1, 5, 6)), strict=True):
-            if operation != "DELETE" and replicator == wanted:
+        wanted, mark = self._marks.replicator, rows.mark()
+        try:
+            with undecodable(rows.schema.table, f"{event.file}:{event.start}"):
+                rows.add(event, 0, interpreter.commit_us, interpreter.txn)
+                batch = rows.take()
+                found = list(zip(*(batch.column(i).to_pylist() for i in (1, 5, 6)), strict=True))
+        except (TableError, TypeError) as error:  # the latter of columns that hold no text
+            rows.truncate(mark)
+            self._strange(error)
+            return
+        for operation, replicator, token in found:
+            if operation != "DELETE" and replicator == wanted and token is not None:
                 interpreter.flush()
                 interpreter.out.append(Watermark(token, interpreter.boundary))
 

@@ -42,7 +42,16 @@ def sequence(draft: Draft, _table: TableModel) -> Statements | None:
     return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((0, 3, 1000))}",)
 
 
-SURROUNDINGS: dict[str, tuple[int, Operation]] = {"trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence)}
+def forged_marks(draft: Draft, _table: TableModel) -> Statements:
+    """Somebody writes into Tidemark's own table: the marks of all replicators again, others out of them, and garbage."""
+    kind = draft.pen.choice("LOH")
+    token = draft.pen.choice(("token", "token", f"CONCAT('{kind}', SUBSTR(token, 2))", f"'{kind}:1:1:forged'", "':::'"))
+    return (f"UPDATE tidemark.watermark SET token = {token}, at = UTC_TIMESTAMP(6)",)
+
+
+SURROUNDINGS: dict[str, tuple[int, Operation]] = {
+    "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "forged marks": (3, forged_marks),
+}  # fmt: skip
 
 
 def next_value(draft: Draft, _table: TableModel) -> Statements | None:
