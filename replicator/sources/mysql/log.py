@@ -201,12 +201,12 @@ class _Loop:
     def _tick(self, now: float) -> Iterator[LogMessage]:
         if now - self._settled_at >= _SETTLE:
             self._settled_at = now
+            yield from self._interpreter.xa.notices()
             if self._interpreter.unsettled and not self._interpreter.in_transaction:
                 self._interpreter.settle()
                 yield from self._drain()
         if now - self._beat_at >= _BEAT:
             self._beat_at = now
-            yield from self._interpreter.xa.notices()
             yield self._heartbeat()
 
     def _patience(self) -> float:
