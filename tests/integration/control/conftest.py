@@ -52,6 +52,9 @@ class Place:
     def to_dict(self) -> dict[str, Any]:
         return {"kind": "memory", "at": self.at}
 
+    def covers(self, other: Place) -> bool:
+        return not self < other
+
     def __str__(self) -> str:
         return str(self.at)
 
