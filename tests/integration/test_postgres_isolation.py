@@ -213,3 +213,19 @@ def test_a_table_that_may_not_be_published_leaves_the_others_published(log: Log)
             other.publish(TableSet(databases=frozenset({log.name})))
     log.log = PostgresLog(log.control, log.config, log.name)
     assert log.log.published() == {log.table("ours")}
+
+
+def test_a_lock_on_one_table_of_a_published_schema_leaves_the_others_readable(log: Log) -> None:
+    """In a publication that the user has brought."""
+    log.run(
+        "CREATE TABLE locked (id int PRIMARY KEY)",
+        "CREATE TABLE free (id int PRIMARY KEY)",
+        "INSERT INTO free VALUES (1)",
+    )
+    log.run(f"CREATE PUBLICATION {log.name}_whole FOR TABLES IN SCHEMA {log.name}")
+    log.config = replace(log.config, publication=f"{log.name}_whole")
+    log.follow("locked", "free")
+    with held(log, "LOCK TABLE locked"), closing(PostgresSnapshotReader(log.config, ReadOptions(), log.name)) as reader:
+        rows = list(reader.read_chunk(log.table("free"), KeyRange()).batches)
+    assert sum(batch.num_rows for batch in rows) == 1
+    log.run(f"DROP PUBLICATION {log.name}_whole")

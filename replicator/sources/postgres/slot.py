@@ -36,6 +36,7 @@ from replicator.sources.postgres.watermark import SCHEMA, create_statements, for
 
 PLUGIN = "pgoutput"
 FAILOVER_SINCE = 170000
+SCHEMAS_SINCE = 150000
 LEAVE_SECONDS = 10.0
 _TRIGGERS = ", ".join(f"'{name}'" for name in ddl_trigger.TRIGGERS)
 _COMMENT = (
@@ -425,7 +426,15 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
 
 
 def _by_schema(cursor: Any, publication: str, oid: int) -> bool:
-    """Tables of a schema that is published as a whole (from 15)."""
+    """Tables of a schema that is published as a whole (from 15), or of partitions.  The view, from 16 on, waits for locks of all its tables."""
+    if server_version(cursor.connection) >= SCHEMAS_SINCE:
+        cursor.execute(
+            "SELECT FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_namespace s ON s.pnpubid = p.oid "
+            "JOIN pg_catalog.pg_class c ON c.relnamespace = s.pnnspid WHERE p.pubname = %s AND c.oid = %s",
+            (publication, oid),
+        )
+        if cursor.rowcount:
+            return True
     cursor.execute(
         "SELECT FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname "
         "JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = %s AND c.oid = %s",
