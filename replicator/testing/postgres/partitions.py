@@ -124,9 +124,9 @@ def _rename_part(draft: Draft, table: TableModel) -> Statements | None:
 SILENT: dict[str, tuple[int, Operation]] = {
     "drop partition": (5, _drop),
     "truncate partition": (2, _truncate),
-    "reattach partition": (3, _reattach),
-    "remake partition": (3, _remake),
-    "partition for a moment": (3, _for_a_moment),
+    "reattach partition": (6, _reattach),
+    "remake partition": (4, _remake),
+    "partition for a moment": (5, _for_a_moment),
 }
 PARTITIONS: dict[str, tuple[int, Operation]] = {
     "add partition": (5, _add),

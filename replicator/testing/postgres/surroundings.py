@@ -122,8 +122,8 @@ def inherit(draft: Draft, table: TableModel) -> Statements | None:
 
 
 SURROUNDINGS: dict[str, tuple[int, Operation]] = {
-    "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "message": (2, message),
-    "republish": (2, republish), "inherit": (1, inherit),
+    "trigger": (2, trigger), "view": (2, view), "sequence": (2, sequence), "message": (4, message),
+    "republish": (3, republish), "inherit": (2, inherit),
 }  # fmt: skip
 SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 

@@ -194,7 +194,7 @@ TABLES: dict[str, tuple[int, Operation]] = {
     "drop table": (2, _drop),
     "create again": (3, _recreate),
     "truncate": (5, _truncate),
-    "truncate family": (2, _truncate_family),
+    "truncate family": (5, _truncate_family),
     "rename table": (4, _rename),
     "rename and back": (1, _rename_and_back),
     "swap tables": (4, _swap),
