@@ -12,6 +12,7 @@ from typing import Any, Self
 Transactions = Sequence[Sequence[str]]
 
 PAUSE = 0.005
+_LOST_RACES = {"40001", "40P01", 1213}  # another writer was there first: the transaction is given up, as by any application
 
 
 class Writer:
@@ -51,10 +52,15 @@ class Writer:
         try:
             with self._connection.cursor() as cursor:
                 while not self._stop.wait(PAUSE):
-                    for statement in self._writes[self.transactions % len(self._writes)]:
-                        number = self._random.randrange(1_000_000)
-                        cursor.execute(statement.format(n=self.transactions, r=number))
-                    self._connection.commit()
+                    try:
+                        for statement in self._writes[self.transactions % len(self._writes)]:
+                            number = self._random.randrange(1_000_000)
+                            cursor.execute(statement.format(n=self.transactions, r=number))
+                        self._connection.commit()
+                    except Exception as error:
+                        if not _LOST_RACES & {getattr(error, "pgcode", None), *error.args[:1]}:
+                            raise
+                        self._connection.rollback()
                     self.transactions += 1
         except Exception as error:  # noqa: BLE001 - whatever it was, `stop` raises it
             self._failed = error

@@ -36,10 +36,11 @@ from replicator.sources.postgres.rows import Layout, TableRows, Transaction
 from replicator.sources.postgres.sights import Now, Sight
 from replicator.sources.postgres.streamed import StreamedTransactions
 from replicator.sources.postgres.values import exact
-from replicator.sources.postgres.visibility import Settling
+from replicator.sources.postgres.visibility import Settling, Snapshot
 
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
+_TELLING = frozenset(b"RTM")
 _NOWHERE = (1 << 63) - 1
 LARGE, UNMARKED = 16 << 20, 4 << 20  # bytes: of a last commit that is too much to read again, and of log behind one
 
@@ -101,6 +102,9 @@ class Decoder:
         self._sights: deque[Sight] = deque()
         self.as_of: datetime | None = None
         self._looked = 0
+        # Transactions that told definitions, or may have, and are not known to be visible.
+        self._blind = EVERY in start.unsettled()
+        self._telling = {int(xid) for xid in start.unsettled() if xid != EVERY}
 
     @property
     def in_transaction(self) -> bool:
@@ -222,6 +226,8 @@ class Decoder:
         return size
 
     def _other(self, kind: int, payload: bytes) -> None:
+        if kind in _TELLING and self.transaction is not None:
+            self._telling.add(self.transaction.xid)
         match chr(kind):
             case "B":
                 xid, commit_us = m.begin(payload)
@@ -311,6 +317,8 @@ class Decoder:
         """What is visible; `as_of`, the time of the latest of which the log was read to its end."""
         self._nows.append(now)
         self.settling.sighted(now.lsn, now.snapshot)
+        if not self._sights:
+            self._settle(now.snapshot)
 
     def sight(self, sight: Sight) -> None:
         """What the catalog shows; acted upon when the log was read up to there."""
@@ -322,11 +330,16 @@ class Decoder:
             self._looked = max(self._looked, lsn)
 
     def _look(self, sight: Sight) -> None:
-        """Not where the catalog that was seen lacks what the log already told: a later sight will have it."""
-        unsettled = self.settling.unsettled()
-        if EVERY not in unsettled and all(sight.now.snapshot.shows(int(xid)) for xid in unsettled):
+        """Not where the catalog that was seen lacks definitions that the log already told: a later sight will have them."""
+        self._blind = self._blind and EVERY in self.settling.unsettled()
+        self._settle(sight.now.snapshot)
+        if not (self._blind or self._telling):
             self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
             self._looked = max(self._looked, sight.now.lsn)
+
+    def _settle(self, snapshot: Snapshot) -> None:
+        """What it shows, every sight that comes will show."""
+        self._telling = {xid for xid in self._telling if not snapshot.shows(xid)}
 
     # ---- schemas
 

@@ -18,7 +18,7 @@ from webapp.connections.selectors import full_config
 from webapp.monitoring.models import TablePromise
 from webapp.replicators.as_code import apply
 from webapp.replicators.models import Desired, Replicator
-from webapp.replicators.selectors import spelled
+from webapp.replicators.selectors import tables_called
 from webapp.streams.models import Stream
 
 pytestmark = pytest.mark.django_db
@@ -58,7 +58,9 @@ def test_names_are_kept_as_a_source_without_case_compares_them(monkeypatch: pyte
     assert lines == {("shop", "", False), ("crm", "notes", False), ("shop", "audit", True)}
     assert [str(table) for table in replicator.tables.all()] == ["crm.notes"]
     assert apply(typed, ENVIRON) == []
-    assert spelled(replicator, ["CRM.NOTES", "crm.notes"]) == {"crm.notes"}
+    tables = list(replicator.tables.all())
+    assert tables_called(replicator, tables, ["CRM.NOTES", "crm.notes"]) == (tables, [])
+    assert tables_called(replicator, tables, ["CRM.Other"]) == ([], ["CRM.Other"])
 
 
 def test_a_name_with_capitals_is_refused_while_the_source_cannot_say_what_it_means(

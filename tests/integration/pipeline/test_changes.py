@@ -54,7 +54,7 @@ def test_a_run_ends_current_beside_an_undecided_xa_transaction_and_names_it(lab:
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
     lab.replicate("t")
     lab.run_and_compare()
-    other = lab.connect()
+    other = lab.connect(database=lab.database)
     with other.cursor() as cursor:
         for statement in ("XA START 'open'", "INSERT INTO t VALUES (2, 2)", "XA END 'open'", "XA PREPARE 'open'"):
             cursor.execute(statement)
