@@ -12,7 +12,11 @@ from typing import Any, Self
 Transactions = Sequence[Sequence[str]]
 
 PAUSE = 0.005
-_LOST_RACES = {"40001", "40P01", 1213}  # another writer was there first: the transaction is given up, as by any application
+_LOST_RACES = {
+    "40001",
+    "40P01",
+    1213,
+}  # another writer was there first: the transaction is given up, as by any application
 
 
 class Writer:
