@@ -104,6 +104,18 @@ class Source:
             self.read()
         return caught.value
 
+    def purge(self) -> None:
+        """Every file before the present one; the server keeps one that a reader has just left."""
+        file, deadline = self.now().file, time.monotonic() + 60
+        with closing(self.server.connect()) as connection, connection.cursor() as cursor:
+            while time.monotonic() < deadline:
+                cursor.execute(f"PURGE BINARY LOGS TO '{file}'")
+                cursor.execute("SHOW BINARY LOGS")
+                if cursor.fetchall()[0][0] == file:
+                    return
+                time.sleep(0.2)
+        raise AssertionError("the files are still there")
+
     def back_up(self) -> None:
         """A cold copy; the server goes on."""
         self.server.stop()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -125,6 +126,23 @@ def test_of_a_file_that_is_gone_all_must_be_gone(source: Source) -> None:
         source.offset = read
     source.insert(2)
     source.run("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
-    time.sleep(1.5)  # the server keeps a file that a reader has just left
-    source.run(f"PURGE BINARY LOGS TO '{source.now().file}'")
+    source.purge()
     assert isinstance(source.refusal(), LogPurged)
+
+
+@pytest.mark.parametrize("server", ["mariadb"], indirect=True)
+def test_a_domain_that_was_deleted_from_the_log_is_no_other_past(source: Source) -> None:
+    source.run("SET GLOBAL slave_connections_needed_for_purge = 0")
+    with closing(source.server.connect()) as connection, connection.cursor() as cursor:
+        cursor.execute("SET SESSION gtid_domain_id = 7")
+        cursor.execute("INSERT INTO shop.t VALUES (1, 1)")
+    assert source.read() == [1]
+    source.run("FLUSH BINARY LOGS")
+    source.insert(2)
+    assert source.read() == [2]
+    source.purge()
+    source.run("FLUSH BINARY LOGS DELETE_DOMAIN_ID = (7)")
+    for number in (3, 4):
+        source.insert(number)
+        assert source.read() == [number]
+        assert ",7-" in source.offset.gtid
