@@ -118,14 +118,19 @@ class Pending:
             rows.restamp(mark, commit_us)
 
     def savepoint(self, name: str) -> None:
-        self._savepoints[name] = _Savepoint(self.ordinal, {rows: rows.mark() for rows in self._touched})
+        self._savepoints[name.casefold()] = _Savepoint(self.ordinal, {rows: rows.mark() for rows in self._touched})
 
     def rollback(self, savepoint: str | None = None) -> set[TableId]:
-        """Take back the open transaction's rows, all or those since a savepoint; returns tables that must be read anew."""
-        kept = self._savepoints.get(savepoint) if savepoint is not None else None
+        """Take back the open transaction's rows, all or those since a savepoint; returns tables that must be read anew.
+
+        Servers compare the names of savepoints without case and accents.  One that is not known is from before the last flush, or
+        is spelled in another way.
+        """
+        kept = self._savepoints.get(savepoint.casefold()) if savepoint is not None else None
+        again = self.spilled | {rows.schema.table for rows in self._touched if savepoint is not None}
         for rows, mark in self._touched.items():
             rows.truncate(kept.marks.get(rows, mark) if kept else mark)
         self.ordinal = kept.ordinal if kept else self._began_at
         self.rows = sum(rows.rows for rows in self._tables.values())
         self.bytes = sum(rows.bytes for rows in self._tables.values())
-        return set() if kept else set(self.spilled)
+        return set() if kept else again

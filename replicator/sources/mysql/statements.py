@@ -72,6 +72,7 @@ class Statements:
         elif verb == "SAVEPOINT":
             interpreter.pending.savepoint(statement.name)
         elif verb == "ROLLBACK TO":
+            interpreter.xa.let_go()
             for table in interpreter.pending.rollback(statement.name):
                 self._effects.reload(table, event, "ROLLBACK TO SAVEPOINT")
         elif verb == "XA START":

@@ -86,8 +86,13 @@ class PreparedTransactions:
         one.events.append(event)
         self._bytes += len(event.body)
         if self._bytes > self._limit:
-            self._forget(one.events)
-            one.events = None
+            self.let_go()
+
+    def let_go(self) -> None:
+        """The rows of the transaction under way are too many, or some of them are taken back: its tables are read anew."""
+        if self._recording is not None:
+            self._forget(self._recording.events)
+            self._recording.events = None
 
     def prepare(self, xid: str, *, keep: bool) -> Decided:
         """XA PREPARE; `keep` False: it is the end already (one phase)."""
@@ -112,6 +117,8 @@ class PreparedTransactions:
                     self._put(_Waiting(what, self._recording.events))
                     self._recording = None
                     return
+                break
+            elif event.type in (e.QUERY, e.QUERY_COMPRESSED) and e.parse_query(event).sql.startswith(b"ROLLBACK TO"):
                 break
         self.abandon()
 
