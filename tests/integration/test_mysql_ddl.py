@@ -108,6 +108,7 @@ FORMS: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     ),
     "compound": (("mariadb",), ["BEGIN NOT ATOMIC IF 1 THEN TRUNCATE t; END IF; ALTER TABLE t DROP a; END"], TRUNCATED + ALTERED),
     "CREATE OR REPLACE": (("mariadb",), ["CREATE OR REPLACE TABLE t (z INT)"], [*DROPPED, ("CREATE_TABLE", "t", False)]),
+    "renamed to itself": (BOTH, ["ALTER TABLE t RENAME TO t", "ALTER TABLE t RENAME t, DROP a"], ALTERED),
     "repair": (BOTH, ["REPAIR TABLE t"], REREAD),
     "repair of a partition": (BOTH, ["ALTER TABLE t PARTITION BY KEY (id)", "ALTER TABLE t REPAIR PARTITION ALL"], REREAD),
     "a function in a statement": (
@@ -219,6 +220,15 @@ HIDDEN: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
         ("mysql",),
         [STATEMENTS, f"CREATE PROCEDURE p() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); ALTER TABLE t ADD c INT; END", "CALL p()"],
         REREAD,
+    ),
+    "rows exchanged after it in a procedure": (
+        ("mysql",),
+        [
+            "CREATE TABLE p (id INT PRIMARY KEY, a INT, b VARCHAR(20)) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9))", STATEMENTS,
+            f"CREATE PROCEDURE q() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t; END",
+            "CALL q()",
+        ],
+        [("CREATE_TABLE", "p", False), ("ALTER_TABLE", "p", True), *REREAD],
     ),
 }  # fmt: skip
 

@@ -139,6 +139,19 @@ def test_tables_of_a_union_are_refused_in_the_catalog_and_when_they_come_to_one(
     assert rows(messages, "id") == [("INSERT", 4)]
 
 
+@pytest.mark.parametrize("statement", ["RENAME TABLE r1 TO r2", "ALTER TABLE r1 RENAME TO r2"])
+def test_a_table_that_is_renamed_into_a_union_fails(log: Log, statement: str) -> None:
+    for name in ("r1", "r2"):
+        log.run(f"CREATE TABLE {name} (id INT NOT NULL) ENGINE=MyISAM")
+    log.run("CREATE TABLE mg (id INT NOT NULL) ENGINE=MERGE UNION=(r2) INSERT_METHOD=LAST", "DROP TABLE r2")
+    schemas = known(log)
+    log.here()
+    log.run("INSERT INTO r1 VALUES (1)", statement, "INSERT INTO mg VALUES (2)", "INSERT INTO r2 VALUES (3)")
+    messages = log.read(TableSet(databases=frozenset({log.database}), excluded=frozenset({log.table("mg")})), schemas)
+    assert {"r2"} <= set(failures(messages)) <= {"r1", "r2"}
+    assert rows(messages, "id") == [("INSERT", 1)]
+
+
 def test_rows_of_failed_and_rolled_back_statements_stay_and_are_in_the_log(log: Log) -> None:
     for engine in ("MyISAM", "MEMORY", "Aria"):
         if has(log, engine):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replicator.errors import TableError, UnsupportedDdl
+from replicator.errors import TableError, UnsupportedDdl, UnsupportedEngine
 from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
@@ -163,7 +163,7 @@ class DdlEffects:
             self._interpreter.schemas.empty.add(table)
 
     def _alter(self, table: TableId, clauses: Sequence[Clause], engine: str = "") -> None:
-        target = next((clause.table for clause in clauses if clause.kind is ClauseKind.RENAME_TABLE), None)
+        target = next((c.table for c in clauses if c.kind is ClauseKind.RENAME_TABLE and c.table != table), None)
         for clause in clauses:
             if clause.table and clause.kind is ClauseKind.ROWS and clause.table in self._tables:
                 self._arrive(clause.table)
@@ -275,6 +275,12 @@ class DdlEffects:
             empty.discard(old)
             empty.add(new)
         self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new)
+        try:
+            self._interpreter.schemas.present(new)
+        except UnsupportedEngine as error:  # a MERGE table may have had this name in its UNION
+            self._interpreter.tables.fail(new, error)
+        except TableError:
+            pass
 
     def _rename_across(self, pairs: Sequence[Pair]) -> None:
         """Some names are outside the selection: what each selected name holds at the end decides."""

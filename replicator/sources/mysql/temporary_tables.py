@@ -35,11 +35,11 @@ class HiddenTables:
                 self._hidden = self._hidden - named if dropped else self._hidden | named
             case ddl.RenameTables(pairs) if mariadb:  # MySQL's is of tables that are not temporary
                 return ddl.RenameTables(tuple(pair for pair in pairs if not self._renamed(query, *pair)))
-            case ddl.AlterTable(table, clauses) if query.own:
+            case ddl.AlterTable(table, clauses, options) if query.own:
                 names = {clause.table for clause in clauses if clause.kind is ClauseKind.RENAME_TABLE and clause.table}
                 if any(self._renamed(query, table, name) for name in names) or self._hides(query, table):
                     return ddl.Irrelevant()
-                return ddl.UnseenRows(frozenset({table, *names}))
+                return ddl.UnseenRows(frozenset({table, *options.union, *(one.table for one in clauses if one.table)}))
             case ddl.TruncateTable(table) if query.own:
                 return ddl.Irrelevant() if self._hides(query, table) else ddl.UnseenRows(frozenset({table}))
             case ddl.Dml(_, tables) if query.own:
