@@ -94,7 +94,7 @@ def test_a_locked_table_waits_and_the_others_are_read(place: Place) -> None:
             with pytest.raises(TableBusy):
                 read()
             assert rows(reader, GOOD) == 1
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 60  # the server's own limits are a day and more
         with other.cursor() as cursor:
             cursor.execute("UNLOCK TABLES")
         assert rows(reader, BAD) == 1
