@@ -173,9 +173,12 @@ def _begin(
     }
     described = source.catalog().describe(list(known)) if known else {}
     schemas, events = _versions(known, described, checkpoint.next_sequence)
-    absent = known.keys() - described.keys()
+    missing = {table: version for table, version in known.items() if table not in described}
+    absent = {table for table, version in missing.items() if version is None}
     halted = source.catalog().describe(list(plan.failed)) if plan.failed else {}
-    absent |= _ended(plan, halted)
+    anew = bool(described) and not any(one.followed for one in plan.tracked)
+    versions = {**plan.failed, **{table: version for table, version in missing.items() if version}}
+    absent |= _ended(plan, versions, halted, anew=anew)
     gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
     first = checkpoint.next_sequence + len(events)
     detail = {"keep": plan.ddl_policy.get("drop_table") is DdlAction.IGNORE}
@@ -197,14 +200,20 @@ def _begin(
     return replace(after, tables=replace(after.tables, excluded=after.tables.excluded - _made_again(plan, halted)))
 
 
-def _ended(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
-    """Tables that failed and are no tables of the source any more: nobody reads the place of the log that would tell.
+def _ended(
+    plan: CapturePlan,
+    versions: Mapping[TableId, SchemaVersion],
+    present: Mapping[TableId, TableSchema | TableError],
+    *,
+    anew: bool,
+) -> set[TableId]:
+    """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
 
-    Only where the source tells its tables by an identity: others show nothing of what they do not let us see.
+    Only where the source tells its tables by an identity, or all tables start `anew` and it shows some: others show nothing of what they do not let us see.
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
-    known = {table for table, version in plan.failed.items() if version.schema.identity}
+    known = {table for table, version in versions.items() if anew or version.schema.identity}
     return {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
 
 

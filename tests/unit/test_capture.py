@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,9 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import (
     CapturePlan,
     Checkpoint,
+    DdlAction,
     JournalEntry,
+    SchemaVersion,
     TrackedTable,
 )
 from replicator.state.lease import Lease
@@ -429,3 +431,43 @@ def test_a_slow_disk_slows_the_reader_before_memory_grows(world: World, monkeypa
     assert time.monotonic() - begun > 0.9
     assert world.allocated - before < 8 * 2**20
     assert len(world.staged()) == count
+
+
+@dataclass
+class Vanished(World):
+    """A and B are followed again, and the catalog shows neither; what A was is told by an identity, what B was is not."""
+
+    action: DdlAction = DdlAction.APPLY
+    others: tuple[TrackedTable, ...] = ()
+
+    def describe(self, tables: Any) -> dict[TableId, TableSchema]:
+        return {table: schema(table) for table in tables if table not in {A, B}}
+
+    def plan(self) -> CapturePlan:
+        plan = super().plan()
+        versions = {A: replace(schema(A), identity="1/1"), B: schema(B)}
+        tracked = tuple(replace(one, schema=SchemaVersion(3, versions[one.table])) for one in plan.tracked)
+        everything = TableSet(databases=frozenset({"shop"}))
+        tracked += self.others
+        return replace(plan, tracked=tracked, tables=everything, ddl_policy={"drop_table": self.action})
+
+
+@pytest.mark.parametrize(("action", "gone"), [(DdlAction.APPLY, (A,)), (DdlAction.IGNORE, (A,)), (DdlAction.STOP, ())])
+def test_a_copy_goes_only_where_the_source_is_known_to_tell_of_all_tables(
+    tmp_path: Path, action: DdlAction, gone: tuple[TableId, ...]
+) -> None:
+    """A right that is taken from the account hides a MySQL table as a DROP does."""
+    world = Vanished(tmp_path, [], action=action)
+    world.run()
+    assert world.entries[0].dropped == gone
+    assert [event.detail["keep"] for event in world.entries[0].events] == [action is DdlAction.IGNORE] * len(gone)
+
+
+@pytest.mark.parametrize("followed", [False, True])
+def test_a_replicator_that_starts_anew_takes_what_is_gone_for_dropped(tmp_path: Path, *, followed: bool) -> None:
+    """Its log of then is gone; a table that alone is read again beside others is not known to be dropped."""
+    other = TableId("shop", "c")
+    others = (TrackedTable(other, TableState.STREAMING, SchemaVersion(1, schema(other)), None, followed=followed),)
+    world = Vanished(tmp_path, [], others=others)
+    world.run()
+    assert world.entries[0].dropped == ((A,) if followed else (A, B))
