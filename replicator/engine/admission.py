@@ -19,7 +19,7 @@ from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.engine.tracking import Tracking
 from replicator.faults import reach
-from replicator.model.change import Operation, Watermark
+from replicator.model.change import HEARTBEAT, Operation, Watermark
 from replicator.model.schema import BEFORE, CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.overlay import overlaid
@@ -56,7 +56,9 @@ class Admission:
         self._entry, self._writer, self._windows, self._report = entry, writer, windows, report
 
     def handle(self, watermark: Watermark) -> None:
-        """A token that is not a chunk's mark is passed over."""
+        """A token that is not a chunk's mark is passed over, and told unless it is a heartbeat."""
+        if watermark.token == HEARTBEAT:
+            return
         mark = parse_mark(watermark.token)
         if mark is None:
             self._strange += 1

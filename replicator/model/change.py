@@ -131,6 +131,9 @@ class TableFailed:
     offset: Offset
 
 
+HEARTBEAT = "heartbeat"  # the token of a mark that is no chunk's: it gives a quiet log an end
+
+
 @dataclass(frozen=True, slots=True)
 class Watermark:
     """A mark written by a snapshot reader, met in the log."""

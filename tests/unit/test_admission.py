@@ -14,7 +14,7 @@ import pytest
 from replicator.engine.admission import Admission
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.tracking import Tracking
-from replicator.model.change import ChangeBatch, Watermark
+from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import ZERO_DATES, Column, TableSchema
 from replicator.model.types import INT, STRING
@@ -50,6 +50,7 @@ class Stand:
             writer.write_table(pa.Table.from_pylist(rows, schema=arrow), row_group_size=5)
         self.chunk = RawChunk(CHUNK, "raw", len(keys), 1, 0.1, schema)
         self.told: list[TableSchema] = []
+        self.lines: list[str] = []
         self.accepts = True
         known = PARTIAL if schema is PARTIAL else KNOWN
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, known), run=1, live_from=-1, followed=True)
@@ -85,12 +86,19 @@ class Stand:
     def remaining_chunks(self, run: int) -> int:
         return run
 
-    def log(self, *_: object, **__: object) -> None:
-        """Of no interest."""
+    def log(self, level: object, message: str, **_: object) -> None:
+        self.lines.append(message)
 
     def learned(self, schema: TableSchema) -> bool:
         self.told.append(schema)
         return self.accepts
+
+
+def test_a_heartbeat_is_a_mark_of_ours_and_others_are_told_ever_more_rarely(tmp_path: Path) -> None:
+    stand = Stand(tmp_path, KNOWN)
+    for token in [HEARTBEAT] * 100 + ["L:1:1:", "L:1:x:a1", "?"]:
+        stand.admission.handle(Watermark(token, None))  # type: ignore[arg-type]
+    assert [line.rpartition(": ")[2] for line in stand.lines] == ["1 so far.", "2 so far."]
 
 
 def test_the_logs_reader_is_told_what_a_chunk_says_of_a_table(tmp_path: Path) -> None:

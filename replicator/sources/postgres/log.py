@@ -15,7 +15,7 @@ import psycopg2
 from psycopg2.extras import LogicalReplicationConnection
 
 from replicator.errors import LogPurged, SourceUnreachable, TableError, TidemarkError
-from replicator.model.change import Heartbeat, LogMessage, Settled
+from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Settled
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
@@ -49,7 +49,6 @@ _BUSY = "55006"
 _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
-HEARTBEAT = "heartbeat"
 IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
 _STREAMED_ONLY: set[str] = set()  # slots whose server gives the log in no other way
