@@ -51,7 +51,7 @@ def judge(
     if isinstance(error, TableDisappeared | KeyChanged):
         retryable, window, over = True, ANNOUNCED_WINDOW, min(now, log_time or first)
     elif isinstance(error, SourceBusy | TableBusy):
-        over = first  # it ends when others end
+        window = timedelta.max  # it ends when others end
     elif error.of_server and attempt < BELIEVED_AFTER:
         retryable = True
     if not retryable or over - first >= window:

@@ -12,9 +12,12 @@ from django.utils import timezone
 
 from replicator.errors import (
     SourceAuthenticationFailed,
+    SourceBusy,
     SourcePermissionDenied,
     SourceUnreachable,
     SparkUnavailable,
+    TableBusy,
+    TableNotRead,
     TidemarkError,
 )
 from replicator.state.journal import SchemaVersion
@@ -165,6 +168,31 @@ def test_no_retry_time_means_stop_at_the_second_failure() -> None:
     options = ReplicatorOptions(retry_minutes=0)
     verdict = judge(SourceUnreachable("x"), options, attempt=0, first_failure_at=None, now=now)
     assert verdict.retry_at is None
+
+
+@pytest.mark.parametrize("kind", [SourceBusy, TableBusy])
+def test_what_ends_when_others_end_is_waited_for_without_end(kind: type[TidemarkError]) -> None:
+    now, options = timezone.now(), ReplicatorOptions(retry_minutes=0)
+    verdict = judge(kind("x"), options, attempt=500, first_failure_at=now - timedelta(days=9), now=now)
+    assert verdict.retry_at is not None
+    assert timedelta(seconds=30) <= verdict.retry_at - now <= timedelta(seconds=60)
+
+
+def test_a_tables_error_is_retried_as_long_as_any() -> None:
+    """Then the table fails, with what the server said."""
+    now, options = timezone.now(), ReplicatorOptions(retry_minutes=30)
+    for minutes, again in ((29, True), (30, False)):
+        verdict = judge(
+            TableNotRead("x"), options, attempt=40, first_failure_at=now - timedelta(minutes=minutes), now=now
+        )
+        assert (verdict.retry_at is not None) is again
+
+
+def test_what_a_server_answers_is_believed_at_the_third_time() -> None:
+    now, options, denied = timezone.now(), ReplicatorOptions(), SourcePermissionDenied("SELECT denied")
+    denied.of_server = True
+    verdicts = [judge(denied, options, attempt=attempt, first_failure_at=now, now=now) for attempt in range(3)]
+    assert [verdict.retry_at is not None for verdict in verdicts] == [True, True, False]
 
 
 def test_deletion_waits_for_the_workers_and_leaves_nothing(
