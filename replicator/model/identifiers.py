@@ -158,6 +158,12 @@ class NameRule:
         left_out: dict[TableId, frozenset[str]] = {}
         for table, names in tables.excluded_columns.items():
             left_out[self.table(table)] = left_out.get(self.table(table), frozenset()) | names
+        filters: dict[TableId, RowFilter] = {}
+        for table, one in tables.row_filters.items():
+            before = filters.get(self.table(table))
+            filters[self.table(table)] = (
+                replace(before, conditions=before.conditions + one.conditions) if before else one
+            )
         return replace(
             tables,
             tables=frozenset(map(self.table, tables.tables)),
@@ -167,7 +173,7 @@ class NameRule:
             patterns=frozenset(map(self.pattern, tables.patterns)),
             excluded_patterns=frozenset(map(self.pattern, tables.excluded_patterns)),
             masks=masks,
-            row_filters={self.table(table): one for table, one in tables.row_filters.items()},
+            row_filters=filters,
         )
 
 

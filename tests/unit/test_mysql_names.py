@@ -10,9 +10,11 @@ from typing import Self
 
 import pytest
 
+from replicator.errors import ConfigurationError
 from replicator.model.change import ChangeBatch, SchemaChange, TableFailed
 from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePattern, TableSet
 from replicator.model.masks import Mask, MaskKind
+from replicator.model.row_filter import parse_filter
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql import events as e
@@ -22,6 +24,7 @@ from replicator.sources.mysql.interpreter import Interpreter
 from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.names import LOWER_CASE_NAMES, folded, lowered
 from replicator.sources.mysql.offset import BinlogOffset
+from webapp.replicators.selection import SelectionEntry, under
 
 ORDERS = TableId("shop", "orders")
 
@@ -169,6 +172,23 @@ def test_under_two_the_catalog_gives_lower_case_and_finds_any() -> None:
     assert (schema.names, schema.key) == (("Id",), ("Id",))  # type: ignore[union-attr]
     without = MySqlCatalog(AsTyped(), left_out=left_out).describe([ORDERS])[ORDERS]  # type: ignore[arg-type]
     assert (without.names, without.key) == ((), ())  # type: ignore[union-attr]
+
+
+def test_row_filters_of_one_table_under_two_names_hold_both() -> None:
+    """What was stored before names were compared as the server does it."""
+    filters = {TableId("Shop", "Orders"): parse_filter("a = 1"), TableId("shop", "ORDERS"): parse_filter("b = 2")}
+    (one,) = LOWER_CASE_NAMES.selection(TableSet(row_filters=filters)).row_filters.values()
+    assert str(one) == "a = 1 AND b = 2"
+
+
+def test_a_table_that_is_named_twice_loses_no_mask() -> None:
+    masked = SelectionEntry("Shop", "Orders", masks={"mail": Mask(MaskKind.NULL)})
+    plain, left_out = SelectionEntry("shop", "orders"), SelectionEntry("shop", "orders", excluded=True)
+    for second in (plain, left_out):
+        with pytest.raises(ConfigurationError, match="named twice"):
+            under(LOWER_CASE_NAMES, [masked, second])
+        assert len(under(EXACT_NAMES, [masked, second])) == 2
+    assert under(LOWER_CASE_NAMES, [plain, SelectionEntry("SHOP", "Orders")]) == [plain]
 
 
 def test_letters_are_folded_one_by_one() -> None:

@@ -110,11 +110,17 @@ def rule_for(
 
 
 def under(names: NameRule, selection: Iterable[SelectionEntry]) -> list[SelectionEntry]:
-    """The lines under the names that the source gives to their tables."""
-    return [
-        replace(entry, database=names.name(entry.database), table=names.name(entry.table)) if names.folds else entry
-        for entry in selection
-    ]
+    """The lines under the names that the source gives to their tables, each once.
+
+    ConfigurationError where two of one table say different things: what one of them protects would be lost (invariant 12).
+    """
+    lines: dict[tuple[str, str], SelectionEntry] = {}
+    for given in selection:
+        entry = replace(given, database=names.name(given.database), table=names.name(given.table))
+        if lines.setdefault((entry.database, entry.table), entry) != entry:
+            message = f"{given} is named twice, and the two lines say different things of it."
+            raise ConfigurationError(message, remedy="Say everything of a table in one line.")
+    return list(lines.values())
 
 
 def check_selection(selection: Sequence[SelectionEntry]) -> None:

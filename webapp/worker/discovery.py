@@ -26,9 +26,10 @@ def discover(replicator: Replicator, source: Source) -> bool:
     lines = list(replicator.selection.filter(discovered=False))
     if not lines:
         return False
-    fresh = {line.database for line in lines}
-    entries = [SelectionEntry.of(line) for line in replicator.selection.filter(database__in=fresh)]
     names = source.names()
+    fresh = {names.name(line.database) for line in lines}
+    # What an earlier version stored as it was typed leaves out and is left out under the source's name, too (invariant 12).
+    entries = [SelectionEntry.of(line) for line in replicator.selection.all() if names.name(line.database) in fresh]
     found = selected_tables(source.catalog(), names.selection(selected(entries)))
     with transaction.atomic():
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)

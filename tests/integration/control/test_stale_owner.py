@@ -11,7 +11,7 @@ from django.db import OperationalError, transaction
 from django.db import connection as database
 
 from replicator.errors import FenceLost, SourceAuthenticationFailed
-from replicator.model.identifiers import TableId
+from replicator.model.identifiers import NameRule, TableId
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import RawChunk
 from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent
@@ -99,6 +99,18 @@ def test_what_a_worker_found_before_another_looked_makes_no_rows(make: Any, monk
     replicator.selection.update(discovered=False)
     assert discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
     assert ReplicatorTable.objects.count() == 2
+
+
+def test_an_exclusion_stored_under_another_spelling_of_its_database_holds(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version stored it as it was typed."""
+    replicator = make(tables=(TableId("shop", ""),))
+    replicator.selection.create(database="SHOP", table=ORDERS.name.upper(), excluded=True, discovered=True)
+    monkeypatch.setattr(MemorySource, "names", lambda _: NameRule(str.lower))
+    assert discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
+    assert ORDERS.name not in set(ReplicatorTable.objects.values_list("name", flat=True))
+    assert ReplicatorTable.objects.count() == 1
 
 
 # A reload's last chunk that is not admitted after all
