@@ -13,6 +13,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
+from replicator.errors import SourceBusy
 from replicator.state.tables import TableState
 from webapp.monitoring.failures import (
     MOST_COUNTS,
@@ -53,7 +54,12 @@ class FailureLine:
     @property
     def for_good(self) -> bool:
         """Nothing was to follow."""
-        return self.open and self.failure.next_retry_at is None
+        return self.open and self.failure.next_retry_at is None and not self.waits
+
+    @property
+    def waits(self) -> bool:
+        """It goes on by itself, once what it names on the source has ended."""
+        return self.open and self.failure.next_retry_at is None and self.failure.code == SourceBusy.code
 
     @property
     def skipped(self) -> bool:

@@ -11,9 +11,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from replicator.errors import SourceBusy
 from tests.browser.factories import Installation, make_replicator, make_table
-from webapp.monitoring.models import Failure, LogLine
+from webapp.monitoring.models import Failure, LogLine, Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.worker.failures import stage_waits
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 HTMX = {"HTTP_HX_REQUEST": "true"}
@@ -64,6 +66,18 @@ def test_failures_are_filtered_and_open_ones_never_too_old(
     assert shown(browser, page, since="7d", table="0") == {whole.pk}
     assert shown(browser, page, since="7d", code="target", stage="capture") == {recent.pk}
     assert shown(browser, page, since="∞", table="x'", code="", stage="none", state="?") == everything - {old_over.pk}
+
+
+def test_what_waits_for_others_is_not_told_as_stopped(browser: Client, one: Replicator) -> None:
+    replicator = one
+    stage_waits(replicator.pk, Stage.CAPTURE, SourceBusy("A new slot waits for pid 7.", remedy="End it."))
+    stage_waits(replicator.pk, Stage.CAPTURE, SourceBusy("A new slot waits for pid 8.", remedy="End it."))
+    page = browser.get(reverse("monitoring:failures", args=[replicator.pk]), **HTMX).content.decode()
+    assert "waits for pid 8" in page
+    assert "waits for pid 7" not in page
+    assert "goes on by itself once that has ended" in page
+    assert "Stopped" not in page
+    assert "no further try" not in page
 
 
 def test_counts_are_those_of_the_range(browser: Client, one: Replicator, tables: list[ReplicatorTable]) -> None:
