@@ -63,6 +63,16 @@ def test_names_are_kept_as_a_source_without_case_compares_them(monkeypatch: pyte
     assert tables_called(replicator, tables, ["CRM.Other"]) == ([], ["CRM.Other"])
 
 
+def test_a_table_that_a_file_names_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second line would have taken the mask of the first away."""
+    monkeypatch.setattr(MemorySource, "names", lambda _: NameRule(str.lower))
+    masked = "[shop.*, {table: CRM.Notes, mask: {body: 'null'}}, crm.notes]"
+    (listed,) = [line for line in FILE.splitlines() if line.strip().startswith("tables:")]
+    with pytest.raises(ConfigurationError, match="named twice"):
+        apply(FILE.replace(listed, f"{listed.partition('tables:')[0]}tables: {masked}"), ENVIRON)
+    assert not Replicator.objects.exists()
+
+
 def test_a_name_with_capitals_is_refused_while_the_source_cannot_say_what_it_means(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
