@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import KeyChanged, TableDisappeared, TableError, TidemarkError
+from replicator.errors import KeyChanged, SourcePermissionDenied, TableDisappeared, TableError, TidemarkError
 from replicator.faults import reach
 from replicator.model.schema import ZERO_DATES
 from replicator.snapshot.keys import values_of
@@ -171,7 +171,7 @@ class _Worker:
                 continue
             try:
                 self._plan_run(reader, run)
-            except TableError as error:
+            except (TableError, SourcePermissionDenied) as error:  # all that is asked is about this table (invariant 13)
                 self._chunks.run_failed(run, error)
             return True
         return False

@@ -29,7 +29,10 @@ def open_proxies() -> Iterator[ExitStack]:
         yield stack
 
 
-def test_an_error_for_one_table_stops_that_table_only(open_proxies: ExitStack, any_lab: Lab) -> None:
+@pytest.mark.parametrize("codes", [("42P17", 1712), ("42501", 1142)], ids=["refused", "denied"])
+def test_an_error_for_one_table_stops_that_table_only(
+    open_proxies: ExitStack, any_lab: Lab, codes: tuple[Any, Any]
+) -> None:
     """Whatever it is: the others are snapshot and follow the log; retried by a user, the table comes back."""
     lab = any_lab
     postgres = isinstance(lab, PostgresLab)
@@ -42,7 +45,7 @@ def test_an_error_for_one_table_stops_that_table_only(open_proxies: ExitStack, a
     )
     lab.connection(port=proxy.port)
     lab.replicate()
-    code: Any = "42P17" if postgres else 1712
+    code = codes[0] if postgres else codes[1]
     proxy.answer_errors(10_000, [code], wanted=lambda statement: bad in statement)
     with pytest.raises(CommandError, match=r"t2"):
         lab.run()
