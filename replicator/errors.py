@@ -11,7 +11,7 @@ TidemarkError
 │   ├── LogPurged                 the place to continue from is gone
 │   ├── SourceReplaced            another server answers at the address
 │   └── LogCorrupt                checksum or framing does not hold; retried
-├── TableError                    stops one table, never the others (invariant 7)
+├── TableError                    stops one table, never the others (invariants 7 and 13)
 │   ├── UnsupportedType
 │   ├── UnsupportedCharset
 │   ├── UnsupportedEngine         its log and its rows are not always the same

@@ -51,7 +51,7 @@ LOST_MARGIN = timedelta(seconds=30)
 ORPHANED_AFTER = timedelta(seconds=3)
 # A reader that slept this long after its claim brings nothing: by its age, its file may be taken for garbage any time.
 STALE_AFTER = timedelta(minutes=15)
-# Everything else is the replicator's trouble: it would stop every table in turn.
+# One table's trouble (invariant 13).  Everything else is the replicator's: it would stop every table in turn.
 TABLES_FAULT = (TableError, SourcePermissionDenied)
 
 

@@ -212,7 +212,7 @@ def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, s
     except TidemarkError as error:
         if not any(error is blamed for blamed in store.blamed):
             raise
-        return 0  # one table's trouble (invariant 7)
+        return 0  # one table's trouble (invariant 13)
 
 
 def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
