@@ -171,10 +171,7 @@ class _Worker:
                 continue
             try:
                 self._plan_run(reader, run)
-            except (
-                TableError,
-                SourcePermissionDenied,
-            ) as error:  # all that is asked is about this table (invariant 13)
+            except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
                 self._chunks.run_failed(run, error)
             return True
         return False
