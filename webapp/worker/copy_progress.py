@@ -36,11 +36,14 @@ class CopyProgress:
         """Let time pass; tables whose copies held at a look what their sources held, none where nothing is known yet.
 
         Such a table's level was the same before that look and now, when all is captured up to the position that the
-        source had after it: so nothing of it changed in between.
+        source had after it: so nothing of it changed in between.  That position is asked for after the pause: a commit that
+        does not wait for the disk (Postgres: synchronous_commit off) is seen before it is in the log.
         """
         if self._reached is None:
-            self._before, self._reached = self._latest, self._position()
+            self._before = self._latest
         time.sleep(self._seconds)
+        if self._reached is None:
+            self._reached = self._position()
         passed = self._passed(self._reached)
         self._latest = self._levels()  # after the checkpoint: no older than it
         if not passed:
