@@ -12,11 +12,8 @@ from typing import Any, Self
 Transactions = Sequence[Sequence[str]]
 
 PAUSE = 0.005
-_LOST_RACES = {
-    "40001",
-    "40P01",
-    1213,
-}  # another writer was there first: the transaction is given up, as by any application
+# Another writer was there first: the transaction is given up, as by any application.
+_LOST_RACES = {"40001", "40P01", 1213}
 
 
 class Writer:
