@@ -24,6 +24,9 @@ from replicator.sources.postgres.watermark import SCHEMA
 PREFIX = "tidemark.ddl"
 FUNCTION = f"{SCHEMA}.tell_definition"
 KEY_TABLE = f"{SCHEMA}.ddl_key"
+IS_KEY_TABLE = (
+    f"n.nspname = '{SCHEMA}' AND c.relname = 'ddl_key'"  # to_regclass is refused where the schema is not ours to use
+)
 TRIGGERS = {"tidemark_ddl": "ddl_command_end", "tidemark_drop": "sql_drop"}
 
 _WRAP, _SIGNATURE = 1 << 32, 32
@@ -110,8 +113,8 @@ def drop_statements() -> tuple[str, ...]:
 def read_key(connection: Connection, where: str) -> bytes | None:
     """None where there is no trigger, or where its key is not ours to read."""
     readable = (
-        f"SELECT FROM pg_catalog.pg_class c WHERE c.oid = pg_catalog.to_regclass('{KEY_TABLE}') "
-        "AND pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')"
+        f"SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {IS_KEY_TABLE} "
+        "AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')"
     )
     if not read_rows(connection, readable, where):
         return None

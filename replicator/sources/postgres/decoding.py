@@ -352,7 +352,7 @@ class Decoder:
         leaf = announced.pop() if oid is not None and [one.oid for one in announced[-2:-1]] == [oid] else None
         for relation in announced:
             self._relation(relation)
-        if leaf is not None and oid is not None:
+        if leaf is not None and oid is not None and not self._skipping:  # else it may be gone, and known to be
             self.flush()
             self._tell(self.relations.met_partition(leaf, oid))
 
