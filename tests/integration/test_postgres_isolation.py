@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 
 from replicator.errors import SourceBusy, SourcePermissionDenied, TableBusy, TableError, TableNotRead, TidemarkError
-from replicator.model.change import ChangeBatch
-from replicator.model.identifiers import TableSet
+from replicator.model.change import ChangeBatch, SchemaChange
+from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, ReadOptions, Waiting
+from replicator.sources.postgres.barriers import listed_in
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.check import run_checks
 from replicator.sources.postgres.connection import connect
@@ -24,7 +25,8 @@ from replicator.sources.postgres.slot import PostgresLog
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
 from tests.crash.errors import STATES
 from tests.crash.proxy import Proxy
-from tests.integration.test_postgres_log import Log, changes, log
+from tests.integration.test_postgres_log import Log, changes, ddl, log
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 __all__ = ["log"]
 pytestmark = pytest.mark.integration
@@ -185,6 +187,52 @@ def test_a_locked_table_that_came_while_the_log_was_read_holds_nobody_up(log: Lo
         log.run("INSERT INTO old VALUES (1)")
         assert changes(log.read(sight=True), "id") == [("INSERT", 1)]
         assert log.table("fresh") not in log.log.published()
+
+
+def test_what_comes_late_into_the_publication_has_no_other_table_wait(log: Log) -> None:
+    """The comment keeps the barriers of the others: it was us who published another table."""
+    log.run("CREATE TABLE old (id int PRIMARY KEY)")
+    log.follow("old", whole=True)
+    log.run("CREATE TABLE fresh (id int PRIMARY KEY)")
+    with held(log, "LOCK TABLE fresh IN SHARE UPDATE EXCLUSIVE MODE"):
+        for message in log.read(sight=True):
+            if isinstance(message, SchemaChange) and message.schema:
+                log.schemas[message.table] = message.schema
+    assert {table.name: schema.identity[-2:] == "/-" for table, schema in log.schemas.items()} == {
+        "old": False,
+        "fresh": True,
+    }
+
+    def known(message: Any) -> bool:
+        told = isinstance(message, SchemaChange) and message.schema and message.table == log.table("fresh")
+        return bool(told and message.schema.identity[-2:] != "/-")
+
+    assert not any(m.reload for m in ddl(list(log.until(known))))
+    with log.control.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_catalog.obj_description(p.oid) FROM pg_publication p WHERE p.pubname = %s",
+            (log.log.publication,),
+        )
+        assert len(listed_in(cursor.fetchone()[0])) == 1
+
+
+def test_a_table_of_marks_that_is_locked_is_waited_for(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """13: a replicator that went on without it would never meet a mark."""
+    server = EmbeddedPostgresSource(tmp_path_factory.mktemp("marks") / "server", version="13.22.0", durable=False)
+    server.start()
+    try:
+        log = Log(server)
+        log.run("CREATE TABLE t (id int PRIMARY KEY)")
+        log.follow("t")
+        second = PostgresLog(log.control, log.config, "second")
+        with held(log, "LOCK TABLE tidemark.watermark IN SHARE UPDATE EXCLUSIVE MODE"), pytest.raises(SourceBusy):
+            second.prepare(log.tables, first=True)
+        second.prepare(log.tables, first=True)
+        assert TableId("tidemark", "watermark") in second.published()
+        second.remove()
+        log.close()
+    finally:
+        server.stop()
 
 
 def test_a_table_that_is_withdrawn_is_not_waited_for(log: Log) -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +34,7 @@ from replicator.sources.postgres import sights
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.ddl_trigger import read_key
 from replicator.sources.postgres.log import PgOutputReader
 from replicator.sources.postgres.messages import note
 from replicator.sources.postgres.offset import LsnOffset
@@ -713,6 +714,25 @@ def test_messages_that_others_write_change_nothing(log: Log) -> None:
     assert "1 message with a table's definition ignored" in next(m.text for m in found if isinstance(m, Notice))
 
 
+def test_a_trigger_of_another_role_is_done_without(log: Log) -> None:
+    """Its schema is not ours to use, nor its key to read."""
+    log.config = replace(log.config, event_trigger=True)
+    log.run("CREATE TABLE t (id int PRIMARY KEY)")
+    log.follow("t")
+    make_role(log)
+    with (
+        closing(connect(log.config)) as owner,
+        closing(connect(replace(log.config, user="nobody_special", password="x"))) as other,
+    ):
+        assert len(read_key(owner, "here") or b"") == 32
+        assert read_key(other, "here") is None
+        with owner.cursor() as cursor:
+            cursor.execute("GRANT USAGE ON SCHEMA tidemark TO nobody_special")
+            assert read_key(other, "here") is None
+            cursor.execute("GRANT SELECT ON tidemark.ddl_key TO nobody_special")
+            assert read_key(other, "here") == read_key(owner, "here")
+
+
 def make_role(log: Log) -> None:
     """One without any right of its own."""
     with log.control.cursor() as cursor:
@@ -785,11 +805,46 @@ def test_what_the_publication_leaves_out_is_put_back(log: Log) -> None:
         log.run(f"ALTER PUBLICATION {log.log.publication} SET (publish = 'insert')")
         with pytest.raises(TableBusy, match="leaves out"):
             reader.read_chunk(log.table("t"), KeyRange())
+        log.log.prepare(log.tables, first=False)
+        log.run(f"ALTER PUBLICATION {log.log.publication} SET TABLE {log.name}.t (id)")
+        with pytest.raises(TableBusy, match="columns"):
+            reader.read_chunk(log.table("t"), KeyRange())
         log.run(f"ALTER PUBLICATION {log.log.publication} SET TABLE {log.name}.t WHERE (id > 5)")
         log.log.prepare(log.tables, first=False)
         assert reader.read_chunk(log.table("t"), KeyRange()).schema.names == ("id",)
     finally:
         reader.close()
+
+
+def test_a_partition_by_itself_is_published_by_its_table_in_a_users_publication(log: Log) -> None:
+    log.run(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO p VALUES (1)",
+        f"CREATE PUBLICATION {log.name}_own FOR TABLE p",
+    )
+    log.config = replace(log.config, publication=f"{log.name}_own")
+    log.follow("low")
+    log.run("INSERT INTO p VALUES (2)")
+    found = log.read(sight=True)
+    assert changes(found, "id") == [("INSERT", 2)]
+    [identity] = [schema.identity for schema in schemas(found).values()]
+    assert not identity.endswith("/-")
+    with closing(PostgresSnapshotReader(log.config, log.options, log.name, log.tables)) as reader:
+        rows = list(reader.read_chunk(log.table("low"), KeyRange()).batches)
+        assert sum(batch.num_rows for batch in rows) == 2
+        log.run(f"ALTER PUBLICATION {log.name}_own SET (publish_via_partition_root = true)")
+        with pytest.raises(TableBusy):
+            reader.read_chunk(log.table("low"), KeyRange())
+    log.run(f"DROP PUBLICATION {log.name}_own")
+
+
+def test_a_table_is_not_added_to_a_publication_that_somebody_has_dropped(log: Log) -> None:
+    log.run("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE u (id int PRIMARY KEY)")
+    log.follow("t")
+    log.run(f"DROP PUBLICATION {log.log.publication}")
+    with pytest.raises(TidemarkError, match="does not exist"):
+        log.log.add(log.table("u"))
 
 
 def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:
@@ -909,3 +964,33 @@ def test_the_partitions_a_table_has_got_are_known_after_a_restart(log: Log) -> N
     *_, end = (m for m in found if isinstance(m, Commit))
     log.run("DROP TABLE high")
     assert [one.reload for one in ddl(log.read(end.offset, sight=True))] == [True]
+
+
+def test_a_partition_that_is_gone_has_its_table_read_again_once(log: Log) -> None:
+    """Although the last transaction that was read comes again at each start, and names it."""
+    log.run(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",
+    )
+    log.follow("p")
+    start: Any = next(m for m in log.until(lambda m: isinstance(m, Commit)) if isinstance(m, Commit)).offset
+    log.run("INSERT INTO p VALUES (11)")
+    met: list[LogMessage] = []
+    for message in log.until(lambda m: isinstance(m, Commit) and bool(changes(met)), start):
+        met.append(message)  # noqa: PERF402 - it is looked at meanwhile
+    log.schemas |= schemas(met)
+    start = next(m for m in reversed(met) if isinstance(m, Commit)).offset
+
+    def until(last: Callable[[LogMessage], bool]) -> None:
+        nonlocal met, start
+        met = list(log.until(last, start, more=True))
+        met += log.rest
+        log.schemas |= schemas(met)
+        start = [m for m in met if isinstance(m, Commit | Heartbeat) and m.offset][-1].offset
+
+    log.run("DROP TABLE high")
+    until(lambda m: isinstance(m, SchemaChange) and m.reload)
+    row = start.last_commit
+    until(lambda m: isinstance(m, Heartbeat))
+    assert start.last_commit == row
+    assert not ddl(met)

@@ -84,7 +84,8 @@ class PgOutputReader:
             relations, self._options, start, self._replicator, self._additions.add, binary=binary, tells_empty=empty,
             key=ddl_trigger.read_key(self._control, self._config.where),
         )  # fmt: skip
-        self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication)
+        ours = not self._config.publication
+        self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication, ours=ours)
         self._stream = self._begin(slot, start)
         slot.withdraw(tables)
         yield Settled(self._decoder.settling.unsettled())
@@ -271,7 +272,7 @@ class PgOutputReader:
             if sight is None:
                 decoder.nothing_new(seen.lsn)
             else:
-                if sight.republished:
+                if sight.republished or not sight.published <= slot.added:
                     slot.republished()
                 decoder.sight(sight)
         for table, error in self._additions.refused():

@@ -9,33 +9,52 @@ from __future__ import annotations
 NOT_PUBLISHED = "-"
 FILTERS_SINCE = SCHEMAS_SINCE = 150000
 
-_MEMBER = "SELECT FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid AND r.prrelid = c.oid"
-_BY_SCHEMA = "SELECT FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND s.pnnspid = c.relnamespace"
+# A partition is published by what it is a part of, too, where changes come as the partition's.
+_PARTS = "c.relispartition AND NOT p.pubviaroot AND"
+_ANCESTORS = "pg_catalog.pg_partition_ancestors(c.oid)"
+_MEMBER = (
+    "SELECT FROM pg_catalog.pg_publication_rel r WHERE r.prpubid = p.oid "
+    f"AND (r.prrelid = c.oid OR ({_PARTS} r.prrelid IN (SELECT a.relid FROM {_ANCESTORS} a)))"
+)
+_BY_SCHEMA = (
+    "SELECT FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND (s.pnnspid = c.relnamespace OR "
+    f"({_PARTS} s.pnnspid IN (SELECT x.relnamespace FROM {_ANCESTORS} a JOIN pg_catalog.pg_class x ON x.oid = a.relid)))"
+)
 
 
-def sound(version: int) -> str:
-    """SQL: does the publication p give all changes of all rows of the relation c, as those of c?"""
+def sound(version: int, *, ours: bool) -> str:
+    """SQL: does the publication p give all changes of all rows of the relation c, as those of c?  `ours`: of all columns, too.
+
+    What a user's list of columns leaves out may be left out of the selection.
+    """
     kinds = "p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate AND (p.pubviaroot OR c.relkind <> 'p')"
+    whole = "(p.puballtables AND NOT (p.pubviaroot AND c.relispartition))"
     if version < FILTERS_SINCE:
-        return f"({kinds} AND (p.puballtables OR EXISTS ({_MEMBER})))"
+        return f"({kinds} AND ({whole} OR EXISTS ({_MEMBER})))"
+    in_part = f"r.prrelid = c.oid AND (r.prqual IS NOT NULL{' OR r.prattrs IS NOT NULL' if ours else ''})"
     # A schema's publication takes no notice of a filter of a table of it.
-    return f"({kinds} AND (p.puballtables OR EXISTS ({_BY_SCHEMA}) OR EXISTS ({_MEMBER} AND r.prqual IS NULL)))"
+    named = f"(EXISTS ({_MEMBER}) AND NOT EXISTS ({_MEMBER} AND {in_part}))"
+    return f"({kinds} AND ({whole} OR EXISTS ({_BY_SCHEMA}) OR {named}))"
 
 
-def published(version: int) -> str:
+def published(version: int, *, ours: bool) -> str:
     """SQL: a short digest of the rows of the catalog by which the publication p gives the relation c; `-` where it does not, or not all.
 
     p may be null.
     """
     rows = [
         _MEMBER.replace(
-            "SELECT", "SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', r.oid, r.xmin), ',' ORDER BY r.oid)"
+            "SELECT", "SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', r.oid, r.xmin), ',' ORDER BY r.oid)", 1
         )
     ]
     if version >= SCHEMAS_SINCE:
         rows.append(
-            _BY_SCHEMA.replace("SELECT", "SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', s.oid, s.xmin), ',')")
+            _BY_SCHEMA.replace(
+                "SELECT",
+                "SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', s.oid, s.xmin), ',' ORDER BY s.oid)",
+                1,
+            )
         )
     parts = ", ".join(f"({row})" for row in rows)
     digest = f"pg_catalog.left(pg_catalog.md5(pg_catalog.concat_ws(';', p.oid, p.xmin, {parts})), 12)"
-    return f"CASE WHEN {sound(version)} THEN {digest} ELSE '{NOT_PUBLISHED}' END"
+    return f"CASE WHEN {sound(version, ours=ours)} THEN {digest} ELSE '{NOT_PUBLISHED}' END"

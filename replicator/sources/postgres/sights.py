@@ -18,7 +18,7 @@ from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.connection import Connection, read_rows, server_version, translated
 from replicator.sources.postgres.describe_sql import PRINTS
 from replicator.sources.postgres.offset import parse_lsn
-from replicator.sources.postgres.published import published
+from replicator.sources.postgres.published import NOT_PUBLISHED, published
 from replicator.sources.postgres.relations import Relations
 from replicator.sources.postgres.table_key import NoIdentity
 from replicator.sources.postgres.visibility import Snapshot
@@ -53,13 +53,14 @@ class Now:
 class Sight:
     """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
 
-    `republished`: somebody has changed how some of them are published.
+    `republished`: somebody has changed how some of them are published.  `published`: those that were not when they were seen last.
     """
 
     now: Now
     present: Mapping[int, TableId]
     descriptions: Mapping[int, TableDescription | TableError]
     republished: bool = False
+    published: frozenset[TableId] = frozenset()
 
 
 def now(connection: Connection, where: str) -> Now:
@@ -72,12 +73,19 @@ class Watch:
     """Takes a sight now and then.  One thread, one connection."""
 
     def __init__(
-        self, connection: Connection, where: str, catalog: PostgresCatalog, tables: TableSet, publication: str
+        self,
+        connection: Connection,
+        where: str,
+        catalog: PostgresCatalog,
+        tables: TableSet,
+        publication: str,
+        *,
+        ours: bool,
     ) -> None:
-        """`catalog` is on the same connection, so that its descriptions are of the sight's own moment."""
+        """`catalog` is on the same connection, so that its descriptions are of the sight's own moment.  `ours`: the publication is."""
         self._connection, self._where, self._catalog, self._tables = connection, where, catalog, tables
         self._publication = publication
-        self._sql = _TABLES.replace("{published}", published(server_version(connection)))
+        self._sql = _TABLES.replace("{published}", published(server_version(connection), ours=ours))
         self._refused: dict[int, tuple[TableId, Print]] = {}
         self._awaited: dict[int, float] = {}
         self._next = 0.0
@@ -137,13 +145,20 @@ class Watch:
         if not (descriptions or gone):
             return None
         told = {oid: _as_published(found, changed[oid]) for oid, found in descriptions.items()}
-        again = any(relations.publication_of(oid) not in {"", changed[oid].published} for oid in told)
+        others = [oid for oid in told if relations.publication_of(oid) not in {"", changed[oid].published}]
+        anew = {oid for oid in others if relations.publication_of(oid) == NOT_PUBLISHED}
         self._refused |= {
             oid: (present[oid], changed[oid]) for oid, found in descriptions.items() if isinstance(found, TableError)
         }
         cursor.execute(_NOW)
         snapshot, lsn, at = cursor.fetchone()
-        return Sight(Now(Snapshot.parse(snapshot), parse_lsn(lsn), at), present, told, again)
+        return Sight(
+            Now(Snapshot.parse(snapshot), parse_lsn(lsn), at),
+            present,
+            told,
+            len(anew) < len(others),
+            frozenset(present[oid] for oid in anew),
+        )
 
 
 def _as_published(found: TableDescription | TableError, seen: Print) -> TableDescription | TableError:

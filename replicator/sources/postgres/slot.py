@@ -10,6 +10,7 @@ from typing import Any
 
 from replicator.errors import (
     LogPurged,
+    SourceBusy,
     SourceError,
     SourceMisconfigured,
     SourcePermissionDenied,
@@ -70,6 +71,7 @@ class PostgresLog:
         self._connection, self._config, self._replicator = connection, config, replicator
         self.publication = config.publication_for(replicator)
         self.slot = config.slot_for(replicator)
+        self.added: set[TableId] = set()  # here, since somebody else has changed how tables are published
 
     def state(self) -> SourceState:
         """The log's end now; the server is told by its system identifier, and the database in it."""
@@ -154,7 +156,8 @@ class PostgresLog:
         found = self._rows(
             "SELECT p.prosrc FROM pg_catalog.pg_event_trigger e JOIN pg_catalog.pg_proc p ON p.oid = e.evtfoid "
             f"WHERE e.evtname IN ({_TRIGGERS}) AND e.evtenabled <> 'D' AND p.prosecdef "
-            f"AND pg_catalog.to_regclass('{ddl_trigger.KEY_TABLE}') IS NOT NULL"
+            "AND EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+            f"WHERE {ddl_trigger.IS_KEY_TABLE})"
         )
         if [row[0] for row in found] != [ddl_trigger.BODY] * len(ddl_trigger.TRIGGERS):
             for statement in ddl_trigger.create_statements():
@@ -187,6 +190,8 @@ class PostgresLog:
             more = ", publish_generated_columns = stored" if stored else ""
             self._run(f"CREATE PUBLICATION {quoted(self.publication)} WITH ({_ROOT}{more})")
         refused = self._alter("ADD", fit - (members or set()))
+        if watermark_table() in refused:  # without it no mark would ever be met
+            raise SourceBusy(refused[watermark_table()].message)
         denied = next((error for error in refused.values() if isinstance(error, SourcePermissionDenied)), None)
         if denied is not None and not members and len(refused) == len(fit):
             raise denied
@@ -203,7 +208,9 @@ class PostgresLog:
         if self._config.publication or table in (self._members() or ()):
             return
         match self._alter("ADD", {table}).get(table):
-            case None | TableDisappeared():
+            case None:
+                self.added.add(table)
+            case TableDisappeared():
                 return
             case SourcePermissionDenied() as error:
                 raise TableError(error.message, table=str(table), remedy=error.remedy)
@@ -233,7 +240,7 @@ class PostgresLog:
         """See `barriers`.  Behind what was added and is still without one, too: whoever added it may have died."""
         names = (f"({literal(table.database)}, {literal(table.name)})" for table in added)
         additions = ", ".join(names) or "(NULL, NULL)"
-        [[snapshot, before, touched, xids]] = self._rows(
+        rows = self._rows(
             "SELECT pg_catalog.pg_current_snapshot()::text, COALESCE(d.description, ''), d.xmin::text, ARRAY("
             "SELECT r.xmin::text FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_class c ON c.oid = r.prrelid "
             "JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
@@ -241,8 +248,9 @@ class PostgresLog:
             "OR pg_catalog.age(r.xmin) < pg_catalog.age(d.xmin))) "
             f"FROM pg_catalog.pg_publication p {_COMMENT} WHERE p.pubname = {literal(self.publication)}"
         )
-        if not xids:
+        if not rows or not rows[0][3]:  # somebody has dropped it, or nothing was added
             return
+        [[snapshot, before, touched, xids]] = rows
         self._comment(with_barriers(self._words(), before, touched, xids, Snapshot.parse(snapshot)))
 
     def republished(self) -> None:
@@ -250,6 +258,7 @@ class PostgresLog:
 
         The comment names no earlier barrier any more.
         """
+        self.added.clear()
         if not self._config.publication and self._members() is not None:
             self._comment(self._words())
 
@@ -392,14 +401,15 @@ class PostgresLog:
         return read_rows(self._connection, sql, self._config.where)
 
 
-def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str) -> None:
+def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str, *, ours: bool) -> None:
     """Raises TableBusy where rows of a table must not be read yet: its log may lack what a transaction wrote.
 
     `cursor` is in the snapshot that `evidence` names, which must be beyond the barrier of the table's addition (see `barriers`); in
     a publication that the user keeps, beyond the addition itself.
     """
     cursor.execute(
-        f"SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), {sound(cursor.connection.server_version)} "
+        "SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), "
+        f"{sound(cursor.connection.server_version, ours=ours)} "
         "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s "
         f"LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid {_COMMENT} WHERE p.pubname = %s",
         (oid, publication),
@@ -413,7 +423,7 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
         held = lock_holders(cursor.connection, publication).get(table)
         raise locked_by(table, held) if held else TableBusy(f"{table} is not in the publication {publication} yet.")
     if not is_sound:
-        message = f"The publication {publication} leaves out some changes of {table}: kinds of them, rows, or those of partitions as the table's."
+        message = f"The publication {publication} leaves out some changes of {table}: kinds of them, rows, columns, or those of partitions as the table's."
         remedy = "Make it publish all of them; the connection test gives the SQL."
         raise TableBusy(message, table=str(table), remedy=remedy)
     barrier = whole_from(added, touched, comment, snapshot)

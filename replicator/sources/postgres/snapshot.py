@@ -119,7 +119,8 @@ class PostgresSnapshotReader:
     def _settle(self, cursor: Any, description: TableDescription, evidence: str) -> None:
         """What wrote the table before the log had its changes must have ended.  Raises TableBusy."""
         publication = self._config.publication_for(self._replicator)
-        check_published(cursor, publication, description.schema.table, description.oid, evidence)
+        table, ours = description.schema.table, not self._config.publication
+        check_published(cursor, publication, table, description.oid, evidence, ours=ours)
 
     def _connection(self) -> Connection:
         self._abandon()
