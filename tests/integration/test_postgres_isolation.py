@@ -23,6 +23,7 @@ from replicator.sources.postgres.check import run_checks
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.slot import PostgresLog
 from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.transactions import lock_holders
 from tests.crash.errors import STATES
 from tests.crash.proxy import Proxy
 from tests.integration.test_postgres_log import Log, changes, ddl, log
@@ -230,6 +231,30 @@ def test_a_table_of_marks_that_is_locked_is_waited_for(tmp_path_factory: pytest.
         second.prepare(log.tables, first=True)
         assert TableId("tidemark", "watermark") in second.published()
         second.remove()
+        log.close()
+    finally:
+        server.stop()
+
+
+def test_an_autovacuum_gives_way_to_a_publication(tmp_path_factory: pytest.TempPathFactory) -> None:
+    options = {"autovacuum_naptime": "1s"}
+    server = EmbeddedPostgresSource(tmp_path_factory.mktemp("vacuum") / "server", options=options, durable=False)
+    server.start()
+    try:
+        log = Log(server)
+        slow = "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 1"
+        log.run(
+            f"CREATE TABLE t (id int PRIMARY KEY, v text) WITH (autovacuum_vacuum_threshold = 1, {slow})",
+            "INSERT INTO t SELECT n, repeat('x', 500) FROM generate_series(1, 20000) n",
+            "DELETE FROM t WHERE id % 2 = 0",
+        )
+        log.follow()
+        deadline = time.monotonic() + 120
+        while not any(one.gives_way for one in lock_holders(log.control, "here").get(log.table("t"), ())):
+            assert time.monotonic() < deadline, "no autovacuum has begun"
+            time.sleep(0.05)
+        log.log.add(log.table("t"))
+        assert log.table("t") in log.log.published()
         log.close()
     finally:
         server.stop()

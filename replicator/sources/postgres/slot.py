@@ -45,6 +45,7 @@ _COMMENT = (
     "AND d.classoid = 'pg_catalog.pg_publication'::pg_catalog.regclass"
 )
 _BRIEFLY = "SET LOCAL lock_timeout = '100ms'"  # of the statements that are sent with it
+_FOR_VACUUM = "SET LOCAL lock_timeout = '2s'"  # deadlock_timeout and more
 _ROOT = "publish_via_partition_root = true"
 _MEMBERS = (
     "SELECT n.nspname::text, c.relname::text FROM pg_catalog.pg_publication p "
@@ -232,6 +233,10 @@ class PostgresLog:
             table: locked_by(table, locked[table]) for table in tables if table in locked
         }
         refused |= self._altered(verb, free)
+        for table in [table for table in refused if table in locked and all(one.gives_way for one in locked[table])]:
+            del refused[table]
+            refused |= self._altered(verb, [table], _FOR_VACUUM)
+            free.append(table)
         if verb == "ADD":
             self._touch(free)
         return refused
@@ -268,7 +273,7 @@ class PostgresLog:
     def _comment(self, text: str) -> None:
         self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
 
-    def _altered(self, verb: str, tables: Sequence[TableId]) -> dict[TableId, TidemarkError]:
+    def _altered(self, verb: str, tables: Sequence[TableId], how: str = _BRIEFLY) -> dict[TableId, TidemarkError]:
         """All at once, or, as long as the server refuses that, in halves.  ONLY: not what inherits from them, which may be no member."""
         if not tables:
             return {}
@@ -276,7 +281,7 @@ class PostgresLog:
         where = tables[0] if len(tables) == 1 else self._config.where
         try:
             with translated(where), self._connection.cursor() as cursor:
-                cursor.execute(f"{_BRIEFLY}; ALTER PUBLICATION {quoted(self.publication)} {verb} TABLE {names}")
+                cursor.execute(f"{how}; ALTER PUBLICATION {quoted(self.publication)} {verb} TABLE {names}")
         except TidemarkError as error:
             if self._connection.closed:
                 raise

@@ -21,7 +21,7 @@ WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_catalog.pg_backend_pid() ORDER B
 """
 _LOCKS = f"""
 SELECT n.nspname::text, c.relname::text, x.gid, COALESCE(l.pid, 0), pg_catalog.current_database()::text,
-  COALESCE(a.state, 'prepared'), {_SECONDS.format(since="COALESCE(a.xact_start, x.prepared)")}
+  CASE WHEN x.gid IS NOT NULL THEN 'prepared' WHEN a.backend_type = 'autovacuum worker' THEN a.backend_type ELSE a.state END, {_SECONDS.format(since="COALESCE(a.xact_start, x.prepared)")}
 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
   LEFT JOIN pg_catalog.pg_prepared_xacts x ON l.pid IS NULL AND l.virtualtransaction = '-1/' || x.transaction::text
@@ -46,6 +46,11 @@ class Holder:
         about = [f"database {self.database}" if self.database else "", "" if self.gid is not None else self.state or ""]
         about.append("" if self.seconds is None else f"{self.seconds} s")
         return f"{who} ({', '.join(part for part in about if part)})"
+
+    @property
+    def gives_way(self) -> bool:
+        """May it be an autovacuum, which ends once somebody has waited for it for a second?  Not every role is shown that."""
+        return self.gid is None and self.state in {None, "autovacuum worker"}
 
     @property
     def ending(self) -> str:
