@@ -52,7 +52,9 @@ def test_any_name_is_quoted(server: Connection, reader: PostgresSnapshotReader, 
     assert whole(reader, table).to_pylist()[0] == {name: 1, name + "2": "::2"}
 
 
-def test_generated_partitioned_and_wide_tables_are_read(server: Connection, reader: PostgresSnapshotReader) -> None:
+def test_generated_partitioned_and_wide_tables_are_read(
+    server: Connection, config: PostgresConfig, reader: PostgresSnapshotReader
+) -> None:
     columns = "id int generated always as identity primary key, d int default (1 + 1), gone int"
     table = make(server, "generated", columns, [])
     execute(server, "INSERT INTO generated (d) VALUES (DEFAULT), (5)")
@@ -64,7 +66,10 @@ def test_generated_partitioned_and_wide_tables_are_read(server: Connection, read
         execute(server, f"ALTER TABLE split{n} DROP COLUMN gone")
         execute(server, f"ALTER TABLE split ATTACH PARTITION split{n} FOR VALUES WITH (modulus 3, remainder {n})")
     execute(server, "INSERT INTO split SELECT n, 'v' || n FROM generate_series(0, 8) n")
+    by_root = f"ALTER PUBLICATION {quoted(config.publication_for(REPLICATOR))} SET (publish_via_partition_root = {{}})"
+    execute(server, by_root.format("true"))
     assert_chunks_are_the_table(reader, split, list(range(9)))
+    execute(server, by_root.format("false"))
     assert whole(reader, TableId(SCHEMA, "split0")).num_rows < 9
     wide = make(server, "wide", ", ".join(["id int primary key", *(f"c{n} int" for n in range(1599))]), [])
     execute(server, "INSERT INTO wide (id, c1598) VALUES (1, 7)")
