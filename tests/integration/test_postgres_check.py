@@ -216,6 +216,9 @@ def test_a_slot_by_hand_must_be_there_and_be_of_the_right_kind(config: PostgresC
     try:
         assert checked(brought)["slot"].status is Status.OK
         run(root, "SELECT pg_drop_replication_slot('check_slot')")
+        run(root, "SELECT pg_create_logical_replication_slot('check_slot', 'pgoutput', false, true)")
+        assert "two_phase" in checked(brought)["slot"].detail
+        run(root, "SELECT pg_drop_replication_slot('check_slot')")
         run(root, "SELECT pg_create_logical_replication_slot('check_slot', 'test_decoding')")
         wrong = checked(brought)["slot"]
         assert "test_decoding" in wrong.detail

@@ -67,23 +67,24 @@ def own_slot(server: Server) -> Finding:
     if not name:
         return ok("Each replicator gets a slot of its own.")
     create = f"SELECT pg_create_logical_replication_slot({literal(name)}, 'pgoutput');"
+    prepares = "two_phase" if server.version >= 140000 else "false"  # noqa: PLR2004
     rows = server.rows(
-        "SELECT plugin::text, database::text, active, wal_status, pg_catalog.current_database()::text "
+        f"SELECT plugin::text, database::text, active, wal_status, pg_catalog.current_database()::text, {prepares} "
         f"FROM pg_catalog.pg_replication_slots WHERE slot_name = {literal(name)}"
     )
     if not rows:
         return failed(f"There is no replication slot {name}.", create)
-    plugin, database, active, status, here = rows[0]
+    plugin, database, active, status, here, prepares = rows[0]
+    wrong = ""
     if plugin != "pgoutput" or database != here:
         what = f"is for the plugin {plugin} in the database {database or 'none'}"
-        return failed(
-            f"The slot {name} {what}: pgoutput in {here} is needed.",
-            f"SELECT pg_drop_replication_slot({literal(name)}); {create}",
-        )
-    if status == "lost":
-        return failed(
-            f"The slot {name} has lost its WAL.", f"SELECT pg_drop_replication_slot({literal(name)}); {create}"
-        )
+        wrong = f"{what}: pgoutput in {here} is needed."
+    elif prepares:
+        wrong = "gives prepared transactions before they are committed (two_phase)."
+    elif status == "lost":
+        wrong = "has lost its WAL."
+    if wrong:
+        return failed(f"The slot {name} {wrong}", f"SELECT pg_drop_replication_slot({literal(name)}); {create}")
     if active:
         return warning(
             f"The slot {name} is being read just now: a second reader would be refused.", "Stop the other reader."
