@@ -134,12 +134,12 @@ class MySQLFamilyServer(ABC):
             f"{self.product.lower()}-install",
             [*self._install(base, data), *lasting],
             self.folder / "install.log",
-            environment=self._environment(base),
+            environment={**self._environment(base), "TMPDIR": str(self._temporary())},
             cwd=base,
         )
         if child.process.wait() != 0:
             shutil.rmtree(data, ignore_errors=True)
-            message = f"Embedded {self.product} could not make its data folder:\n{child.tail()}"
+            message = f"Embedded {self.product} could not make its data folder:\n{child.tail(100)}"
             raise ServerFailed(message)
 
     def _wait(self) -> None:
