@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replicator.errors import LogCorrupt, SourceUnreachable, TableError
+from replicator.model.identifiers import TableId
 from replicator.sources.postgres import copy_socket
 from replicator.sources.postgres.copy_rows import CopyRows
 from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, UNCHANGED, find_values, tuple_ends
@@ -191,7 +192,7 @@ def framed(writes: Sequence[bytes], error: bytes = b"") -> bytes:
 def copied(connection: Any, width: int, **sizes: int) -> list[list[Any]]:
     """Rows as lists."""
     stream = CopyRows(
-        connection, "COPY", [TEXT, BINARY, TEXT][:width], "s.t", **({"batch_rows": 3, "batch_bytes": 64} | sizes)
+        connection, "COPY", [TEXT, BINARY, TEXT][:width], TableId("s", "t"), **({"batch_rows": 3, "batch_bytes": 64} | sizes)
     )
     try:
         rows = []
@@ -283,7 +284,7 @@ def test_an_error_after_some_rows_is_the_servers_own_even_after_the_trailer() ->
         told = "SERROR\0VERROR\0C22P05\0Mäh\0Dsecret\0\0".encode()
         with (
             closing(Socket(framed(writes, told))) as connection,
-            pytest.raises(TableError, match=r"cannot read s\.t: äh \(SQLSTATE 22P05\)$"),
+            pytest.raises(TableError, match=r"^s\.t cannot be read: the server refuses it: äh \(SQLSTATE 22P05\)$"),
         ):
             copied(connection, 1)
 
