@@ -192,7 +192,11 @@ def framed(writes: Sequence[bytes], error: bytes = b"") -> bytes:
 def copied(connection: Any, width: int, **sizes: int) -> list[list[Any]]:
     """Rows as lists."""
     stream = CopyRows(
-        connection, "COPY", [TEXT, BINARY, TEXT][:width], TableId("s", "t"), **({"batch_rows": 3, "batch_bytes": 64} | sizes)
+        connection,
+        "COPY",
+        [TEXT, BINARY, TEXT][:width],
+        TableId("s", "t"),
+        **({"batch_rows": 3, "batch_bytes": 64} | sizes),
     )
     try:
         rows = []
