@@ -48,6 +48,24 @@ def test_a_worker_whose_lease_ran_out_leaves_the_others_slot_and_tables_as_they_
     assert owner._members() == {B}
 
 
+@pytest.mark.parametrize("hangs_at", ["publish", "_begin"])
+def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
+    connection: Any, config: PostgresConfig, monkeypatch: pytest.MonkeyPatch, hangs_at: str
+) -> None:
+    """Its lease has run out meanwhile; at the second place the publication is its own, the slot that reads it is not."""
+    stale, owner = (PostgresLog(connection, config, "lease") for _ in range(2))
+    tables, begun = TableSet(tables=frozenset({A})), []
+    go_on = getattr(stale, hangs_at)
+
+    def hang(*given: Any, **more: Any) -> Any:
+        begun.append(owner.prepare(tables, first=True).offset)
+        return go_on(*given, **more)
+
+    monkeypatch.setattr(stale, hangs_at, hang)
+    assert [stale.prepare(tables, first=True).offset] == begun
+    assert owner.confirmed() == begun[0].lsn
+
+
 def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, config: PostgresConfig) -> None:
     """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not there."""
     log = PostgresLog(connection, config, "lease")

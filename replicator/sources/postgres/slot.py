@@ -60,6 +60,7 @@ SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity a
 (SELECT pg_catalog.max(EXTRACT(epoch FROM r.replay_lag)) FROM pg_catalog.pg_stat_replication r
   LEFT JOIN pg_catalog.pg_replication_slots s ON s.active_pid = r.pid WHERE COALESCE(s.slot_type, 'physical') = 'physical')
 """
+_UNREADABLE = " AND (s.confirmed_flush_lsn IS NULL OR s.wal_status = 'lost')"  # half made, or given up by the server
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
 
 
@@ -85,14 +86,16 @@ class PostgresLog:
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
-        made = self.publish(tables)
+        if first and not self._config.slot:
+            self._drop(self._without_publication)
+        self.publish(tables)
         if self._config.event_trigger and not needs_table(self._connection):
             self._watch_definitions()
         if not first:
             self._check()
             return self.state()
         state = self.state()
-        start = self._begin(waiting, anew=made)
+        start = self._begin(waiting)
         running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
         return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
 
@@ -134,7 +137,7 @@ class PostgresLog:
     def remove(self) -> None:
         """The slot, the publication, the marks; what the user has brought stays."""
         if not self._config.slot:
-            self.drop_slot()
+            self._drop()
         if not self._config.publication:
             self._run(f"DROP PUBLICATION IF EXISTS {quoted(self.publication)}")
         forget(self._connection, self._replicator)
@@ -164,14 +167,14 @@ class PostgresLog:
             for statement in ddl_trigger.create_statements():
                 self._run(statement)
 
-    def publish(self, tables: TableSet) -> bool:
-        """The publication has all tables of the selection that can be replicated; True where it was made just now.
+    def publish(self, tables: TableSet) -> None:
+        """The publication has all tables of the selection that can be replicated.
 
         Nothing is taken out of it here: whoever asks may have lost the lease, and not know what another has put in (`withdraw`).
         """
         if self._config.publication:
             self._check_publication()
-            return False
+            return
         catalog = PostgresCatalog(self._connection, left_out=tables)
         wanted = set(tables.tables) | {name for schema in tables.searched for name in catalog.names(schema)}
         fit = {
@@ -196,7 +199,6 @@ class PostgresLog:
         denied = next((error for error in refused.values() if isinstance(error, SourcePermissionDenied)), None)
         if denied is not None and not members and len(refused) == len(fit):
             raise denied
-        return members is None
 
     def withdraw(self, tables: TableSet) -> None:
         """Take out what is no longer selected; for who reads the slot."""
@@ -325,11 +327,13 @@ class PostgresLog:
                 message, remedy=f"CREATE PUBLICATION {quoted(self.publication)} FOR ALL TABLES WITH ({_ROOT});"
             )
 
-    def _begin(self, waiting: Waiting, *, anew: bool) -> int:
-        """Where the slot begins.  One that is there is whole: another worker's, whose lease has not run out, or an earlier attempt's.
+    @property
+    def _without_publication(self) -> str:
+        """Of a slot that cannot be read: its publication was not there all the time."""
+        return f" AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(self.publication)})"
 
-        `anew`: its publication was not there all the time, so it cannot be read.
-        """
+    def _begin(self, waiting: Waiting) -> int:
+        """Where the slot begins.  One that is whole stays: a successor's, if our lease has run out, or an earlier attempt's."""
         if self._config.slot:
             rows = self._slot_rows()
             if not rows:
@@ -338,9 +342,9 @@ class PostgresLog:
                 raise SourceMisconfigured(message, remedy=create)
             return parse_lsn(rows[0][0])
         rows = self._slot_rows()
-        if rows and rows[0][0] is not None and rows[0][1] != "lost" and not anew:
+        if rows and rows[0][0] is not None and rows[0][1] != "lost":
             return parse_lsn(rows[0][0])
-        self.drop_slot()  # or its making by another worker, whose lease is over
+        self._drop(_UNREADABLE)
         return create_slot(self._connection, self._config, self._create_statement(), waiting)
 
     def _create_statement(self) -> str:
@@ -370,10 +374,6 @@ class PostgresLog:
         )
         if rows:
             time.sleep(0.1)
-
-    def drop_slot(self) -> None:
-        """No error where there is none."""
-        self._drop()
 
     def _drop(self, condition: str = "") -> bool:
         """The slot's reader is ended first; False where there is no such slot."""
