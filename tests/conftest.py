@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from django.conf import settings
@@ -18,6 +19,7 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
 from webapp.embedded.s3 import EmbeddedS3
 
+_Server = TypeVar("_Server", EmbeddedMariaDB, EmbeddedPostgresSource)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -53,14 +55,13 @@ def redis_url() -> Iterator[str]:
     redis.stop()
 
 
-@pytest.fixture(scope="session")
-def mariadb_version() -> Iterator[Callable[[str], EmbeddedMariaDB]]:
-    """mariadb_version("10.11.5") → a running server of that version, one for the whole run."""
-    servers: dict[str, EmbeddedMariaDB] = {}
+def _one_of_each(made: Callable[[str], _Server]) -> Iterator[Callable[[str], _Server]]:
+    """of(version) → a running server of that version, one for the whole run."""
+    servers: dict[str, _Server] = {}
 
-    def of(version: str) -> EmbeddedMariaDB:
+    def of(version: str) -> _Server:
         if version not in servers:
-            server = EmbeddedMariaDB(HOME / f"mariadb-{version}", version=version)
+            server = made(version)
             server.start()
             servers[version] = server
         return servers[version]
@@ -68,6 +69,12 @@ def mariadb_version() -> Iterator[Callable[[str], EmbeddedMariaDB]]:
     yield of
     for server in servers.values():
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def mariadb_version() -> Iterator[Callable[[str], EmbeddedMariaDB]]:
+    """mariadb_version("10.11.5") → a running server of that version, one for the whole run."""
+    yield from _one_of_each(lambda version: EmbeddedMariaDB(HOME / f"mariadb-{version}", version=version))
 
 
 @pytest.fixture(scope="session")
@@ -105,18 +112,9 @@ def s3(s3_server: EmbeddedS3, monkeypatch: pytest.MonkeyPatch) -> EmbeddedS3:
 @pytest.fixture(scope="session")
 def postgres_version() -> Iterator[Callable[[str], EmbeddedPostgresSource]]:
     """postgres_version("13.22.0") → a running server of that version, one for the whole run."""
-    servers: dict[str, EmbeddedPostgresSource] = {}
-
-    def of(version: str) -> EmbeddedPostgresSource:
-        if version not in servers:
-            server = EmbeddedPostgresSource(HOME / f"postgres-{version}", version=version, durable=False)
-            server.start()
-            servers[version] = server
-        return servers[version]
-
-    yield of
-    for server in servers.values():
-        server.stop()
+    yield from _one_of_each(
+        lambda version: EmbeddedPostgresSource(HOME / f"postgres-{version}", version=version, durable=False)
+    )
 
 
 @pytest.fixture(scope="session")

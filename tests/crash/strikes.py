@@ -141,7 +141,7 @@ class Strikes:
         end = patiently(self._log_end)
         life = self._other(life)
         deadline = time.monotonic() + READ_SECONDS
-        while not (read := patiently(lambda: end < self._checkpoint())) and time.monotonic() < deadline:
+        while not (read := patiently(lambda: self._has_read(end))) and time.monotonic() < deadline:
             life = self._other(life)
         self._future_lost()
         self._stand.break_source(self._source.restore_data)
@@ -174,10 +174,11 @@ class Strikes:
         with wiring.opened_source(replicator) as source:
             return source.log(wiring.label(replicator)).state().offset
 
-    def _checkpoint(self) -> Offset:
+    def _has_read(self, end: Offset) -> bool:
+        """Further than `end`; of a replicator that has not begun, nothing is in the target that a source could go back behind."""
         replicator = self._find()
         offset = replicator.checkpoint_offset
-        return source_kind(replicator.connection.kind).parse_offset(offset) if offset else self._log_end()
+        return offset is not None and end < source_kind(replicator.connection.kind).parse_offset(offset)
 
     def _pause(self, _: Life) -> None:
         patiently(lambda: services.pause_replicator(replicator=self._find()))

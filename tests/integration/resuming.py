@@ -6,9 +6,10 @@ import itertools
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +37,21 @@ KINDS: dict[str, Callable[[Path], EmbeddedMariaDB | EmbeddedMySQL]] = {
         folder, options={"gtid-mode": "OFF", "binlog-checksum": "NONE"}
     ),
 }
+
+
+def running(*kinds: str) -> Any:
+    """A fixture: a server of each of these KINDS in turn, for a module."""
+
+    @pytest.fixture(params=kinds, scope="module")
+    def server(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[EmbeddedMariaDB | EmbeddedMySQL]:
+        server = KINDS[request.param](tmp_path_factory.mktemp("source"))
+        server.start()
+        yield server
+        server.stop()
+
+    return server
 
 
 class Source:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,6 @@ from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.snapshot import MySqlSnapshotReader
 from tests.property.budget import seed
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 DATABASE = "alter_values"
@@ -164,14 +162,6 @@ class Server:
         self.run(f"DROP DATABASE {DATABASE}")
         self.control.close()
         self.reader.close()
-
-
-@pytest.fixture(scope="module")
-def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMySQL]:
-    server = EmbeddedMySQL(Path(tmp_path_factory.mktemp("mysql")))
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

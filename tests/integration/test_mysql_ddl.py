@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
 from replicator.model.change import Ddl, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
 from tests.integration.test_mysql_log import Log, changes, rows
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMySQL]:
-    server = EmbeddedMySQL(Path(tmp_path_factory.mktemp("mysql")))
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture

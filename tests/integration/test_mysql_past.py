@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -12,21 +11,14 @@ import pytest
 
 from replicator.errors import LogPurged, SourceReplaced
 from replicator.sources.mysql.check_past import check_past
-from tests.integration.resuming import KINDS, Source
+from tests.integration.resuming import KINDS, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=KINDS, scope="module")
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedMariaDB | EmbeddedMySQL]:
-    server = KINDS[request.param](tmp_path_factory.mktemp("source"))
-    server.start()
-    yield server
-    server.stop()
+server = running(*KINDS)
 
 
 @pytest.fixture

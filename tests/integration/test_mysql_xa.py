@@ -10,7 +10,7 @@ import pytest
 
 from replicator.model.change import Notice, SchemaChange
 from replicator.testing.mysql.driver import MySQLDriver
-from tests.integration.resuming import KINDS, TABLE, Source
+from tests.integration.resuming import TABLE, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL
 
@@ -18,14 +18,7 @@ XIDS = {"ours", "not ours", "undone", "left", "early", "old", "of others", "forg
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=["mariadb", "mysql"], scope="module")
-def server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[EmbeddedMariaDB | EmbeddedMySQL]:
-    server = KINDS[request.param](tmp_path_factory.mktemp("source"))
-    server.start()
-    yield server
-    server.stop()
+server = running("mariadb", "mysql")
 
 
 @pytest.fixture

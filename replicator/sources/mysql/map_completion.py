@@ -87,6 +87,13 @@ def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present:
         name = now.charset or ""
         if _certain(log, name, {*before, *after}):
             return collation_of(name)
+        if _decoded(log, name) is None:
+            message = (
+                f"The labels of column {log.name} of {table} in the log are no text in {name}, the column's character set: "
+                "the server keeps their bytes of before in ALTER TABLE … CONVERT TO CHARACTER SET."
+            )
+            remedy = f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or leave the column out."
+            raise UnsupportedCharset(message, remedy=remedy, table=str(table))
     message = (
         f"The log does not say in which character set the labels of column {log.name} of {table} are, and the catalog has no "
         "such column with these labels."

@@ -214,7 +214,7 @@ def _change_charset(draft: Draft, table: TableModel) -> Statements | None:
 
 def _convert(draft: Draft, table: TableModel) -> Statements | None:
     """Every text column; the server makes the long ones longer if need be."""
-    if draft.dialect == "mariadb" and any(_spoiled(column) for column in table.columns):
+    if any(_spoiled(column) for column in table.columns):
         return None
 
     def changed(column: ColumnModel) -> ColumnModel:
@@ -225,7 +225,7 @@ def _convert(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _spoiled(column: ColumnModel) -> bool:
-    """MariaDB 11.4 keeps the labels' bytes of the old character set: they are no texts any more, and their rows' values are lost."""
+    """MariaDB 11.4 and MySQL 8.0.12 keep the labels' bytes of the old character set: they are no texts any more, and their rows' values are lost."""
     return bool(column.kind.labels) and not column.kind.collation.startswith("utf8")
 
 

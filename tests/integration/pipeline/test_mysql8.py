@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,14 +14,6 @@ from webapp.connections import services as connections
 from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
-
-
-@pytest.fixture(scope="module")
-def mysql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedMySQL]:
-    server = EmbeddedMySQL(Path(tmp_path_factory.mktemp("mysql")))
-    server.start()
-    yield server
-    server.stop()
 
 
 @pytest.fixture
