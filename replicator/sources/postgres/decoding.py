@@ -335,6 +335,7 @@ class Decoder:
         self._settle(sight.now.snapshot)
         if not (self._blind or self._telling):
             self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
+            self.relations.refuse(sight.refused, sight.present)
             self._looked = max(self._looked, sight.now.lsn)
 
     def _settle(self, snapshot: Snapshot) -> None:

@@ -54,11 +54,18 @@ class Relations:
         self._catalog, self._tables, self._zero_dates = catalog, tables, zero_dates
         self._known = dict(schemas)
         self._names = {known.oid: table for table, schema in schemas.items() if (known := Print.parse(schema.identity))}
+        self._refused: dict[int, tuple[TableId, Print]] = {}
         self.layouts: dict[int, Layout | None] = {}
 
     def differs(self, oid: int, table: TableId, seen: Print) -> bool:
-        """Is a table of the catalog another than the one that is known here, or not known?"""
+        """Is a table of the catalog another than the one that is known here (or known to be refused), or not known?"""
+        if self._refused.get(oid) == (table, seen):
+            return False
         return self._names.get(oid) != table or self._known[table].identity != str(seen)
+
+    def refuse(self, refused: Mapping[int, Print], present: Mapping[int, TableId]) -> None:
+        """They were told, and are not described again as long as they stay as they are."""
+        self._refused |= {oid: (present[oid], seen) for oid, seen in refused.items()}
 
     def is_known(self, schema: TableSchema) -> bool:
         """Is this the table that is known here, as the catalog has it, however its definition is read?"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -53,12 +53,13 @@ class Now:
 class Sight:
     """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
 
-    `republished`: somebody has changed how some of them are published.  `published`: those that were not when they were seen last.
+    `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how some of them are published.  `published`: those that were not when they were seen last.
     """
 
     now: Now
     present: Mapping[int, TableId]
     descriptions: Mapping[int, TableDescription | TableError]
+    refused: Mapping[int, Print] = field(default_factory=dict)
     republished: bool = False
     published: frozenset[TableId] = frozenset()
 
@@ -86,7 +87,6 @@ class Watch:
         self._connection, self._where, self._catalog, self._tables = connection, where, catalog, tables
         self._publication = publication
         self._sql = _TABLES.replace("{published}", published(server_version(connection), ours=ours))
-        self._refused: dict[int, tuple[TableId, Print]] = {}
         self._awaited: dict[int, float] = {}
         self._next = 0.0
 
@@ -129,11 +129,7 @@ class Watch:
                 continue
             present[oid] = table
             seen = Print(oid, *prints)
-            if (
-                table in self._tables
-                and relations.differs(oid, table, seen)
-                and self._refused.get(oid) != (table, seen)
-            ):
+            if table in self._tables and relations.differs(oid, table, seen):
                 changed[oid] = seen
         followed = {oid for oid, table in present.items() if table in self._tables}
         gone = bool(relations.nameless()) or not followed.issuperset(relations.oids)
@@ -147,15 +143,14 @@ class Watch:
         told = {oid: _as_published(found, changed[oid]) for oid, found in descriptions.items()}
         others = [oid for oid in told if relations.publication_of(oid) not in {"", changed[oid].published}]
         anew = {oid for oid in others if relations.publication_of(oid) == NOT_PUBLISHED}
-        self._refused |= {
-            oid: (present[oid], changed[oid]) for oid, found in descriptions.items() if isinstance(found, TableError)
-        }
+        refused = {oid: changed[oid] for oid, found in told.items() if isinstance(found, TableError)}
         cursor.execute(_NOW)
         snapshot, lsn, at = cursor.fetchone()
         return Sight(
             Now(Snapshot.parse(snapshot), parse_lsn(lsn), at),
             present,
             told,
+            refused,
             len(anew) < len(others),
             frozenset(present[oid] for oid in anew),
         )
