@@ -50,6 +50,15 @@ def test_a_table_that_left_its_name_and_came_back_was_moved() -> None:
     assert (building.moved(A), building.moved(B), building.moved(C)) == (True, True, False)
 
 
+def test_what_was_to_happen_to_a_table_does_not_happen_to_another_that_takes_its_name() -> None:
+    """Its own rename was not seen: it had failed."""
+    building = entry()
+    building.reloads.append(ReloadRequest(B, 1, fresh=True, reason="a DDL"))
+    building.failures.append((B, UnsupportedType("what is a FROB?")))
+    rename(building, A, B)
+    assert (building.reloads, building.failures) == ([], [])
+
+
 def test_what_was_to_happen_goes_along_with_a_rename_and_ends_with_a_drop() -> None:
     building = entry()
     building.reloads += [
