@@ -102,9 +102,17 @@ class EntryBuilder:
         self.shift = self.next_sequence - ordinal
         return sequence
 
+    def create(self, table: TableId) -> None:
+        """What was to happen to one of this name after this entry does not happen to the new one."""
+        self.created.append(table)
+        self._forget(table)
+
     def drop(self, table: TableId) -> None:
         """The table is gone, and with it what was to happen to it after this entry."""
         self.dropped.append(table)
+        self._forget(table)
+
+    def _forget(self, table: TableId) -> None:
         self.reloads = [request for request in self.reloads if request.table != table]
         self.failures = [failure for failure in self.failures if failure[0] != table]
 

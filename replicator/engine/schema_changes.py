@@ -94,7 +94,7 @@ class SchemaChanges:
     def _create(self, change: SchemaChange, sequence: int) -> None:
         self._tracking.revive(change.table)
         version = self._tracking.new_version(change.table, change.schema) if change.schema else None
-        self._entry.created.append(change.table)
+        self._entry.create(change.table)
         self._event(change, sequence, version, {"statement": change.statement})
         if change.reload:
             self._reload(change.table, sequence, fresh=True, reason="it came into the selection with rows in it")

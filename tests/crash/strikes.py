@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from django.db import DatabaseError, InterfaceError, connections
 
-from replicator.errors import SourceReplaced, TidemarkError
+from replicator.errors import LogPurged, SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.errors import CODES
@@ -157,9 +157,9 @@ class Strikes:
         return life
 
     def start_anew(self) -> bool:
-        """Where it was refused that the source is what it was."""
+        """Where it was refused that the source is what it was; a copy from before the slot was made has none."""
         replicator = self._find()
-        if (replicator.status, replicator.error_code) != ("failed", SourceReplaced.code):
+        if replicator.status != "failed" or replicator.error_code not in {SourceReplaced.code, LogPurged.code}:
             return False
         services.start_anew(replicator=replicator)
         return True

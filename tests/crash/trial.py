@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connections
 from django.db.models import Sum
 
-from replicator.errors import TidemarkError
+from replicator.errors import TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
 from replicator.testing.playing import Player
 from replicator.testing.workload import History
@@ -282,10 +282,12 @@ class Trial:
         return stalled
 
     def _read_refused_tables_again(self) -> None:
-        """As an operator does with tables that an error of the source has stopped; with no other."""
+        """As an operator does with tables that an error of the source has stopped, or whose labels early MySQL 8.0 leaves open where the
+        catalog has moved on; with no other.
+        """
         for table in patiently(lambda: list(selectors.tables_of(self._find()))):
-            if table.state == "failed" and TEXT in table.error_message:
-                self.result.errors["stopped by an error of the source"] += 1
+            if table.state == "failed" and (TEXT in table.error_message or table.error_code == UnsupportedCharset.code):
+                self.result.errors[f"stopped: {table.error_code}"] += 1
                 self._stopped.add(table.name)
                 with suppress(TidemarkError):
                     services.resnapshot_table(table=table, reason="the source answers again")

@@ -123,6 +123,28 @@ def test_labels_of_a_table_that_is_gone_are_never_guessed(mysql: EmbeddedMySQL) 
     log.control.close()
 
 
+def test_a_failed_table_whose_name_goes_to_another_is_taken_as_a_new_one(mysql: EmbeddedMySQL) -> None:
+    """What was known of it was read from the catalog, where the name had gone already."""
+    log = Log(mysql, "labels_that_moved")
+    log.run(
+        "CREATE TABLE l (id int primary key, e enum('xy','é') character set utf16)",
+        "CREATE TABLE m (id int primary key, n int)",
+    )
+    log.here()
+    log.run(
+        "INSERT INTO l VALUES (1, 'xy')", "RENAME TABLE l TO kept, m TO l", "INSERT INTO l VALUES (2, 3)",
+        "INSERT INTO kept VALUES (3, 'é')",
+    )  # fmt: skip
+    tables = everything(log)
+    messages = log.read(tables, log.schemas(tables, "l"))
+    assert list(failures(messages)) == ["l"]
+    assert changes(messages) == [("CREATE_TABLE", "kept", True), ("CREATE_TABLE", "l", True)]
+    assert copied(messages, "l") == [{"id": 2, "n": 3}]
+    assert copied(messages, "kept") == [{"id": 3, "e": "é"}]
+    log.run(f"DROP DATABASE {log.database}")
+    log.control.close()
+
+
 def test_labels_that_the_server_has_spoiled_are_told_with_what_mends_them(mysql: EmbeddedMySQL) -> None:
     log = Log(mysql, "spoiled_labels")
     log.run("CREATE TABLE l (id int primary key, e enum('x','é') character set latin1)")

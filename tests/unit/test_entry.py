@@ -57,6 +57,9 @@ def test_what_was_to_happen_to_a_table_does_not_happen_to_another_that_takes_its
     building.failures.append((B, UnsupportedType("what is a FROB?")))
     rename(building, A, B)
     assert (building.reloads, building.failures) == ([], [])
+    building.failures.append((B, UnsupportedType("what is a FROB?")))
+    building.create(B)
+    assert (building.created, building.failures) == ([B], [])
 
 
 def test_what_was_to_happen_goes_along_with_a_rename_and_ends_with_a_drop() -> None:

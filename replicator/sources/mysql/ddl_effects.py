@@ -304,6 +304,7 @@ class DdlEffects:
     def _arrive(self, table: TableId, moved: TableSchema | None = None) -> None:
         """Rows that the log did not show are under this name now."""
         schemas = self._interpreter.schemas
+        existed = table in self._known and self._interpreter.tables.wants(table)
         schemas.empty.discard(table)
         schemas.forget(table)
         self._interpreter.tables.revive(table)
@@ -312,7 +313,6 @@ class DdlEffects:
         except TableError as error:
             self._interpreter.tables.fail(table, error)
             return
-        existed = table in self._known
         schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)
         if schema is None:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
