@@ -156,15 +156,11 @@ def _begin(
     """
     source.tables = plan.tables
     log = source.log(replicator)
-    if plan.checkpoint and plan.checkpoint.identity:  # before anything is made there, or missed
-        _check_identity(plan.checkpoint.identity, log.state().identity)
+    if plan.checkpoint:  # before anything is made there, or missed
+        _check_source(plan.checkpoint, parse_offset, log.state())
     state = prepared(log, plan)
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
-    if state.offset < (wanted := parse_offset(checkpoint.offset)):  # waiting there would be silent, and skip what comes
-        message = (
-            f"The source's log ends at {state.offset}, before {wanted}, which was read already: it is an older state."
-        )
-        raise SourceReplaced(message)
+    wanted = parse_offset(checkpoint.offset)
     _settle_late(late, plan, log, wanted, state.offset)
     known = {
         one.table: one.schema
@@ -255,9 +251,15 @@ def _prepared(report: Reporter, waiting: Waiting, log: SourceLog, plan: CaptureP
         return state
 
 
-def _check_identity(known: str, seen: str) -> None:
-    if seen != known:
+def _check_source(known: Checkpoint, parse_offset: Callable[[Mapping[str, Any]], Offset], seen: SourceState) -> None:
+    """Raises SourceReplaced.  Behind its own end a log would be waited for in silence, and what comes there skipped."""
+    if known.identity and seen.identity != known.identity:
         message = "Another server answers at the source's address: its log is not the one that was followed so far."
+        raise SourceReplaced(message)
+    if seen.offset < (wanted := parse_offset(known.offset)):
+        message = (
+            f"The source's log ends at {seen.offset}, before {wanted}, which was read already: it is an older state."
+        )
         raise SourceReplaced(message)
 
 

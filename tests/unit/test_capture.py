@@ -15,7 +15,15 @@ import pytest
 from replicator import faults
 from replicator.engine import capture as module
 from replicator.engine.capture import CaptureOptions, run_capture
-from replicator.errors import LogCorrupt, StorageFull, TableError, TidemarkError, UnsupportedType, ValueDoesNotFit
+from replicator.errors import (
+    LogCorrupt,
+    SourceReplaced,
+    StorageFull,
+    TableError,
+    TidemarkError,
+    UnsupportedType,
+    ValueDoesNotFit,
+)
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -162,6 +170,9 @@ class World:
         self.seen.append(f"journaled {entry.checkpoint.offset['at']}")
 
     def state(self, table: TableId | None = None) -> Any:
+        """The journal's of a table; the log's."""
+        if table is None:
+            return self.state_of_log()
         self.seen.append("asked")
         return TableState.STREAMING
 
@@ -471,3 +482,14 @@ def test_a_replicator_that_starts_anew_takes_what_is_gone_for_dropped(tmp_path: 
     world = Vanished(tmp_path, [], others=others)
     world.run()
     assert world.entries[0].dropped == ((A,) if followed else (A, B))
+
+
+def test_a_source_that_went_back_is_refused_before_anything_is_made_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy from before a slot was made has none: that the log was not kept would be the wrong thing to say."""
+    world, made = World(tmp_path, [], ends=-1), list[str]()
+    monkeypatch.setattr(world, "prepare", lambda *_, **__: made.append("a slot"))
+    with pytest.raises(SourceReplaced, match="older state"):
+        world.run()
+    assert not made
