@@ -19,6 +19,7 @@ from webapp.monitoring.parked_services import keys_read, park
 from webapp.replicators import models
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.partial_runs import plan_parts_anew
+from webapp.replicators.selectors import table_set
 from webapp.replicators.table_services import OPEN_RUN, begin_run
 from webapp.worker.chunk_admission import admit, reopen, set_bases
 from webapp.worker.database import clock, without_nul
@@ -102,8 +103,13 @@ class EntryWriter:
         for seen in entry.seen:
             note_statement(self.replicator, seen)
         for table, error in entry.failures:
-            if (row := self.rows.get(table)) is not None and row.table_state is not TableState.SKIPPED:
+            row = self.rows.get(table) or self._refused(table)
+            if row is not None and row.table_state is not TableState.SKIPPED:
                 fail_table(row, Stage.CAPTURE, error, tell_capture=False)
+
+    def _refused(self, table: TableId) -> Row | None:
+        """A row for a table that was made while the log was read, and cannot be replicated; None for one that was taken out meanwhile."""
+        return make_row(self.replicator, table) if table in table_set(self.replicator) else None
 
     def _segments(self) -> list[Segment]:
         """Those of the log, and those of the chunks that are still wanted."""

@@ -25,6 +25,7 @@ from replicator.state.journal import (
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
 from webapp.monitoring.models import Failure, MetricMinute
+from webapp.replicators import services
 from webapp.replicators.models import (
     ChunkRow,
     ChunkState,
@@ -36,6 +37,7 @@ from webapp.replicators.models import (
     TableEventRow,
 )
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
+from webapp.replicators.services import SelectionEntry
 from webapp.worker import journal_commit, wiring
 from webapp.worker.chunk_store import OrmChunkStore
 from webapp.worker.garbage import collect
@@ -131,6 +133,17 @@ def test_a_failure_stops_its_table_with_reason_and_remedy(captured: Captured) ->
     assert ORDERS not in plan.tables
     assert plan.tracked == ()
     assert Replicator.objects.get().status != "failed"
+
+
+def test_a_table_that_came_and_cannot_be_replicated_is_shown_with_the_reason(captured: Captured) -> None:
+    """No row is there that it could be the failure of; one that is not selected (any more) gets none."""
+    came, other = TableId("shop", "came"), TableId("elsewhere", "came")
+    services.add_tables(replicator=captured.replicator, selection=[SelectionEntry("shop")])
+    error = UnsupportedDdl("what is this", remedy="do that")
+    captured.commit(next_sequence=1, failures=((came, error), (other, error)))
+    row = captured.row(came)
+    assert (row.state, row.error_message, row.error_remedy) == ("failed", "what is this", "do that")
+    assert not ReplicatorTable.objects.filter(database="elsewhere").exists()
 
 
 def test_a_failure_stops_the_replicator_where_its_option_says_so(make: Any) -> None:
