@@ -318,6 +318,44 @@ def test_tables_without_a_log_of_their_own_are_refused(each: Connection) -> None
     assert described(each, "parent").schema.key == ("id",)
 
 
+def test_a_temporary_child_is_no_matter(db: Connection) -> None:
+    """Other sessions do not see its rows, and a replicator's table is not to fail for what one of them does for itself."""
+    run(
+        db,
+        f"CREATE TABLE {SCHEMA}.parent_of_fleeting (id int PRIMARY KEY)",
+        f"CREATE TEMPORARY TABLE fleeting_child () INHERITS ({SCHEMA}.parent_of_fleeting)",
+    )
+    found = described(db, "parent_of_fleeting").schema
+    run(db, "DROP TABLE fleeting_child")
+    assert described(db, "parent_of_fleeting").schema.identity == found.identity
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "TYPE inner_{n} AS (a int, r regclass)",
+        "TYPE inner_{n} AS (a int, r regclass[])",
+        "TYPE inner_{n} AS RANGE (subtype = regtype)",
+        "DOMAIN inner_{n} AS regclass[]",
+    ],
+)
+def test_what_changes_with_what_it_names_is_refused_inside_a_type_too(each: Connection, made: str) -> None:
+    """The text of a regclass is the name that the relation has now; no change of the row tells of another."""
+    name = f"n{abs(hash(made)) % 10**6}"
+    run(
+        each,
+        f"CREATE {made.replace('inner_{n}', f'{SCHEMA}.inner_{name}')}",
+        f"CREATE TYPE {SCHEMA}.outer_{name} AS (i {SCHEMA}.inner_{name}, n numeric, d date)",
+        f"CREATE TYPE {SCHEMA}.fine_{name} AS (n numeric(10,2)[], d date, m int4range, t text)",
+        f"CREATE TABLE {SCHEMA}.of_{name} (id int PRIMARY KEY, v {SCHEMA}.inner_{name})",
+        f"CREATE TABLE {SCHEMA}.deep_{name} (id int PRIMARY KEY, v {SCHEMA}.outer_{name}[])",
+        f"CREATE TABLE {SCHEMA}.fine_{name}s (id int PRIMARY KEY, v {SCHEMA}.fine_{name}[])",
+    )
+    assert "does not know" in refused(each, f"of_{name}").message
+    assert "does not know" in refused(each, f"deep_{name}").message
+    assert described(each, f"fine_{name}s").schema.names == ("id", "v")
+
+
 def test_temporary_tables_are_not_listed_and_are_refused(db: Connection) -> None:
     run(db, "CREATE TEMPORARY TABLE fleeting (id int PRIMARY KEY)")
     catalog = PostgresCatalog(db)

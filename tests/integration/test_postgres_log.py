@@ -344,6 +344,39 @@ def test_a_label_that_is_renamed_has_the_table_read_again_and_one_that_is_added_
     assert [one.reload for one in ddl(log.read(sight=True))][-1:] == [True]
 
 
+@pytest.mark.parametrize("rows_after", [False, True])
+@pytest.mark.parametrize("options", ["", " PARTITION BY RANGE (id)"], ids=["", "partitioned"])
+@pytest.mark.parametrize("columns", ["id int PRIMARY KEY, {g}", "id int PRIMARY KEY, {g}, z int"])
+def test_a_generated_column_that_becomes_a_plain_one_is_read(
+    log: Log, columns: str, options: str, *, rows_after: bool
+) -> None:
+    """It was not in the log before, and no row is written: `ADD COLUMN` without a default looks much the same."""
+    generated = columns.format(g="g int GENERATED ALWAYS AS (id * 2) STORED")
+    log.run(f"CREATE TABLE t ({generated}){options}", f"CREATE TABLE u ({generated}){options}")
+    if options:
+        log.run("CREATE TABLE t_all PARTITION OF t DEFAULT", "CREATE TABLE u_all PARTITION OF u DEFAULT")
+    log.run("INSERT INTO t VALUES (1), (2)")
+    log.follow("t", "u")
+    assert "g" not in log.schemas[log.table("t")].names
+    log.run("ALTER TABLE t ALTER g DROP EXPRESSION", "ALTER TABLE u ADD x int")
+    if rows_after:
+        log.run("INSERT INTO t VALUES (3, 7)", "INSERT INTO u (id, x) VALUES (3, 7)")
+    found = log.read(sight=True)
+    assert {one.table.name for one in ddl(found) if one.reload} == {"t"}
+    assert "g" in schemas(found)[log.table("t")].names
+
+
+def test_a_label_that_is_renamed_inside_a_multirange_has_the_table_read_again(log: Log) -> None:
+    """Such a type names its range, and through it the enum, in pg_depend only."""
+    log.run(
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE moods AS RANGE (subtype = mood, multirange_type_name = many)",
+        "CREATE TABLE t (id int PRIMARY KEY, m many)", "INSERT INTO t VALUES (1, '{[sad,ok]}')",
+    )  # fmt: skip
+    log.follow("t")
+    log.run("ALTER TYPE mood RENAME VALUE 'ok' TO 'good'")
+    assert [one.reload for one in ddl(log.read(sight=True))][-1:] == [True]
+
+
 def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -793,6 +826,31 @@ def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: 
     assert "published in another way" in next(m.statement for m in ddl(found) if m.reload)
     log.schemas |= schemas(found)
     assert not any(m.reload for m in ddl(log.read(sight=True)))
+
+
+@pytest.mark.parametrize("named", ["FOR ALL TABLES", "FOR TABLES IN SCHEMA {schema}"])
+def test_a_table_that_was_unlogged_for_a_while_is_read_again(log: Log, named: str) -> None:
+    """The server refuses that only of a table that its publication names; VACUUM FULL, which looks alike, has none read again."""
+    log.run(
+        "CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE TABLE u (id int PRIMARY KEY)", "INSERT INTO u VALUES (1)"
+    )
+    log.run(
+        f"CREATE PUBLICATION {log.name}_own {named.format(schema=log.name)} WITH (publish_via_partition_root = true)"
+    )
+    log.config = replace(log.config, publication=f"{log.name}_own")
+    log.follow("t", "u")
+    log.schemas |= schemas(log.read(sight=True))
+    log.run("INSERT INTO t VALUES (1, 'a')", "VACUUM FULL t", "TRUNCATE t")
+    found = log.read(sight=True)
+    assert not any(m.reload for m in ddl(found))
+    log.schemas |= schemas(found)
+    for table in ("t", "u"):
+        log.run(
+            f"ALTER TABLE {table} SET UNLOGGED", f"INSERT INTO {table} VALUES (7)", f"ALTER TABLE {table} SET LOGGED"
+        )
+    found = log.read(sight=True)
+    assert {m.table.name for m in ddl(found) if m.reload} == {"t", "u"}
+    log.run(f"DROP PUBLICATION {log.name}_own")
 
 
 def test_what_the_publication_leaves_out_is_put_back(log: Log) -> None:

@@ -56,7 +56,7 @@ def array(element: PgType) -> PgType:
         (attribute(MOOD), "string"),
         (attribute(array(MOOD)), "string"),
         (attribute(array(NUMERIC), numeric_typmod(5, 2)), "string"),
-        (attribute(PgType(0, "pair", "public", "c")), "string"),
+        (attribute(PgType(0, "pair", "public", "c", parts=(NUMERIC, domain(PgType(0, "date"))))), "string"),
         (attribute(PgType(0, "int4multirange", kind="m")), "string"),
         (attribute(PgType(0, "hstore", "extensions")), "string"),
         (attribute(domain(NUMERIC, numeric_typmod(10, 2))), "decimal(10,2)"),
@@ -81,6 +81,8 @@ def test_a_source_type_has_exactly_one_type(made: Attribute, expected: str) -> N
         array(PgType(2205, "regclass")),
         domain(PgType(2205, "regclass")),
         PgType(0, "citext", "public", "p"),
+        PgType(0, "pair", "public", "c", parts=(PgType(23, "int4"), array(PgType(2205, "regclass")))),
+        PgType(0, "many", "public", "m", parts=(PgType(0, "of", "public", "r", parts=(PgType(1033, "aclitem"),)),)),
     ],
 )
 def test_a_type_whose_text_is_not_its_value_or_that_is_unknown_is_refused_by_name(pg_type: PgType) -> None:

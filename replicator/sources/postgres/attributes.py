@@ -20,7 +20,7 @@ class Identity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A row of pg_type.  `base`: a domain's, resolved to what is no domain; `element`: an array's.
+    """A row of pg_type.  `base`: a domain's, resolved to what is no domain; `element`: an array's; `parts`: a composite type's, a range's.
 
     `kind` is typtype: b(ase), c(omposite), d(omain), e(num), m(ultirange), p(seudo), r(ange).
     """
@@ -32,6 +32,7 @@ class PgType:
     base: PgType | None = None
     base_typmod: int = -1
     element: PgType | None = None
+    parts: tuple[PgType, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Print:
 
     `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and those of its
     partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the replica identity, and of which
-    versions of its rows pg_attribute has; a statement that gives existing rows other values changes both.  `types`: a short digest
+    versions of its rows pg_attribute has, and how many columns there were ever (`width`); a statement that gives existing rows other
+    values changes both.  `types`: a short digest
     of each label of the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
     `published`: see `published`; empty where nobody has looked.
     """
@@ -94,6 +96,11 @@ class Print:
         if not self.node.startswith("p") or str(oid) in _partitions(self.node):
             return self
         return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:c")
+
+    @property
+    def width(self) -> int:
+        """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions stored."""
+        return int(self.columns.partition(".")[2] or 0)
 
     def same_table(self, other: Print) -> bool:
         """However it is published."""

@@ -12,9 +12,16 @@ from collections.abc import Iterable, Sequence
 from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import literal
 
-# The relation c is in an inheritance tree: a SELECT of a parent gives rows that the log has as a child's.
+# The relation c is in an inheritance tree: a SELECT of a parent gives rows that the log has as a child's.  A temporary child's are given
+# to its own session only.
 INHERITS = """NOT c.relispartition AND c.relkind IN ('r', 'f')
-    AND EXISTS (SELECT FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid OR i.inhparent = c.oid)"""
+    AND EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class k ON k.oid = i.inhrelid
+                WHERE (i.inhrelid = c.oid OR i.inhparent = c.oid) AND k.relpersistence <> 't')"""
+# What the type t is a range, or a multirange, of.  A multirange hangs on its range; 13 has none, and no column that would say it.
+SUBTYPES = """SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
+     UNION ALL SELECT d.refobjid FROM pg_catalog.pg_depend d
+       WHERE t.typtype = 'm' AND d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid AND d.deptype = 'i'
+         AND d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"""
 
 # Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
 # that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like (a label's transaction
@@ -34,14 +41,14 @@ ELSE c.relfilenode::text END,
    SELECT pg_catalog.string_agg(x.indexrelid::text, ',' ORDER BY x.indexrelid) FROM pg_catalog.pg_index x
    WHERE x.indrelid = c.oid AND (x.indisprimary OR x.indisreplident)),
    pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum), (SELECT 'inherits' WHERE {INHERITS})))
- FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0),
+ FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) || '.' || c.relnatts,
 (WITH RECURSIVE used AS (
    SELECT a.atttypid AS oid FROM pg_catalog.pg_attribute a
    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.atttypid >= 16384
    UNION
    SELECT part.oid FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
      SELECT t.typbasetype UNION ALL SELECT t.typelem
-     UNION ALL SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
+     UNION ALL {SUBTYPES}
      UNION ALL SELECT f.atttypid FROM pg_catalog.pg_attribute f WHERE f.attrelid = t.typrelid AND t.typrelid <> 0 AND f.attnum > 0
    ) AS part (oid) WHERE part.oid >= 16384)
  SELECT COALESCE(pg_catalog.string_agg(part.said, ',' ORDER BY part.said), '-') FROM (
@@ -107,18 +114,23 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.oid IN ({{oids}})
 """
 
-# {oids}: as above, of types.  Those that they are made of are in the answer as well: domains' bases, arrays' elements.
-TYPES = """
+# {oids}: as above, of types.  Those that they are made of are in the answer as well: domains' bases, arrays' elements, and `parts`: fields
+# of composite types, what ranges are of.
+_PARTS = f"""SELECT f.atttypid FROM pg_catalog.pg_attribute f
+       WHERE t.typtype = 'c' AND f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped
+     UNION ALL {SUBTYPES}"""
+TYPES = f"""
 WITH RECURSIVE wanted AS (
-  SELECT t.oid FROM pg_catalog.pg_type t WHERE t.oid IN ({oids})
+  SELECT t.oid FROM pg_catalog.pg_type t WHERE t.oid IN ({{oids}})
   UNION
   SELECT part.oid FROM wanted w JOIN pg_catalog.pg_type t ON t.oid = w.oid
-    CROSS JOIN LATERAL (VALUES (t.typbasetype), (t.typelem)) AS part (oid)
+    CROSS JOIN LATERAL (VALUES (t.typbasetype), (t.typelem) UNION ALL {_PARTS}) AS part (oid)
   WHERE part.oid <> 0)
 SELECT pg_catalog.json_build_object(
   'oid', t.oid::pg_catalog.int8, 'name', t.typname::text, 'schema', n.nspname::text, 'kind', t.typtype::text,
   'base', t.typbasetype::pg_catalog.int8, 'typmod', t.typtypmod,
-  'element', CASE WHEN e.typarray = t.oid THEN t.typelem::pg_catalog.int8 ELSE 0 END) AS type
+  'element', CASE WHEN e.typarray = t.oid THEN t.typelem::pg_catalog.int8 ELSE 0 END,
+  'parts', ARRAY(SELECT part.oid::pg_catalog.int8 FROM ({_PARTS}) AS part (oid))) AS type
 FROM wanted w JOIN pg_catalog.pg_type t ON t.oid = w.oid JOIN pg_catalog.pg_namespace n ON n.oid = t.typnamespace
   LEFT JOIN pg_catalog.pg_type e ON e.oid = t.typelem
 """

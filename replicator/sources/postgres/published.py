@@ -9,6 +9,10 @@ from __future__ import annotations
 NOT_PUBLISHED = "-"
 FILTERS_SINCE = SCHEMAS_SINCE = 150000
 
+# While a table is unlogged, its changes are in no log.  The server lets none become so that is named in a publication, but any other.
+# What it is stored in then changes twice; TRUNCATE and VACUUM FULL keep the TOAST table, which tells it where there is one.
+_STORED = "COALESCE(NULLIF(c.reltoastrelid, 0), c.relfilenode)"
+
 # A partition is published by what it is a part of, too, where changes come as the partition's.
 _PARTS = "c.relispartition AND NOT p.pubviaroot AND"
 _ANCESTORS = "pg_catalog.pg_partition_ancestors(c.oid)"
@@ -55,6 +59,8 @@ def published(version: int, *, ours: bool) -> str:
                 1,
             )
         )
+    unnamed = " OR ".join(["p.puballtables", *([f"EXISTS ({_BY_SCHEMA})"] if version >= SCHEMAS_SINCE else [])])
+    rows.append(f"CASE WHEN {unnamed} THEN {_STORED} END")
     parts = ", ".join(f"({row})" for row in rows)
     digest = f"pg_catalog.left(pg_catalog.md5(pg_catalog.concat_ws(';', p.oid, p.xmin, {parts})), 12)"
     return f"CASE WHEN {sound(version, ours=ours)} THEN {digest} ELSE '{NOT_PUBLISHED}' END"

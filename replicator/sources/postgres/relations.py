@@ -321,10 +321,17 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
     numbers = {c.number: c.name for c in old.columns if c.number}
     renamed = {numbers[c.number]: c.name for c in new.columns if numbers.get(c.number, c.name) != c.name}
     was = {renamed.get(c.name, c.name): c for c in old.columns if c.name in renamed or c.name not in renamed.values()}
-    reload = old.key != new.key or any(_fills(column, was.get(column.name), attributes) for column in new.columns)
+    width = before.width if before else 0
+    reload = old.key != new.key or any(
+        _fills(column, was.get(column.name), attributes, width) for column in new.columns
+    )
     differs = replace(old, table=new.table) != new
     republished = before is not None and now is not None and now.republished(before)
-    said = "was published in another way: the log may lack changes" if republished else "has another definition"
+    said = (
+        "was published in another way, or unlogged for a while: the log may lack changes"
+        if republished
+        else "has another definition"
+    )
     if differs or reload or rewritten or republished:
         yield Step(
             Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten or republished,
@@ -334,11 +341,14 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
         yield Step(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
 
 
-def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute]) -> bool:
-    """May rows that exist have got a value in this column that the log does not show?"""
+def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute], width: int) -> bool:
+    """May rows that exist have got a value in this column that the log does not show?
+
+    `width`: of the table as it was; a column up to there was generated and not in the log, and keeps its values (DROP EXPRESSION).
+    """
     if was is None:
         one = attributes.get(column.name)
-        return one is None or one.has_missing or one.has_default or bool(one.generated)
+        return one is None or one.has_missing or one.has_default or bool(one.generated) or not 0 < width < one.number
     if column.number and was.number and column.number != was.number:
         return True  # dropped and added again
     return was.type != column.type and not widens(was.type, column.type)

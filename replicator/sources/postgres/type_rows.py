@@ -36,4 +36,5 @@ class Types:
             base, typmod = self.get(row["base"]), row["typmod"]
             if base.base is not None:  # a domain over a domain: the innermost one's modifier counts
                 base, typmod = base.base, base.base_typmod
-        return PgType(row["oid"], row["name"], row["schema"], row["kind"], base, typmod, element)
+        parts = tuple(self.get(oid) for oid in row.get("parts", ()))  # an earlier version's trigger tells none
+        return PgType(row["oid"], row["name"], row["schema"], row["kind"], base, typmod, element, parts)

@@ -128,13 +128,18 @@ def _has_text(pg_type: PgType) -> bool:
     if pg_type.base is not None:
         return _has_text(pg_type.base)
     if pg_type.kind in _COMPOSED:
-        return True
+        return all(map(_has_text_inside, pg_type.parts))
     if pg_type.schema == CATALOG and pg_type.name in _TEXT:
         return True
     if pg_type.element is not None:
-        element = pg_type.element.base or pg_type.element
-        return _has_text(element) or (element.schema == CATALOG and element.name in {*_SCALAR, "numeric"})
+        return _has_text_inside(pg_type.element)
     return pg_type.kind == "b" and pg_type.schema != CATALOG and pg_type.name in _EXTENSIONS
+
+
+def _has_text_inside(part: PgType) -> bool:
+    """The same of an element or a field, which is text whatever a column of its type becomes."""
+    plain = part.base or part
+    return _has_text(plain) or (plain.schema == CATALOG and plain.name in {*_SCALAR, "numeric"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +202,11 @@ def type_table() -> list[TypeRow]:
     return [
         *rows,
         TypeRow("domains", "that of their base type", ""),
-        TypeRow("regclass and its kin, aclitem", "refused", "their text changes with what they name"),
+        TypeRow(
+            "regclass and its kin, aclitem, and what has them inside",
+            "refused",
+            "their text changes with what they name",
+        ),
         TypeRow("anything else", "refused", "the table stops with a message that names the column"),
     ]
 
