@@ -15,7 +15,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from replicator.errors import LogPurged, TableBusy, TidemarkError
+from replicator.errors import LogPurged, SourceUnreachable, TableBusy, TidemarkError
 from replicator.model.change import (
     ChangeBatch,
     Commit,
@@ -919,6 +919,58 @@ def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:
     assert [m.table.name for m in found if isinstance(m, ChangeBatch)] == ["t"]
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["", "by libpq"])
+def test_a_type_that_the_server_has_no_binary_form_for_is_read_as_text(
+    log: Log, monkeypatch: pytest.MonkeyPatch, *, tls: bool
+) -> None:
+    """Of a table that is not even selected, in the user's publication, and is gone again: every reading would meet it."""
+    if tls:
+        monkeypatch.setattr(SocketStream, "begin", lambda *_: None)
+    log.run("CREATE EXTENSION IF NOT EXISTS seg SCHEMA public", "CREATE TABLE t (id int PRIMARY KEY)")
+    log.run(f"CREATE PUBLICATION {log.name}_all FOR ALL TABLES WITH (publish_via_partition_root = true)")
+    log.config = replace(log.config, publication=f"{log.name}_all")
+    log.follow("t")
+    log.run("CREATE TABLE other (id int, s public.seg[])", "INSERT INTO other VALUES (1, ARRAY['1..2'::public.seg])")
+    log.run("DROP TABLE other", "INSERT INTO t VALUES (1)")
+    with pytest.raises(SourceUnreachable, match="as text"):
+        log.read()
+    assert changes(log.read(), "id") == [("INSERT", 1)]
+    log.run(f"DROP PUBLICATION {log.name}_all")
+
+
+def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
+    """WIN1252 takes 0x81, which UTF-8 has nothing for: the server itself cannot send it."""
+    name = f"{log.name}_windows"
+    log.run(f"CREATE DATABASE {name} ENCODING 'WIN1252' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    here, log.control, log.config = log.control, None, replace(log.config, database=name)
+    log.control = connect(log.config)
+    try:
+        log.run(f"CREATE SCHEMA {log.name}", f"SET search_path = {log.name}, pg_catalog")
+        log.run(
+            'CREATE TABLE "größe" (id int PRIMARY KEY, "maß" text)', "CREATE TABLE bad (id int PRIMARY KEY, v text)"
+        )
+        log.follow("größe", "bad")
+        log.run(
+            """INSERT INTO "größe" VALUES (1, 'é‰€ ascii')""",
+            r"INSERT INTO bad VALUES (1, pg_catalog.convert_from('\x41c381', 'WIN1252'))",
+            """UPDATE "größe" SET "maß" = 'Ä'""",
+        )
+        with pytest.raises(SourceUnreachable, match="as text"):
+            log.read()
+        found = log.read()
+        assert changes([m for m in found if getattr(m, "table", None) == log.table("größe")], "id", "maß") == [
+            ("INSERT", 1, "é‰€ ascii"), ("UPDATE", 1, "Ä")
+        ]  # fmt: skip
+        [failed] = [m for m in found if isinstance(m, TableFailed)]
+        assert failed.table == log.table("bad")
+        assert "no valid Unicode" in failed.error.message
+        log.log.remove()
+    finally:
+        log.control.close()
+        log.control, log.log = here, PostgresLog(here, log.config, log.name)
+        log.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
 def test_another_databases_changes_move_a_quiet_ones_offset(log: Log) -> None:
     """So a quiet database does not hold the log."""
     log.run("CREATE TABLE t (id int PRIMARY KEY)")
@@ -979,6 +1031,20 @@ ALIKE: dict[str, tuple[str, ...]] = {
         "INSERT INTO p VALUES (11)",
         "DROP TABLE high",
     ),
+    "a partition that had rows, and gets one": (
+        "CREATE TABLE high (id int PRIMARY KEY)",
+        "INSERT INTO high VALUES (11)",
+        "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO p VALUES (12)",
+    ),
+    "a partition built and attached at once": (
+        "BEGIN",
+        "CREATE TABLE high (LIKE p INCLUDING ALL)",
+        "INSERT INTO high VALUES (11)",
+        "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)",
+        "COMMIT",
+        "INSERT INTO p VALUES (12)",
+    ),
     "a partition made, filled and detached": (
         "CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",
         "INSERT INTO high VALUES (11)",
@@ -1009,6 +1075,37 @@ def test_what_its_identity_alone_tells_is_read_again_once_and_not_after_a_restar
             log.schemas[one.table] = TableSchema.from_dict(one.schema.to_dict())
     *_, end = (m for m in found if isinstance(m, Commit))
     assert not ddl(log.read(end.offset, sight=True))
+
+
+EMPTY = {
+    "made": ("CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",),
+    "made by the way": (
+        "BEGIN", "CREATE TABLE high PARTITION OF p (CHECK (id <> 17)) FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)", "COMMIT",
+    ),
+    "built and attached at once": (
+        "BEGIN", "CREATE TABLE high (LIKE p INCLUDING ALL)", "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)", "COMMIT",
+    ),
+    "attached": (
+        "CREATE TABLE high (LIKE p INCLUDING ALL)", "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_partition_that_comes_without_rows_has_none_of_the_others_read_again(log: Log, name: str) -> None:
+    log.run("CREATE TABLE p (id int PRIMARY KEY, x int DEFAULT 3) PARTITION BY RANGE (id)")
+    log.follow("p")
+    log.run(*EMPTY[name])
+    found = log.read(sight=True)
+    log.schemas |= schemas(found)
+    *_, end = (m for m in found if isinstance(m, Commit))
+    log.run("INSERT INTO p VALUES (12)")
+    found += log.read(end.offset, sight=True)
+    assert not any(one.reload for one in ddl(found))
+    assert ("INSERT", 12) in changes(found, "id")
+    log.schemas |= schemas(found)
+    log.run("TRUNCATE high")
+    assert any(one.reload for one in ddl(log.read(sight=True)))
 
 
 def test_the_partitions_a_table_has_got_are_known_after_a_restart(log: Log) -> None:

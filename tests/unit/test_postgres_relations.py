@@ -69,3 +69,16 @@ def test_what_an_earlier_version_stored_is_not_taken_for_another_definition() ->
     assert now.with_partition(5) == now
     assert now.rewritten(now.with_partition(7)), "met in the log, and gone"
     assert not Print(1, "p7:7:c90", "c", "-").rewritten(Print(1, "p", "c", "-").with_partition(7))
+
+
+def test_a_partition_that_may_have_brought_rows_of_its_own_has_the_table_read_again() -> None:
+    none = Print(1, "p", "c", "-")
+    for came in ("a90", "b90"):
+        now = replace(none, node=f"p7:7:{came}")
+        assert now.rewritten(none)
+        assert now.rewritten(none.with_partition(7)), "met in the log meanwhile"
+        assert now.attached_since(none) == {7: came}
+        assert not now.rewritten(none.with_partition(7, "e90")), "it was empty"
+        assert now.rewritten(none.with_partition(7, "e89")), "it was empty when it was attached another time"
+    assert not replace(none, node="p7:7:c90").attached_since(none)
+    assert not replace(none, node="p7:8:a90").attached_since(none), "rewritten: what it had before is not known"

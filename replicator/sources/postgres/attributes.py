@@ -8,6 +8,8 @@ from enum import StrEnum
 from replicator.model.schema import TableSchema
 from replicator.sources.postgres.published import NOT_PUBLISHED
 
+_FILLED = frozenset("ab")  # how partitions come that may have rows of their own
+
 
 class Identity(StrEnum):
     """pg_class.relreplident: what of an old row the log has."""
@@ -91,16 +93,26 @@ class Print:
             return None
         return cls(int(parts[0]), *parts[1:])
 
-    def with_partition(self, oid: int) -> Print:
-        """With a partition of which the log has rows, as one that was made for them, if there is none with this oid yet."""
+    def with_partition(self, oid: int, came: str = "l") -> Print:
+        """With a partition, if there is none with this oid yet: one of which the log has rows, l, or that was seen to be empty, e."""
         if not self.node.startswith("p") or str(oid) in _partitions(self.node):
             return self
-        return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:c")
+        return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:{came}")
 
     @property
     def width(self) -> int:
         """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions stored."""
         return int(self.columns.partition(".")[2] or 0)
+
+    def attached_since(self, before: Print) -> dict[int, str]:
+        """Partitions that had not been there, and may have had rows, though none that was rewritten: how they came."""
+        if not (self.node.startswith("p") and before.node.startswith("p")):
+            return {}
+        was = _partitions(before.node)
+        now = {
+            oid: came for oid, (storage, came) in _partitions(self.node).items() if storage == oid and oid not in was
+        }
+        return {int(oid): came for oid, came in now.items() if came[:1] in _FILLED}
 
     def same_table(self, other: Print) -> bool:
         """However it is published."""
@@ -129,13 +141,16 @@ class Print:
         """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log showing it.
 
         One that is new and has other storage than it was made with (which has its oid for a number, or none) was emptied before it was seen.
+        One that the log told of may have had rows before, unless it was made as a partition.
         """
         was, now = (_partitions(one.node) for one in (before, self))
         for oid, (storage, came) in was.items():
             if oid not in now or now[oid][0] != storage or came[1:] not in {now[oid][1][1:], ""}:  # "": not known
                 return True
+            if came == "l" and now[oid][1][:1] in _FILLED:
+                return True
         return any(
-            came.startswith("a") or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was
+            came[:1] in _FILLED or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was
         )
 
 

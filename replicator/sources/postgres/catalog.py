@@ -277,14 +277,19 @@ class PostgresCatalog:
                 sizes[root] = (sizes[root][0] + rows, sizes[root][1] + (size or fresh.get(oid, 0)))
         return sizes
 
-    def _files(self, oids: Sequence[int]) -> dict[int, int]:
+    def are_empty(self, oids: Collection[int]) -> bool:
+        """Is there no row in any of these tables, nor one that is gone, as far as can be told at once?"""
+        sizes = self._files([*oids], "pg_relation_size")
+        return all(sizes.get(oid) == 0 for oid in oids)
+
+    def _files(self, oids: Sequence[int], size: str = "pg_table_size") -> dict[int, int]:
         """Bytes of these tables; nothing is waited for: a table that is locked just now makes all of them unknown."""
         if not oids:
             return {}
         self._rows("SELECT pg_catalog.set_config('lock_timeout', '100ms', false)")
         try:
             each = f"pg_catalog.unnest(ARRAY[{numbers(oids[:SIZED])}]::int8[]) AS t (oid)"
-            return dict(self._rows(f"SELECT t.oid, COALESCE(pg_catalog.pg_table_size(t.oid::oid), 0) FROM {each}"))
+            return dict(self._rows(f"SELECT t.oid, COALESCE(pg_catalog.{size}(t.oid::oid), 0) FROM {each}"))
         except SourceUnreachable:
             return {}
         finally:

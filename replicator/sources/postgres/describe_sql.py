@@ -26,15 +26,18 @@ SUBTYPES = """SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = 
 # Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
 # that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like (a label's transaction
 # tells one that had another text for a while).
-# A partitioned table's storage is its partitions: a(ttached) with the rows that they had, or c(reated) as such, in the
-# transaction that made their row type; and in which transaction.
+# A partitioned table's storage is its partitions: a(ttached) with the rows that they had, b(uilt) and attached in the transaction that made
+# their row type, or c(reated) as such; and in which transaction.  ATTACH writes all rows of a partition's columns again.
 PRINTS = f"""
 CASE c.relkind WHEN 'p' THEN 'p' || COALESCE((
   WITH RECURSIVE down AS (
     SELECT i.inhrelid, i.xmin AS at FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
     UNION ALL SELECT i.inhrelid, i.xmin FROM pg_catalog.pg_inherits i JOIN down ON i.inhparent = down.inhrelid)
   SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', l.oid, l.relfilenode,
-    CASE WHEN down.at = y.xmin THEN 'c' ELSE 'a' END || down.at::text), ',' ORDER BY l.oid)
+    CASE WHEN down.at <> y.xmin THEN 'a' WHEN EXISTS (
+      SELECT FROM pg_catalog.pg_attribute s JOIN pg_catalog.pg_attribute a ON a.attrelid = s.attrelid AND a.attnum > 0
+      WHERE s.attrelid = l.oid AND s.attnum = -1 AND a.xmin = s.xmin AND a.cmin = s.cmin) THEN 'c' ELSE 'b' END || down.at::text),
+    ',' ORDER BY l.oid)
   FROM down JOIN pg_catalog.pg_class l ON l.oid = down.inhrelid JOIN pg_catalog.pg_type y ON y.oid = l.reltype), '')
 ELSE c.relfilenode::text END,
 (SELECT pg_catalog.md5(pg_catalog.concat_ws(';', c.relreplident, (

@@ -237,7 +237,17 @@ class Relations:
             yield Step(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
             old = renamed
         self._keep(schema, now.oid)
-        yield from _altered(old, schema, attributes)
+        yield from _altered(self._with_empty(old, now), schema, attributes)
+
+    def _with_empty(self, old: TableSchema, now: Print) -> TableSchema:
+        """As if it had had the partitions that were attached since, where they have brought no rows: often they are made so."""
+        before = Print.parse(old.identity)
+        attached = now.attached_since(before) if before else {}
+        if before is None or not attached or not self._catalog.are_empty(attached):
+            return old
+        for oid, came in attached.items():
+            before = before.with_partition(oid, f"e{came[1:]}")
+        return replace(old, identity=str(before))
 
     def _keep(self, schema: TableSchema, oid: int) -> None:
         self._known[schema.table] = schema
