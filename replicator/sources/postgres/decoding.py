@@ -27,6 +27,7 @@ from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import ddl_trigger, watermark
 from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.charset import Charset
 from replicator.sources.postgres.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.past import Past
@@ -82,6 +83,7 @@ class Decoder:
         self.settling = Settling(start.unsettled())
         self.position = start.lsn
         self.binary = binary
+        self.charset: Charset | None = None  # of names and texts, where they do not come in UTF-8
         self.start, self._replicator = start.lsn, replicator
         self._past, self._last_commit = Past(start), start.last_commit
         self._size, self._large, self._tells_empty = 0, False, tells_empty
@@ -235,7 +237,7 @@ class Decoder:
             case "C":
                 self._end(m.commit(payload))
             case "R":
-                self._announced.append(m.relation(payload))
+                self._announced.append(m.relation(payload, self.charset.name_of if self.charset else None))
             case "T":
                 self._truncate(m.truncated(payload))
             case "M":
@@ -389,7 +391,7 @@ class Decoder:
             self._gather_in(name, self._gathering(layout))
 
     def _gathering(self, layout: Layout) -> TableRows:
-        return TableRows(layout, self._options.zero_dates, park=self._options.park)
+        return TableRows(layout, self._options.zero_dates, park=self._options.park, charset=self.charset)
 
     def _gather_in(self, name: bytes, rows: TableRows | None) -> None:
         self._rows[name] = rows

@@ -18,6 +18,7 @@ from replicator.errors import SourceUnreachable
 from replicator.sources.postgres.arrived import COPY_DATA, HEAD, Arrived
 
 _HEAD = struct.Struct(">Bi")
+_SQLSTATE = ord("C")  # PG_DIAG_SQLSTATE
 _MOST = 1 << 20  # bytes that are taken at once, but for a message that is larger
 
 
@@ -51,7 +52,7 @@ class CopyStream(Arrived):
     def _take(self) -> bool:
         """What libpq has; False if that is nothing."""
         if self._last < 0:
-            raise EOFError(self._ended()) if self._last == -1 else self._lost()
+            raise EOFError(*self._ended()) if self._last == -1 else self._lost()
         taken = 0
         self._make_room()
         while taken < _MOST:
@@ -71,13 +72,14 @@ class CopyStream(Arrived):
         if self._lib.PQputCopyData(self._conn, message, len(message)) != 1 or self._lib.PQflush(self._conn) < 0:
             raise self._lost()
 
-    def _ended(self) -> str:
-        """What the server said at the stream's end."""
-        result = self._lib.PQgetResult(self._conn)
-        text = ctypes.string_at(self._lib.PQresultErrorMessage(result)) if result else b""
-        if result:
+    def _ended(self) -> tuple[str, str]:
+        """What the server said at the stream's end, and its SQLSTATE."""
+        text, state = b"", b""
+        if result := self._lib.PQgetResult(self._conn):
+            text = ctypes.string_at(self._lib.PQresultErrorMessage(result))
+            state = self._lib.PQresultErrorField(result, _SQLSTATE) or b""
             self._lib.PQclear(result)
-        return text.decode("utf-8", "replace").strip() or "the server ended the stream"
+        return text.decode("utf-8", "replace").strip() or "the server ended the stream", state.decode()
 
     def _lost(self) -> SourceUnreachable:
         text = ctypes.string_at(self._lib.PQerrorMessage(self._conn)).decode("utf-8", "replace").strip()
@@ -102,6 +104,7 @@ def _library() -> Any:
         "PQfreemem": ([pointer], None),
         "PQgetResult": ([pointer], pointer),
         "PQresultErrorMessage": ([pointer], pointer),
+        "PQresultErrorField": ([pointer, ctypes.c_int], text),
         "PQerrorMessage": ([pointer], pointer),
         "PQclear": ([pointer], None),
     }

@@ -26,6 +26,7 @@ from replicator.sources.postgres.additions import Additions
 from replicator.sources.postgres.arrived import Arrived
 from replicator.sources.postgres.backlog import CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.charset import Charset, read_charset
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
 from replicator.sources.postgres.decoding import Decoder, NotInBinary
@@ -45,12 +46,15 @@ _BEAT = 0.45
 _BURST = 0.1  # seconds of reading before anything else is looked at
 _STALE = 5.0  # seconds after which a quiet log whose end cannot be read is given something to end with
 _SKIPS_EMPTY = 150000
-_BUSY = "55006"
+_BUSY, _NO_FUNCTION, _NO_CHARACTER = "55006", "42883", "22P05"
 _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
+_AS_STORED: dict[
+    str, Charset | None
+] = {}  # slots whose log had a text that is not UTF-8; None where nothing else can be had
 _STREAMED_ONLY: set[str] = set()  # slots whose server gives the log in no other way
 
 
@@ -80,10 +84,12 @@ class PgOutputReader:
         self._additions = Additions(slot, slot.missing([table for table in schemas if table in tables]))
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
         empty = server_version(self._control) < _SKIPS_EMPTY
+        self._charset = _AS_STORED.get(self._slot)
         self._decoder = Decoder(
             relations, self._options, start, self._replicator, self._additions.add, binary=binary, tells_empty=empty,
             key=ddl_trigger.read_key(self._control, self._config.where),
         )  # fmt: skip
+        self._decoder.charset = self._charset
         ours = not self._config.publication
         self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication, ours=ours)
         self._stream = self._begin(slot, start)
@@ -145,7 +151,8 @@ class PgOutputReader:
         """From where the decoder goes on.  A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
-            self._connection = connect(self._config, connection_factory=LogicalReplicationConnection)
+            more = {"options": self._charset.options} if self._charset else {}
+            self._connection = connect(self._config, connection_factory=LogicalReplicationConnection, **more)
             command = self._command(slot)
             plain = not self._connection.info.ssl_in_use
             if plain and (stream := SocketStream.begin(self._connection, command)) is not None:
@@ -224,16 +231,26 @@ class PgOutputReader:
                 elif settling and not decoder.in_transaction:
                     return False
         except EOFError as ended:
-            raise self._failure(str(ended)) from None
+            text, state = ended.args if len(ended.args) > 1 else (str(ended), "")
+            if state == _NO_FUNCTION and decoder.binary:  # of a type inside one of any table that is published, or was
+                raise self._as_text(text) from None
+            if state == _NO_CHARACTER and self._slot not in _AS_STORED:
+                _AS_STORED[self._slot] = read_charset(self._config)
+                _STREAMED_ONLY.add(self._slot)
+                raise self._as_text(text) from None
+            raise self._failure(text) from None
         except CaughtUp as caught_up:
             self._follow(slot, caught_up.position)
         except SliceFailed:
             _STREAMED_ONLY.add(self._slot)
             self._follow(slot)
         except NotInBinary as error:
-            _AS_TEXT.add(self._slot)
-            raise SourceUnreachable(f"The log is read again, as text: {error}") from None
+            raise self._as_text(str(error)) from None
         return False
+
+    def _as_text(self, why: str) -> SourceUnreachable:
+        _AS_TEXT.add(self._slot)
+        return SourceUnreachable(f"The log is read again, as text: {why}")
 
     def _advance(self, stream: Arrived, *, settling: bool) -> bool:
         """Take the messages that come next, all at once as long as they are plain; False where none is there."""

@@ -6,6 +6,7 @@ Rows (I, U, D) are never taken apart one by one: see `rows`.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -109,18 +110,18 @@ def number(payload: bytes, at: int) -> int:
     return value
 
 
-def relation(payload: bytes) -> Relation:
-    """R."""
+def relation(payload: bytes, decode: Callable[[bytes], str] | None = None) -> Relation:
+    """R.  `decode`: names, where they do not come in UTF-8."""
     oid = number(payload, 1)
-    schema, at = _text(payload, 5)
-    name, at = _text(payload, at)
+    schema, at = _text(payload, 5, decode)
+    name, at = _text(payload, at, decode)
     try:
         identity, count = chr(payload[at]), int.from_bytes(payload[at + 1 : at + 3], "big")
         at += 3
         columns = []
         for _ in range(count):
             flags = payload[at]
-            column, at = _text(payload, at + 1)
+            column, at = _text(payload, at + 1, decode)
             kind, typmod = _COLUMN.unpack_from(payload, at)
             at += 8
             columns.append(RelationColumn(column, kind, typmod - (1 << 32) * (typmod >> 31), bool(flags & 1)))
@@ -158,11 +159,12 @@ def mark_row(payload: bytes) -> tuple[str, str] | None:
     return found[0], found[1]
 
 
-def _text(payload: bytes, at: int) -> tuple[str, int]:
+def _text(payload: bytes, at: int, decode: Callable[[bytes], str] | None = None) -> tuple[str, int]:
     end = payload.find(b"\0", at)
     if end < 0:
         raise LogCorrupt("A name in the source's log does not end.")
-    return payload[at:end].decode("utf-8", "replace"), end + 1
+    said = payload[at:end]
+    return said.decode("utf-8", "replace") if decode is None else decode(said), end + 1
 
 
 def _unpack(form: struct.Struct, payload: bytes) -> tuple[int, ...]:

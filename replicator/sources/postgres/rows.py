@@ -19,6 +19,7 @@ from replicator.sources.parting import parked, parted
 from replicator.sources.postgres.attributes import Attribute
 from replicator.sources.postgres.cell_values import picked
 from replicator.sources.postgres.change_kernel import locate
+from replicator.sources.postgres.charset import Charset
 from replicator.sources.postgres.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.lsn_kernel import LONGEST, write_lsns
 from replicator.sources.postgres.tuple_kernel import gather
@@ -81,12 +82,15 @@ class _Group(NamedTuple):
 class TableRows:
     """Memory is that of the messages themselves until `take`."""
 
-    def __init__(self, layout: Layout, zero_dates: str, *, park: bool = False) -> None:
-        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see `ReadOptions`."""
+    def __init__(self, layout: Layout, zero_dates: str, *, park: bool = False, charset: Charset | None = None) -> None:
+        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see `ReadOptions`.
+
+        `charset`: of texts that do not come in UTF-8.
+        """
         self.layout = layout
         schema = layout.schema
         self._converters = [
-            ColumnConverter(column, attribute, schema.table, zero_dates)
+            ColumnConverter(column, attribute, schema.table, zero_dates, charset)
             for column, attribute in zip(schema.columns, layout.attributes, strict=True)
         ]
         self._keys = [name in schema.key for name in schema.names]

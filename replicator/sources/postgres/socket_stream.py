@@ -120,7 +120,7 @@ class SocketStream(Arrived):
 
     def _other(self, kind: int, body: bytes) -> None:
         if kind == ERROR:
-            raise EOFError(said(body))
+            raise EOFError(said(body), fields(body).get("C", ""))
         if kind not in (COPY_BOTH, NOTICE, PARAMETER):
             raise EOFError("the server ended the stream")
 

@@ -20,11 +20,12 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType, Kind
 from replicator.sources.postgres import binary_values, cell_values, text_values
 from replicator.sources.postgres.attributes import Attribute, PgType, TableDescription
+from replicator.sources.postgres.charset import Charset
 from replicator.sources.postgres.tuples import BINARY, TEXT, Cells, Found, Places
 from replicator.sources.postgres.types import CATALOG, DATE_REMEDY, DATES, NUMERIC_REMEDY, dated
 
 _UNICODE_REMEDY = (
-    "Correct the row on the source (the database's encoding is SQL_ASCII, which checks no text), or exclude the column from the "
+    "Correct the row on the source (the database's encoding lets in bytes that are no characters), or exclude the column from the "
     "replicator; then resnapshot the table."
 )
 _SHOWN = 100  # bytes of a value in a message
@@ -61,8 +62,10 @@ class ColumnConverter:
     `nulled`: how many did so far.
     """
 
-    def __init__(self, column: Column, attribute: Attribute, table: TableId, zero_dates: str) -> None:
-        """`zero_dates`: the policy; a column that cannot be null, a key's say, has none but to fail."""
+    def __init__(
+        self, column: Column, attribute: Attribute, table: TableId, zero_dates: str, charset: Charset | None = None
+    ) -> None:
+        """`zero_dates`: the policy; a column that cannot be null, a key's say, has none but to fail.  `charset`: of texts, else UTF-8."""
         self._table, self._column = table, column
         self._dated = dated(attribute) and column.type.kind is not Kind.STRING
         self._null_dates = zero_dates == "null" and column.nullable
@@ -70,6 +73,8 @@ class ColumnConverter:
         self._from_text = text_values.decoder(column.type)
         self._from_binary = binary_values.decoder(_decoded_name(attribute.plain[0]), column.type)
         self._direct = cell_values.way(_decoded_name(attribute.plain[0]), column.type)
+        if charset is not None and column.type.kind is Kind.STRING:
+            self._from_text, self._direct = charset.strings, None
         self.nulled = 0
         self.bad: pa.BooleanArray | None = None
 
