@@ -33,7 +33,7 @@ TYPES = {
 POSTGRES_TYPES = {
     "boolean", *postgres_kinds.INTEGERS, *postgres_kinds.NUMBERS, "numeric with precision", *postgres_kinds.CHARACTERS,
     *postgres_kinds.BITS, "bytea", *moments.VALUES, *shapes.VALUES, "array of others", "domain of others",
-    "domain of array", "composite", "enum", "custom range", *(f"large {name}" for name in postgres_kinds.LARGE),
+    "domain of array", "composite", "enum", "custom range", "label range", *(f"large {name}" for name in postgres_kinds.LARGE),
 }  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_every_operation_type_key_and_session_of_postgres_occurs_within_the_seed
     expected |= {"ddl rolled back", "ddl after a savepoint rolled back", "generated stored", "generated identity"}
     expected |= {"commit prepared", "rollback prepared", "truncate several", "retype by an expression"}
     if version >= 14:
-        expected |= {f"type {name}" for name in postgres_kinds.MULTIRANGES}
+        expected |= {f"type {name}" for name in (*postgres_kinds.MULTIRANGES, "label multirange")}
     else:
         expected -= {"merge"}
     assert expected - used.keys() == set()

@@ -44,6 +44,16 @@ def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, f"ADD COLUMN {quoted(column.name)} {column.declared()}"),)
 
 
+def _drop_expression(draft: Draft, table: TableModel) -> Statements | None:
+    """A generated column becomes a plain one and keeps its values, which the log has had from 18 on only."""
+    columns = [column for column in table.columns if column.generated.endswith("STORED")]
+    if not columns:
+        return None
+    column = draft.pen.choice(columns)
+    draft.keep(table.with_column(column.name, replace(column, generated="")))
+    return (altered(table, f"ALTER COLUMN {quoted(column.name)} DROP EXPRESSION"),)
+
+
 def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
     columns = table.droppable
     if not columns:
@@ -249,6 +259,7 @@ SOFT: dict[str, tuple[int, Operation]] = {
 ALTERATIONS: dict[str, tuple[int, Operation]] = {
     **SOFT,
     "add generated column": (2, _add_generated),
+    "drop expression": (5, _drop_expression),
     "drop column": (6, _drop_column),
     "rename column": (6, _rename_column),
     "swap column names": (2, _swap_names),

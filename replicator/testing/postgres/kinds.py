@@ -17,7 +17,7 @@ BITS = ("bit", "bit varying")
 MULTIRANGES = {name.replace("range", "multirange"): name for name in shapes.RANGES}
 # Without an order of their own.
 UNORDERED = ("json", "xml", "point", "line", "lseg", "box", "path", "polygon", "circle", "jsonpath", "composite")
-USER = ("enum", "domain", "composite", "custom range")
+USER = ("enum", "domain", "composite", "custom range", "label range", "label multirange")
 LARGE = ("text", "bytea", "jsonb", "varchar", "citext")
 LEAST, FEW, MOST = 100, 300, 6_000  # of 32 bytes each
 _LETTERS = "aZé ßñЖ表🎈\u0301İ"
@@ -27,7 +27,7 @@ _LETTERS = "aZé ßñЖ表🎈\u0301İ"
 class Kind(kinds.Kind):
     """A type; its values that are no dates are infinite or BC.
 
-    element   of an array or a multirange; the type under a domain
+    element   of an array or a multirange; the type under a domain; the enum of a range of labels
     fields    of a composite type
     user      the name of a user's type, quoted
     version   of the server: what is newer does not occur
@@ -221,6 +221,17 @@ def _multirange(kind: Kind, pen: Pen) -> str:
     return "{" + ",".join(shapes.VALUES[name](pen) for _ in range(pen.randint(0, 3))) + "}"
 
 
+def _label_range(kind: Kind, pen: Pen) -> str:
+    """Of one label: which of two comes first, a label that is added later decides."""
+    assert kind.element is not None
+    label = quoted_part(kind.element.raw(pen), ",")
+    return "empty" if pen.chance(0.1) else f"[{label},{label}]"
+
+
+def _label_multirange(kind: Kind, pen: Pen) -> str:
+    return "{" + ",".join(_label_range(kind, pen) for _ in range(pen.randint(0, 2))) + "}"
+
+
 def _domain(kind: Kind, pen: Pen) -> str:
     assert kind.element is not None
     return kind.element.raw(pen)
@@ -232,4 +243,5 @@ _VALUES: dict[str, Callable[[Kind, Pen], str]] = {
     "numeric": _numeric, "real": _float, "double precision": _float, "money": _money, "bytea": _bytes, "array": _array,
     "composite": _composite, "domain": _domain, "enum": lambda kind, pen: pen.choice(kind.labels),
     "custom range": lambda _kind, pen: shapes.VALUES["numrange"](pen), **dict.fromkeys(MULTIRANGES, _multirange),
+    "label range": _label_range, "label multirange": _label_multirange,
 }  # fmt: skip

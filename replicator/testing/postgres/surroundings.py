@@ -68,7 +68,7 @@ def next_value(draft: Draft, _table: TableModel) -> Statements | None:
 # What somebody might write who knows Tidemark, as SQL: that all tables were dropped, and marks of chunks.
 _ALL_DROPPED = (
     "(SELECT json_build_object('dropped', json_agg(oid::int8), 'relations', '[]'::json, 'types', '[]'::json)::text FROM pg_class "
-    "WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p'))"
+    "WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind IN ('r', 'p'))"
 )
 _FORGED = (
     "'words'",

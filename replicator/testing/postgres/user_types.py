@@ -11,6 +11,7 @@ from replicator.testing.postgres.literals import quoted, text
 from replicator.testing.schemas import Statements
 
 _LABELS = ("a", "B", "b", "Long label", "x y", "it's", "com,ma", 'quo"te', "back\\slash", "é", "null", "{b}", "l" * 63)
+MULTIRANGES = 14
 Named = Callable[[str], str]
 
 
@@ -30,6 +31,7 @@ class UserTypes:
             self._array_domain,
             self._composite,
             self._range,
+            self._label_range,
         ):
             if not self.kinds or pen.chance(0.7):
                 kind, statement = make()
@@ -86,6 +88,14 @@ class UserTypes:
     def _range(self) -> tuple[Kind, str]:
         name = self._name("span")
         return Kind("custom range", user=name), f"CREATE TYPE {name} AS RANGE (SUBTYPE = float8)"
+
+    def _label_range(self) -> tuple[Kind, str]:
+        """Of an enum, or a multirange of that (14 and later)."""
+        name, many, enum = self._name("span"), self._name("spans"), self.enums[0]
+        made = f"CREATE TYPE {name} AS RANGE (SUBTYPE = {enum.user}"
+        if self._version < MULTIRANGES or self._pen.chance(0.3):
+            return Kind("label range", user=name, element=enum), f"{made})"
+        return Kind("label multirange", user=many, element=enum), f"{made}, MULTIRANGE_TYPE_NAME = {many})"
 
 
 def renewed(kind: Kind, new: Kind) -> Kind:
