@@ -28,7 +28,7 @@ _BINARY_FORMS = {"uuid": 16, "inet6": 16, "inet4": 4}
 _GROWING = frozenset(
     (name, name) for name in ("decimal", "bit", "char", "varchar", "varbinary", "text", "blob", "datetime")
 )
-_TOLD_IN_FULL = frozenset({"float", "double", "date", "year", "time", "timestamp", "binary", "json"})
+_TOLD_IN_FULL = frozenset({"date", "year", "time", "timestamp", "binary", "json"})
 _EVERY_CHARACTER = frozenset({"utf8mb4", "utf16", "utf16le", "utf32", "gb18030"})
 _ARGUMENTS = re.compile(r"\(([\d,\s]+)\)")
 
@@ -102,14 +102,22 @@ def preserving(old: Column, new: Column) -> bool:
     return _widened(before, after)
 
 
+def _rounds(definition: ColumnDefinition) -> bool:
+    """FLOAT(M,D) or DOUBLE(M,D).
+
+    Where an ALTER TABLE has changed D in place, rows keep more digits, until any later one copies the table.
+    """
+    return definition.data_type in ("float", "double") and "," in definition.column_type
+
+
 def _widened(old: ColumnDefinition, new: ColumnDefinition) -> bool:  # noqa: PLR0911 - one for each pair of types
     match (signature(old), signature(new)):
         case ((str(a), bool(was)), (str(b), bool(now))) if a in _INT_BITS and b in _INT_BITS:
             return _INT_BITS[b] >= _INT_BITS[a] if was == now else _INT_BITS[b] > _INT_BITS[a]
         case ((str(a), int(was), *scale), (str(b), int(now), *other)) if (a, b) in _GROWING:
             return now >= was and scale == other
-        case (("float", _), ("double", _)):  # a number of digits would round
-            return "(" not in new.column_type
+        case (("float" | "double" as a, _), ("float" | "double" as b, _)):  # a number of digits rounds
+            return b in (a, "double") and not _rounds(new)
         case (("varchar", int(was), *_), ("text", int(size), *_)):
             return was * 4 < 1 << 8 * size
         case (("varbinary", int(was), *_), ("blob", int(size), *_)):
@@ -166,6 +174,8 @@ def alter(
     keyed = {c.to.casefold() for c in clauses if c.kind is ClauseKind.KEY}
     computed = present is not None and any(definition.is_generated for definition in present.definitions)
     reload = bool(kinds & {ClauseKind.ROWS, ClauseKind.TAKEN}) or any(clause.fills for clause in clauses)
+    if kinds - {ClauseKind.RENAME_TABLE}:
+        reload = reload or any(_rounds(definition_of_text(one.name, one.source_type)) for one in old.columns)
     before = {column.name.casefold() for column in old.columns}
     added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
@@ -233,7 +243,8 @@ def _as_told(was: Column, now: Column, told: Told) -> bool:
         return False
     if told.column_type == "json":  # MariaDB's is a longtext
         return column_signature(now) in {("json",), ("text", 4)}
-    return signature(definition_of_text(now.name, told.column_type)) == column_signature(now)
+    definition = definition_of_text(now.name, told.column_type)
+    return signature(definition) == column_signature(now) and not _rounds(definition)
 
 
 def _present_charset(column: Column, present: TableDescription | None) -> str:

@@ -159,6 +159,20 @@ def _unsigned(draft: Draft, table: TableModel) -> Statements | None:
     return (*lenient, below, *made, "SET SESSION sql_mode = @sql_mode_before")
 
 
+def _digits(draft: Draft, table: TableModel) -> Statements | None:
+    """Digits behind the point are only shown otherwise, or go: then, or when a later statement copies the table."""
+    floats = [c for c in table.free if isinstance(c.kind, Kind) and c.kind.name in ("float", "double") and not c.extra]
+    column = draft.pen.choice(floats or [None])
+    if column is None:
+        return None
+    name, pen = quoted(column.name), draft.pen
+    assert isinstance(column.kind, Kind)
+    kind = replace(column.kind, size=pen.choice((9, 12)), scale=pen.choice((1, 4)))
+    (made,) = _modified(draft, table, column, replace(column, kind=kind, default=""))
+    drawn = f"UPDATE {table.sql} SET {name} = 123.456789 WHERE {name} IS NOT NULL"
+    return (drawn, made + pen.choice(("", "", ", ALGORITHM=COPY")))
+
+
 def _retype(draft: Draft, table: TableModel) -> Statements | None:
     """To text, which holds everything, or to any other type, which may fail."""
     column = draft.pen.choice([column for column in table.free if column.kind.is_simple] or [None])
@@ -358,6 +372,7 @@ ALTERATIONS: dict[str, tuple[int, Operation]] = {
     "widen": (5, _widen),
     "narrow": (3, _narrow),
     "unsigned": (3, _unsigned),
+    "digits": (2, _digits),
     "retype": (2, _retype),
     "reorder": (4, _reorder),
     "change nullability": (3, _change_nullability),
