@@ -33,6 +33,7 @@ from replicator.errors import (
 )
 from replicator.faults import reach
 from replicator.model.change import (
+    CascadesAdded,
     ChangeBatch,
     Commit,
     Heartbeat,
@@ -399,7 +400,11 @@ class _Capture:
             case SchemaChange():
                 self._told()
                 self._ddl.handle(message)
+                if message.new_table is not None:
+                    self._cascades.rename(message.table, message.new_table)
                 self._placed(message.offset)
+            case CascadesAdded():
+                self._cascades.add(message.rules)
             case Watermark():
                 self._told()
                 self._admission.handle(message)

@@ -8,14 +8,14 @@ keep rows that are gone.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from replicator.model.change import ChangeBatch, Operation, RowsParked
+from replicator.model.change import Cascade, ChangeBatch, Operation, RowsParked
 from replicator.model.identifiers import TableId
 from replicator.model.masks import MaskKind
 from replicator.model.schema import BEFORE, OPERATION, Column
-from replicator.sources.base import Cascade
 
 
 class Cascades:
@@ -24,8 +24,22 @@ class Cascades:
     def __init__(self, rules: Iterable[Cascade]) -> None:
         """As the catalog showed them."""
         self._by_parent: dict[TableId, list[Cascade]] = {}
+        self.add(rules)
+
+    def add(self, rules: Iterable[Cascade]) -> None:
+        """Those of a statement in the log.  One that goes stays here: its child is read more often than need be."""
         for rule in rules:
             self._by_parent.setdefault(rule.parent, []).append(rule)
+
+    def rename(self, old: TableId, new: TableId) -> None:
+        """Foreign keys go with the tables at both their ends."""
+        rules = [rule for some in self._by_parent.values() for rule in some]
+        names = {old: new}
+        self._by_parent.clear()
+        self.add(
+            replace(one, parent=names.get(one.parent, one.parent), child=names.get(one.child, one.child))
+            for one in rules
+        )
 
     def reached(self, batch: ChangeBatch) -> set[TableId]:
         """Children, and children of children, whose rows may have changed with these changes of their parent."""

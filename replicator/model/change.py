@@ -169,4 +169,27 @@ class Notice:
     text: str
 
 
-LogMessage = ChangeBatch | RowsParked | SchemaChange | TableFailed | Watermark | Settled | Commit | Heartbeat | Notice
+@dataclass(frozen=True, slots=True)
+class Cascade:
+    """A foreign key whose action changes rows of `child` without the log showing it.
+
+    `columns` are those of `parent` that it refers to; the action follows a DELETE, or an UPDATE of these columns.
+    """
+
+    parent: TableId
+    child: TableId
+    columns: tuple[str, ...]
+    on_delete: bool
+    on_update: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CascadesAdded:
+    """A statement gave a table such foreign keys."""
+
+    rules: tuple[Cascade, ...]
+
+
+LogMessage = (
+    ChangeBatch | RowsParked | SchemaChange | TableFailed | CascadesAdded | Watermark | Settled | Commit | Heartbeat | Notice
+)  # fmt: skip

@@ -14,6 +14,8 @@ import pyarrow as pa
 
 from replicator.errors import SelectionDoesNotFit, TableError, TooManyParked, ValueDoesNotFit
 from replicator.model.change import (
+    Cascade,
+    CascadesAdded,
     ChangeBatch,
     Commit,
     Ddl,
@@ -32,7 +34,6 @@ from replicator.model.schema import TableSchema
 from replicator.selection.masking import masked_rows, unmasked_schema
 from replicator.selection.taken import Taken, taken_of
 from replicator.sources.base import (
-    Cascade,
     Catalog,
     CheckResult,
     Chunk,
@@ -53,6 +54,7 @@ KNOWN: tuple[type, ...] = (
     SchemaChange,
     TableFailed,
     RowsParked,
+    CascadesAdded,
     Watermark,
     Settled,
     Commit,

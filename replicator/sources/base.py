@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from replicator.errors import KeyChanged, SourceBusy, TableError
-from replicator.model.change import LogMessage
+from replicator.model.change import Cascade, LogMessage
 from replicator.model.identifiers import NameRule, TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
@@ -89,20 +89,6 @@ class ReadOptions:
     batch_rows: int = 20_000
     batch_bytes: int = 32 * 1024 * 1024
     park: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Cascade:
-    """A foreign key whose action changes rows of `child` without the log showing it.
-
-    `columns` are those of `parent` that it refers to; the action follows a DELETE, or an UPDATE of these columns.
-    """
-
-    parent: TableId
-    child: TableId
-    columns: tuple[str, ...]
-    on_delete: bool
-    on_update: bool
 
 
 class Catalog(Protocol):

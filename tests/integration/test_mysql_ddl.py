@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 
+import pymysql
 import pytest
 
-from replicator.model.change import Ddl, SchemaChange, TableFailed
+from replicator.model.change import CascadesAdded, Ddl, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
+from replicator.sources.mysql.catalog import MySqlCatalog
 from tests.integration.test_mysql_log import Log, changes, rows
 
 pytestmark = pytest.mark.integration
@@ -99,6 +103,10 @@ FORMS: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     "compound": (("mariadb",), ["BEGIN NOT ATOMIC IF 1 THEN TRUNCATE t; END IF; ALTER TABLE t DROP a; END"], TRUNCATED + ALTERED),
     "CREATE OR REPLACE": (("mariadb",), ["CREATE OR REPLACE TABLE t (z INT)"], [*DROPPED, ("CREATE_TABLE", "t", False)]),
     "renamed to itself": (BOTH, ["ALTER TABLE t RENAME TO t", "ALTER TABLE t RENAME t, DROP a"], ALTERED),
+    "in two phases": (("mariadb",), ["SET binlog_alter_two_phase = ON", "ALTER TABLE t DROP a", "SET binlog_alter_two_phase = OFF"], ALTERED),
+    "a table that begins like a sequence": (
+        BOTH, ["ALTER TABLE t CHANGE id next_not_cached_value INT", "INSERT INTO t VALUES (9, 9, 'i')"], ALTERED,
+    ),
     "repair": (BOTH, ["REPAIR TABLE t"], REREAD),
     "repair of a partition": (BOTH, ["ALTER TABLE t PARTITION BY KEY (id)", "ALTER TABLE t REPAIR PARTITION ALL"], REREAD),
     "a function in a statement": (
@@ -141,6 +149,136 @@ def test_a_statement_of_any_form_is_what_it_does(log_of: Callable[[str], Log], s
         assert last[-1].schema == log.schemas(TableSet(), last[-1].schema.table.name)[last[-1].schema.table]
     if form == "SET STATEMENT CREATE SELECT":
         assert rows(messages, "id", "b") == [("INSERT", 1, "a"), ("INSERT", 2, "b")]
+
+
+SECOND: dict[str, tuple[tuple[str, ...], list[str], str, list[Change]]] = {
+    "a column named vector": (BOTH, [], "ALTER TABLE t ADD vector INT", ALTERED),
+    "a column named vector goes": (BOTH, ["ALTER TABLE t ADD vector INT"], "ALTER TABLE t DROP vector", ALTERED),
+    "digits": (BOTH, ["ALTER TABLE t ADD d DOUBLE"], "ALTER TABLE t MODIFY d DOUBLE(9,1)", REREAD),
+    "digits, with a copy": (BOTH, ["ALTER TABLE t ADD d DOUBLE(9,4)"], "ALTER TABLE t MODIFY d DOUBLE(9,1), ALGORITHM = COPY", REREAD),
+    "a copy after digits": (
+        BOTH, ["ALTER TABLE t ADD d DOUBLE(9,4)", "UPDATE t SET d = 1.2345", "ALTER TABLE t MODIFY d DOUBLE(9,1)"],
+        "ALTER TABLE t MODIFY a BIGINT", REREAD,
+    ),
+    "two phases that fail": (
+        ("mariadb",), ["UPDATE t SET a = 5", "SET binlog_alter_two_phase = ON"], "ALTER TABLE t ADD UNIQUE (a), DROP b, RENAME n", [],
+    ),
+    "prepared by a client of another character set": (
+        BOTH, ["ALTER TABLE t RENAME té", "PREPARE s FROM 'TRUNCATE té'", "SET NAMES latin1"], "EXECUTE s", [("TRUNCATE_TABLE", "té", False)],
+    ),
+    "prepared by a client of latin1": (
+        BOTH, ["ALTER TABLE t RENAME té", "SET @s = 'TRUNCATE té'", "SET NAMES latin1", "PREPARE s FROM @s", "SET NAMES utf8mb4"],
+        "EXECUTE s", [("TRUNCATE_TABLE", "té", False)],
+    ),
+    "a client of two bytes a character": (
+        BOTH, ["SET NAMES sjis", "ALTER TABLE t CHANGE a ソ能 INT"],
+        "ALTER TABLE t CHANGE ソ能 表 INT, ADD c VARCHAR(9) CHARACTER SET sjis", ALTERED,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("server", "form"), [(server, form) for form in SECOND for server in SECOND[form][0]])
+def test_a_statement_is_what_it_does_to_a_table_that_others_have_changed(
+    log_of: Callable[[str], Log], server: str, form: str
+) -> None:
+    """Each has the catalog as it left it."""
+    _, before, statement, expected = SECOND[form]
+    log = log_of(server)
+    encoding = "sjis" if "SET NAMES sjis" in before else "utf-8"
+    with closing(log.server.connect(database=log.database)) as client:
+        client.query("SET sql_mode = ''")
+        for one in before:
+            client.query(one.encode(encoding))  # type: ignore[arg-type]
+        schemas = log.schemas(TableSet(), "t", "té", "u")
+        log.here()
+        with suppress(pymysql.err.IntegrityError):
+            client.query(statement.encode(encoding))  # type: ignore[arg-type]
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    assert not [message for message in messages if isinstance(message, TableFailed)]
+    assert changes(messages) == expected
+    last = [m.schema for m in messages if isinstance(m, SchemaChange) and m.schema]
+    if last:
+        assert last[-1] == log.schemas(TableSet(), "t")[log.table("t")]
+
+
+FOREIGN_KEYS: dict[str, tuple[list[str], list[tuple[str, str, tuple[str, ...], bool, bool]]]] = {
+    "of a new table": (
+        ["CREATE TABLE c (i INT, p INT, FOREIGN KEY f (p) REFERENCES `t` (id) MATCH SIMPLE ON UPDATE NO ACTION ON DELETE SET NULL, CHECK (i > 0))"],
+        [("t", "c", ("id",), True, False)],
+    ),
+    "of a table that is there": (
+        ["ALTER TABLE u ADD COLUMN (p INT), ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES {0}.t(id) ON UPDATE CASCADE, RENAME v"],
+        [("t", "v", ("id",), False, True)],
+    ),
+    "several": (
+        [
+            "CREATE TABLE p (a INT, b INT, PRIMARY KEY (a, b))",
+            """CREATE TABLE c (a INT, b INT, FOREIGN KEY (a, b) REFERENCES p (a, b) ON DELETE CASCADE ON UPDATE CASCADE,
+            FOREIGN KEY (a) REFERENCES t (id) ON DELETE CASCADE)""",
+        ],
+        [("p", "c", ("a", "b"), True, True), ("t", "c", ("id",), True, False)],
+    ),
+    "without actions": (["CREATE TABLE c (p INT, `references` INT, FOREIGN KEY (p) REFERENCES t (id) ON DELETE RESTRICT)"], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FOREIGN_KEYS)
+@pytest.mark.parametrize("server", BOTH)
+def test_the_log_tells_of_foreign_keys_whose_actions_it_does_not_show(
+    log_of: Callable[[str], Log], server: str, form: str
+) -> None:
+    statements, expected = FOREIGN_KEYS[form]
+    log = log_of(server)
+    log.run(*(one.replace("{0}", log.database) for one in statements))
+    messages = log.read(TableSet(databases=frozenset({log.database})), log.schemas(TableSet(), "t", "u"))
+    told = [rule for message in messages if isinstance(message, CascadesAdded) for rule in message.rules]
+    catalog = MySqlCatalog(log.control).cascades(sorted({log.table(name) for _, name, *_ in expected}))
+    log.run("SET foreign_key_checks = 0")
+    assert [(r.parent.name, r.child.name, r.columns, r.on_delete, r.on_update) for r in told] == expected
+    assert sorted(told, key=repr) == sorted(catalog, key=repr)
+
+
+AS_STATEMENTS: dict[str, tuple[list[str], list[str], set[str]]] = {
+    "of two tables": ([], ["DELETE FROM t, u USING t JOIN u ON t.id = u.id WHERE t.id = 1"], {"t", "u"}),
+    "with a trigger": (["CREATE TRIGGER o.g AFTER INSERT ON o.o FOR EACH ROW DELETE FROM d.t"], ["INSERT INTO o.o VALUES (1)"], {"t", "u"}),
+    "of a view": (["CREATE VIEW o.v AS SELECT * FROM d.t"], ["DELETE FROM o.v WHERE id = 1"], {"t", "u"}),
+    "with a function": (
+        ["CREATE FUNCTION o.f() RETURNS INT DETERMINISTIC BEGIN DELETE FROM d.t; RETURN 1; END"],
+        ["INSERT INTO o.o VALUES (o.f())"], {"t", "u"},
+    ),
+    "of a table alone": ([], ["INSERT INTO o.o VALUES (1)", "UPDATE o.o SET id = ABS(id) + 2", "DELETE FROM o.o WHERE id = 3"], set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", AS_STATEMENTS)
+@pytest.mark.parametrize("server", BOTH)
+def test_what_else_rows_in_statement_format_change_is_read_again(
+    log_of: Callable[[str], Log], server: str, form: str
+) -> None:
+    """Or fails.  The other database is not selected."""
+    before, statements, expected = AS_STATEMENTS[form]
+    log = log_of(server)
+    other = f"{log.database}_o"
+    log.run(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.o (id INT PRIMARY KEY)")
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.run(*(re.sub(r"\b[do]\.", lambda m: f"{other if m[0] == 'o.' else log.database}.", one) for one in before))
+    log.here()
+    log.run(
+        STATEMENTS, *(re.sub(r"\bo\.", f"{other}.", one) for one in statements), "SET SESSION binlog_format = 'ROW'"
+    )
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    log.run(f"DROP DATABASE {other}")
+    failed = {one.table.name for one in messages if isinstance(one, TableFailed)}
+    assert failed | {name for _, name, again in changes(messages) if again} == expected
+
+
+def test_a_database_that_replaces_another_drops_its_tables(log_of: Callable[[str], Log]) -> None:
+    log = log_of("mariadb")
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.run(f"CREATE OR REPLACE DATABASE {log.database}", f"CREATE TABLE {log.database}.u (z INT)")
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    dropped = [("DROP_TABLE", "t", False), ("DROP_TABLE", "u", False)]
+    assert changes(messages) == [*dropped, ("CREATE_DATABASE", "", False), ("CREATE_TABLE", "u", False)]
 
 
 PARTITIONED = (

@@ -111,12 +111,26 @@ def test_gtids_of_every_kind_name_their_transaction() -> None:
     assert e.parse_gtid(event(e.GTID, body[:25])).commit_us == 1_700_000_000_000_000
     mariadb = struct.pack("<QIB", 100, 7, 1)
     assert e.parse_gtid(event(e.MARIADB_GTID, mariadb)) == e.Gtid("7-1-100", 1_700_000_000_000_000, standalone=True)
+    assert not any(e.parse_gtid(event(e.MARIADB_GTID, mariadb + bytes(6)))[3:])
+    xid = struct.pack("<IBB", 1, 3, 2) + b"abcde"
+    for flags, between in ((1, b""), (3, bytes(8)), (65, xid), (131, bytes(8) + xid)):
+        for more, idle in ((0, False), (2, True), (4, False), (8, True)):
+            body = struct.pack("<QIB", 100, 7, flags) + between + bytes([more]) + bytes(8)
+            assert e.parse_gtid(event(e.MARIADB_GTID, body)).idle == idle
     fields = varint(0) + varint(1) + varint(1) + b"".join(map(varint, UUID)) + varint(2) + varint(300 << 1)
     fields += (
         varint(3) + varint(4) + b"blue" + varint(4) + varint(0) + varint(5) + varint(2) + varint(6) + varint(stamp)
     )
     tagged = b"\x02" + varint(len(fields) + 4) + varint(8) + fields
     assert e.parse_gtid(event(e.TAGGED_GTID, tagged)) == e.Gtid(f"{UUID_TEXT}:blue:300", stamp)
+
+
+def test_the_clients_character_set_is_found_behind_collations_of_the_statement() -> None:
+    """MariaDB 11.4 writes them before it."""
+    for collations in (b"", b"\x83\0", b"\x83\2" + bytes(8)):
+        status = b"\0" + bytes(4) + b"\1" + bytes(8) + b"\6\3std" + collations + b"\4\x0d\0\x0d\0\x2d\0"
+        body = bytes(8) + struct.pack("<BHH", 1, 0, len(status)) + status + b"d\0TRUNCATE t"
+        assert e.parse_query(event(e.QUERY, body)).charset == 13
 
 
 def test_previous_gtids_are_read_with_and_without_tags() -> None:

@@ -20,9 +20,10 @@ from replicator.errors import (
     UnsupportedDdl,
     UnsupportedType,
 )
+from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
-from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
+from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
 from replicator.sources.mysql.ddl_tokens import tokenize
@@ -240,6 +241,20 @@ class MySqlCatalog:
                 result[table] = error
         return result
 
+    def leads_further(self, tables: Collection[TableId], calls: Collection[str]) -> bool:
+        """May changes of these tables, and calls of these functions, change others: by a view, a trigger, a function?
+
+        As far as the user may see them.
+        """
+        found = [f"SELECT 1 FROM information_schema.VIEWS WHERE {_is(one, 'TABLE_SCHEMA')}" for one in tables]
+        trigger = "SELECT 1 FROM information_schema.TRIGGERS WHERE"
+        found += [f"{trigger} {_is(one, 'EVENT_OBJECT_SCHEMA', 'EVENT_OBJECT_TABLE')}" for one in tables]
+        if calls:
+            names = ", ".join(map(literal, calls))
+            kind = "ROUTINE_TYPE = 'FUNCTION'"
+            found.append(f"SELECT 1 FROM information_schema.ROUTINES WHERE {kind} AND ROUTINE_NAME IN ({names})")
+        return bool(self._rows(" UNION ALL ".join(found)))
+
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Reads none of them."""
         from replicator.sources.mysql.key_bounds import selected  # noqa: PLC0415 - it is made of descriptions
@@ -366,8 +381,8 @@ class MySqlCatalog:
 VERSIONED = "system versioned"
 
 
-def _is(table: TableId, schema: str) -> str:
-    return f"{schema} = {literal(table.database)} AND TABLE_NAME = {literal(table.name)}"
+def _is(table: TableId, schema: str, name: str = "TABLE_NAME") -> str:
+    return f"{schema} = {literal(table.database)} AND {name} = {literal(table.name)}"
 
 
 def _definition(row: Row) -> ColumnDefinition:

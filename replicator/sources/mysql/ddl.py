@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind, parse_clauses
 from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReader, tokenize
@@ -63,7 +64,10 @@ class TemporaryTables:
 
 @dataclass(frozen=True, slots=True)
 class CreateDatabase:
+    """`replace`: one of that name, and its tables, are gone."""
+
     name: str
+    replace: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +77,11 @@ class DropDatabase:
 
 @dataclass(frozen=True, slots=True)
 class Dml:
-    """A change of rows written as a statement; `tables` are those that it may change."""
+    """A change of rows written as a statement; `tables` are those that it may change, `calls` the functions in it."""
 
     verb: str
     tables: frozenset[TableId]
+    calls: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +149,38 @@ def opaque_columns(sql: str, sql_mode: int = 0) -> dict[str, str]:
     return {name.name: kind.text.lower() for name, kind in pairs if name.name and kind.word in _OPAQUE}
 
 
+def cascades(sql: str, table: TableId, sql_mode: int = 0) -> tuple[Cascade, ...]:
+    """Foreign keys that a statement gives `table`, with actions other than RESTRICT."""
+    reader, found = TokenReader(tokenize(sql, sql_mode), table.database), list[Cascade]()
+    while reader.peek().kind:
+        if not reader.accept("REFERENCES"):
+            reader.at += 1
+            continue
+        try:
+            parent, columns = reader.table(), list[str]()
+            listed = reader.accept("(")
+            while listed and (reader.accept(",") or not columns):
+                columns.append(reader.name())
+        except NotUnderstood:  # a name like any other
+            continue
+        reader.accept(")")
+        actions = {}
+        while (word := reader.peek().word) and word in _OF_REFERENCES:
+            reader.at += 1
+            if word == "ON":
+                actions[reader.peek().word] = [reader.peek(1).word, reader.peek(2).word]
+        on_delete, on_update = (actions.get(verb, ["", ""]) for verb in ("DELETE", "UPDATE"))
+        changing = [
+            words[0] == "CASCADE" or words in (["SET", "NULL"], ["SET", "DEFAULT"]) for words in (on_delete, on_update)
+        ]
+        if any(changing):
+            found.append(Cascade(parent, table, tuple(columns), *changing))
+    return tuple(found)
+
+
+_OF_REFERENCES = frozenset(
+    ["MATCH", "FULL", "PARTIAL", "SIMPLE", "ON", "DELETE", "UPDATE", "CASCADE", "SET", "NULL", "DEFAULT", "RESTRICT", "NO", "ACTION"]
+)  # fmt: skip
 _OPAQUE = frozenset(["UUID", "INET6", "INET4"])
 
 
@@ -186,7 +223,7 @@ def _create(reader: TokenReader, _verb: str) -> Statement:
     replace = reader.accept("OR", "REPLACE")
     if reader.any_of("DATABASE", "SCHEMA"):
         reader.accept("IF", "NOT", "EXISTS")
-        return CreateDatabase(reader.name())
+        return CreateDatabase(reader.name(), replace)
     temporary = reader.accept("TEMPORARY")
     if reader.accept("TABLE"):
         reader.accept("IF", "NOT", "EXISTS")
@@ -268,20 +305,22 @@ def _truncate(reader: TokenReader, _verb: str) -> Statement:
 
 
 def _dml(reader: TokenReader, verb: str) -> Statement:
+    tokens = reader.rest()
+    calls = frozenset(name.name for name, after in itertools.pairwise(tokens) if name.name and after == ("o", "("))
     if verb == "DELETE" and reader.accept("FROM"):
         table = reader.table()
-        return (
-            Dml(verb, frozenset({table})) if reader.rest() else TruncateTable(table)
-        )  # a MEMORY table after a restart
+        if not reader.rest():
+            return TruncateTable(table)  # a MEMORY table after a restart
+        if not (reader.accept(",") or reader.accept("USING")):
+            return Dml(verb, frozenset({table}), calls)
     if verb in ("INSERT", "REPLACE"):
         while reader.any_of("LOW_PRIORITY", "DELAYED", "HIGH_PRIORITY", "IGNORE", "INTO"):
             pass
-        return Dml(verb, frozenset({reader.table()}))
-    tokens = reader.rest()
+        return Dml(verb, frozenset({reader.table()}), calls)
     if verb == "UPDATE":
         end = next((at for at, token in enumerate(tokens) if token.word == "SET"), len(tokens))
         tokens = tokens[:end]
-    return Dml(verb, mentioned(tokens, reader.database))
+    return Dml(verb, mentioned(tokens, reader.database), calls)
 
 
 def _transaction(reader: TokenReader, verb: str) -> Statement:

@@ -132,7 +132,7 @@ _HARMLESS = frozenset(
         "CONSTRAINT",
     ]
 )
-_KEY_WORDS = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "VECTOR", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK")
+_KEY_WORDS = ("INDEX", "KEY", "FULLTEXT", "SPATIAL", "UNIQUE", "PRIMARY", "CONSTRAINT", "FOREIGN", "CHECK")
 
 
 def _clause(reader: TokenReader) -> list[Clause]:
@@ -161,6 +161,8 @@ def _add_clause(reader: TokenReader, *, listed: bool = False) -> list[Clause]:
     if words[:1] == ["PRIMARY"] or (words[:1] == ["CONSTRAINT"] and "PRIMARY" in words[1:]):
         return _primary_key(reader)
     if reader.any_of(*_KEY_WORDS) or reader.peek().word == "PARTITION":
+        return [Clause(ClauseKind.HARMLESS)]
+    if words[:2] in (["VECTOR", "INDEX"], ["VECTOR", "KEY"]):  # any other is a column of that name
         return [Clause(ClauseKind.HARMLESS)]
     if reader.peek().word in ("SYSTEM", "PERIOD") and reader.peek(1).word in ("VERSIONING", "FOR"):
         return [Clause(ClauseKind.UNKNOWN)]

@@ -55,8 +55,8 @@ class DdlEffects:
                 self._alter(table, clauses, options.engine)
             case ddl.RenameTables(pairs):
                 self._rename([pair for pair in pairs if not self._stayed(pair, pairs)])
-            case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
-                self._database(name, dropped=isinstance(statement, ddl.DropDatabase))
+            case ddl.CreateDatabase() | ddl.DropDatabase():
+                self._database(statement)
             case ddl.UnseenRows(tables):
                 for table in sorted(self._known.keys() if tables is None else tables):
                     self._look_again(table)
@@ -205,8 +205,9 @@ class DdlEffects:
             self._known[table] = schema
             self._emit(Ddl.ALTER_TABLE, table, schema, reload=reload, renamed=result.renamed)
 
-    def _database(self, name: str, *, dropped: bool) -> None:
-        if dropped:
+    def _database(self, statement: ddl.CreateDatabase | ddl.DropDatabase) -> None:
+        name, dropped = statement.name, isinstance(statement, ddl.DropDatabase)
+        if not isinstance(statement, ddl.CreateDatabase) or statement.replace:
             for table in sorted(table for table in self._known if table.database == name):
                 self._drop(table)
         if name in self._tables.databases:

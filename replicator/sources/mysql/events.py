@@ -249,6 +249,7 @@ class Query(NamedTuple):
 
 # Sizes of the status variables that come before the ones wanted here (0 FLAGS2, 1 SQL_MODE, 3 AUTO_INCREMENT, 4 CHARSET).
 _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6}
+_COLLATIONS = 131  # MariaDB 11.2 and later: pairs of collations, where the statement names a character set
 
 
 def parse_query(event: Event) -> Query:
@@ -281,6 +282,8 @@ def _status_variables(status: bytes) -> tuple[int, int]:
             charset = int.from_bytes(part(status, at + 1, 2), "little")
         if code in (2, 6):  # catalog, with and without a closing zero
             at += 2 + status[at + 1] + (code == 2)
+        elif code == _COLLATIONS:
+            at += 2 + 4 * status[at + 1]
         elif code in _STATUS_SIZES:
             at += 1 + _STATUS_SIZES[code]
         else:
@@ -294,13 +297,15 @@ def _status_variables(status: bytes) -> tuple[int, int]:
 class Gtid(NamedTuple):
     """Beginning of a transaction.  `text` is empty for an anonymous one; `commit_us` is microseconds since 1970.
 
-    MariaDB only says these: `standalone`: one statement without BEGIN and COMMIT; `prepares`: it ends with an XA PREPARE.
+    MariaDB only says these: `standalone`: one statement without BEGIN and COMMIT; `prepares`: it ends with an XA PREPARE;
+    `idle`: its ALTER TABLE has only begun, or failed (binlog_alter_two_phase).
     """
 
     text: str
     commit_us: int
     standalone: bool = False
     prepares: bool = False
+    idle: bool = False
 
 
 def uuid_text(data: bytes) -> str:
@@ -314,7 +319,8 @@ def parse_gtid(event: Event) -> Gtid:
     body, seconds = event.body, event.timestamp * 1_000_000
     if event.type == MARIADB_GTID:
         number, domain, flags = struct.unpack_from("<QIB", body)
-        return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1), bool(flags & 64))
+        idle = bool(_more_flags(body, flags) & (_START_ALTER | _ROLLBACK_ALTER))
+        return Gtid(f"{domain}-{event.server_id}-{number}", seconds, bool(flags & 1), bool(flags & 64), idle)
     if event.type == TAGGED_GTID:
         return _tagged_gtid(body, seconds)
     number = int.from_bytes(part(body, 17, 8), "little")
@@ -323,6 +329,17 @@ def parse_gtid(event: Event) -> Gtid:
         immediate = int.from_bytes(body[42:49], "little") & ((1 << 55) - 1)
         return Gtid(text, immediate or seconds)
     return Gtid(text, seconds)
+
+
+_START_ALTER, _ROLLBACK_ALTER = 2, 8
+
+
+def _more_flags(body: bytes, flags: int) -> int:
+    """The second byte of flags of MariaDB's GTID: behind the number of a group commit (2) and an XA id (64, 128)."""
+    at = 21 if flags & 2 else 13
+    if flags & 192:
+        at += 6 + sum(part(body, at + 4, 2))
+    return body[at] if at < len(body) else 0
 
 
 def _variable_int(data: bytes, at: int) -> tuple[int, int]:

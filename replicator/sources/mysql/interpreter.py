@@ -57,6 +57,7 @@ class Interpreter:
         self.mariadb = False
         self.signs_years: bool | None = None
         self.in_transaction = False
+        self.idle = False
         self.gtid = GtidPosition(start.gtid)
         self.txn = ""
         self.commit_us = 0
@@ -186,7 +187,7 @@ class Interpreter:
         self.pending.begin()
         self._gtid, self._began = gtid.text, event.start
         self.txn = gtid.text or f"{event.file}:{event.start}"
-        self.commit_us, self._stamped = gtid.commit_us, True
+        self.commit_us, self._stamped, self.idle = gtid.commit_us, True, gtid.idle
         if event.type == e.MARIADB_GTID:
             self.in_transaction = not gtid.standalone
             if gtid.prepares:
@@ -212,7 +213,7 @@ class Interpreter:
         if self._gtid:
             self.gtid.add(self._gtid)
         self.pending.begin()
-        self.in_transaction = self._stamped = False
+        self.in_transaction = self._stamped = self.idle = False
         self._gtid = self.txn = ""
         self._boundary = (event.file, event.end)
         if self._file is not None:

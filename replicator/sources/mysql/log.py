@@ -7,7 +7,7 @@ there on the packets are ours (packets, events).  This file is the only one that
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -64,7 +64,7 @@ class BinlogReader:
             check_past(self._config, self._server_id, where.past)
         names = names_of(self._control)
         tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
-        known = LogSchemas(tables, schemas, self._options, self._describer(tables))
+        known = LogSchemas(tables, schemas, self._options, self._describer(tables), self._leads_further)
         interpreter = self._interpreter = Interpreter(tables, known, self._options, start, marks, names)
         for one in start.prepared:
             if interpreter.xa.wanted(one):
@@ -142,6 +142,13 @@ class BinlogReader:
             return self._catalog(tables).details([table]).get(table)
 
         return describe
+
+    def _leads_further(self, tables: Collection[TableId], calls: Collection[str]) -> bool:
+        try:
+            return self._catalog(TableSet()).leads_further(tables, calls)
+        except SourceUnreachable:
+            self._reconnect()
+        return self._catalog(TableSet()).leads_further(tables, calls)
 
     def _catalog(self, tables: TableSet) -> MySqlCatalog:
         assert self._control

@@ -7,7 +7,7 @@ from BINARY(16), nor COLUMN_TYPE's text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from replicator.sources.mysql.table_map import LogColumn, TableMap
 from replicator.sources.mysql.types import ColumnDefinition, column_of, old_format
 
 Describe = Callable[[TableId], TableDescription | TableError | None]
+Further = Callable[[Collection[TableId], Collection[str]], bool]
 
 METADATA_REMEDY = (
     "SET GLOBAL binlog_row_metadata = 'FULL'; then reconnect the writing sessions and resnapshot the table."
@@ -137,10 +138,15 @@ class Resolved(NamedTuple):
 
 
 class LogSchemas:
-    """Schemas while the log is read; `describe` asks the catalog (None: reading files)."""
+    """Schemas while the log is read; `describe` and `further` ask the catalog (None: reading files)."""
 
     def __init__(
-        self, tables: TableSet, schemas: Mapping[TableId, TableSchema], options: ReadOptions, describe: Describe | None
+        self,
+        tables: TableSet,
+        schemas: Mapping[TableId, TableSchema],
+        options: ReadOptions,
+        describe: Describe | None,
+        further: Further | None = None,
     ) -> None:
         self.current = dict(schemas)
         self.empty: set[TableId] = set()  # created in the log, without rows so far
@@ -159,6 +165,7 @@ class LogSchemas:
         self._tables = tables
         self._options = options
         self._describe = describe
+        self._further = further
 
     @property
     def asks(self) -> bool:
@@ -213,6 +220,10 @@ class LogSchemas:
         if isinstance(found, TableError):
             raise found
         return found
+
+    def further(self, tables: Collection[TableId], calls: Collection[str]) -> bool:
+        """May a statement on these tables, with these calls, have changed others?"""
+        return self._further is not None and self._further(tables, calls)
 
     def resolve(self, found: TableMap) -> Resolved:
         """The schema for this TABLE_MAP; TableError where it cannot be known exactly."""

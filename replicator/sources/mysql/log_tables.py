@@ -24,7 +24,7 @@ from replicator.sources.mysql.table_map import LogColumn, TableMap, parse_table_
 if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
 
-_SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table
+_SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table, but never described as one
 _MOST_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
 
 
@@ -146,9 +146,9 @@ class LogTables:
         return replace(found, table=interpreter.names.table(found.table))
 
     def _rows_for(self, found: TableMap, event: Event) -> TableRows | None:
-        if found.columns[0].name == _SEQUENCE_COLUMN:
-            return None
         interpreter = self._interpreter
+        if found.columns[0].name == _SEQUENCE_COLUMN and found.table not in interpreter.schemas.current:
+            return None
         resolved = interpreter.schemas.resolve(found)
         if resolved.changed:
             interpreter.effects.unannounced(resolved, event)

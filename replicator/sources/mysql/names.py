@@ -67,7 +67,7 @@ def _folded(found: Any, names: NameRule) -> Any:
         case TableId():
             return names.table(found)
         case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
-            return type(found)(names.name(name))
+            return replace(found, name=names.name(name))
         case tuple() | frozenset():
             return type(found)(_folded(one, names) for one in found)
         case _ if is_dataclass(found) and not isinstance(found, type):

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replicator.errors import RowImageIncomplete, TableError
-from replicator.model.identifiers import TableSet
+from replicator.model.change import CascadesAdded
+from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql.charsets import charset_name, decoder
+from replicator.sources.mysql.ddl_clauses import ClauseKind
 from replicator.sources.mysql.ddl_effects import DdlEffects
+from replicator.sources.mysql.ddl_tokens import tokenize
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.names import folded
 from replicator.sources.mysql.temporary_tables import HiddenTables
+from replicator.sources.mysql.types import CHARSETS
 
 if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
@@ -26,6 +33,7 @@ class Statements:
     def __init__(self, interpreter: Interpreter, tables: TableSet, effects: DdlEffects) -> None:
         self._interpreter, self._tables, self._effects = interpreter, tables, effects
         self.hidden = HiddenTables()
+        self._further: dict[tuple[frozenset[TableId], frozenset[str]], bool] = {}
 
     def apply(self, event: Event) -> None:
         """One QUERY event."""
@@ -38,28 +46,62 @@ class Statements:
             self._statement(event, query)
 
     def _statement(self, event: Event, query: e.Query) -> None:
-        interpreter, text = self._interpreter, _text(query)
+        interpreter, text = self._interpreter, self._text(query)
         parsed = ddl.parse(text, query.database, query.sql_mode, mariadb=interpreter.mariadb)
         statement = self.hidden.seen(folded(parsed, interpreter.names), query, mariadb=interpreter.mariadb)
+        if interpreter.idle:
+            statement = ddl.Irrelevant()
         if isinstance(statement, ddl.Transaction):
             self._transaction(event, statement)
             return
         if isinstance(statement, ddl.Dml):
-            self._statement_rows(statement)
+            self._statement_rows(statement, event, text)
         else:
+            self._further.clear()
             interpreter.stamp(event)
             if interpreter.mariadb and isinstance(statement, ddl.CreateTable | ddl.AlterTable):
                 interpreter.schemas.declare(statement.table, ddl.opaque_columns(text, query.sql_mode))
             self._effects.apply(statement, event, text)
+            self._cascades(statement, text, query.sql_mode)
         if not interpreter.in_transaction:
             interpreter.end(event)
 
-    def _statement_rows(self, statement: ddl.Dml) -> None:
+    def _text(self, query: e.Query) -> str:
+        """The reading that names a table which is known, or else the first."""
+        readings = _readings(query)
+        text = next(readings)
+        if query.sql.isascii() or self._names_known(text, query):
+            return text
+        return next((other for other in readings if self._names_known(other, query)), text)
+
+    def _names_known(self, text: str, query: e.Query) -> bool:
+        tokens = tokenize(text, query.sql_mode, mariadb=self._interpreter.mariadb)
+        named = folded(ddl.mentioned(tokens, query.database), self._interpreter.names)
+        return not self._interpreter.schemas.current.keys().isdisjoint(named)
+
+    def _statement_rows(self, statement: ddl.Dml, event: Event, text: str) -> None:
         known, wanted = self._interpreter.schemas.current, self._interpreter.tables
         for table in statement.tables:
             if wanted.wants(table) and (table in known or table in self._tables.tables):
                 message = f"{statement.verb} of {table} is in the log as a statement, not as rows."
                 wanted.fail(table, RowImageIncomplete(message, remedy=FORMAT_REMEDY))
+        asked = statement.tables, statement.calls
+        if asked not in self._further:
+            self._further[asked] = self._interpreter.schemas.further(*asked)
+        if self._further[asked]:  # into which tables is in no text
+            self._interpreter.stamp(event)
+            self._effects.apply(ddl.UnseenRows(), event, text)
+
+    def _cascades(self, statement: ddl.Statement, text: str, sql_mode: int) -> None:
+        """Of a table under the name that it has now."""
+        if not isinstance(statement, ddl.CreateTable | ddl.AlterTable) or statement.table not in self._tables:
+            return
+        rules = folded(ddl.cascades(text, statement.table, sql_mode), self._interpreter.names)
+        if isinstance(statement, ddl.AlterTable):
+            name = next((c.table for c in statement.clauses if c.kind is ClauseKind.RENAME_TABLE), None)
+            rules = tuple(replace(rule, child=name) if name else rule for rule in rules)
+        if rules:
+            self._interpreter.out.append(CascadesAdded(rules))
 
     def _transaction(self, event: Event, statement: ddl.Transaction) -> None:
         interpreter, verb = self._interpreter, statement.verb
@@ -85,8 +127,14 @@ class Statements:
             interpreter.end(event)
 
 
-def _text(query: e.Query) -> str:
+def _readings(query: e.Query) -> Iterator[str]:
+    """In the client's character set, then in the others that it may have had when it prepared the statement."""
     try:
-        return decoder(charset_name(query.charset))(query.sql)
+        yield decoder(charset_name(query.charset))(query.sql)
+        others: tuple[str, ...] = ("utf8mb4",)  # which is hardly ever by chance what means something in another one
     except (TableError, UnicodeDecodeError):
-        return query.sql.decode("utf-8", "replace")
+        others = ("utf8mb4", *CHARSETS)
+    for name in others if not query.sql.isascii() else ():
+        with suppress(TableError, UnicodeDecodeError):
+            yield decoder(name)(query.sql)
+    yield query.sql.decode("utf-8", "replace")

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from replicator.errors import SourceUnreachable, TableDisappeared, TableError, TidemarkError
+from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
-from replicator.sources.base import Cascade, DatabaseInfo, KeyRange, TableInfo
+from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.postgres.attributes import Attribute, Identity, PgType, TableDescription
 from replicator.sources.postgres.connection import Connection, kept_open, literal, quoted, read_rows, server_version

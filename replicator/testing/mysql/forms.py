@@ -53,6 +53,9 @@ def _forms(draft: Draft, statement: str) -> tuple[str, ...]:
             return (f"/* DROP TABLE x; */ {verb} -- '\n {rest}",)
         case "SET STATEMENT":
             mode = f"sql_mode = '{pen.choice(_MODES)}', " if same and pen.chance(0.3) else ""
+            if verb == "ALTER" and pen.chance(0.5):
+                draft.used["form two phases"] += 1
+                mode += "binlog_alter_two_phase = ON, "
             return (f"SET STATEMENT {mode}max_statement_time = (SELECT 60) FOR {statement}",)
         case "EXECUTE IMMEDIATE":
             return (f"EXECUTE IMMEDIATE {text}",)

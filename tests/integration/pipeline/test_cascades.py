@@ -38,6 +38,25 @@ def test_an_action_on_a_column_that_is_no_key_is_seen(lab: Lab) -> None:
     assert lab.run_and_compare(2) == 5
 
 
+def test_foreign_keys_that_come_later_and_tables_that_are_renamed_are_followed(lab: Lab) -> None:
+    lab.execute(
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, parent INT)",
+        "INSERT INTO parent VALUES (1), (2), (3)",
+        "INSERT INTO child VALUES (10, 1), (20, 2), (30, 3)",
+    )
+    lab.replicate()
+    assert lab.run_and_compare(2) == 6
+    lab.execute(
+        "CREATE TABLE other (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE)",
+        "ALTER TABLE child ADD FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE SET NULL",
+        "INSERT INTO other VALUES (100, 1), (200, 2)",
+        "RENAME TABLE parent TO father, child TO son",
+        "DELETE FROM father WHERE id = 1",
+    )
+    assert lab.run_and_compare(3) == 6
+
+
 def test_a_load_that_a_statement_asks_for_does_not_stand_for_a_cascade_after_it(lab: Lab) -> None:
     """Row 10 was changed behind the statement: neither its load nor its sweep knows that the row is gone."""
     lab.execute(
