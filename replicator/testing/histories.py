@@ -104,8 +104,8 @@ class Maker:
         statements = (inserted(self.draft, table, few),)
         return statements if rows == few else (*statements, bulk(self.draft, self.draft.tables[table.name], rows - few))
 
-    def _family(self) -> Statements:
-        """Parent and child with a cascading foreign key."""
+    def _family(self, *, altered: bool = False) -> Statements:
+        """Parent and child with a cascading foreign key; `altered`: which the child gets last."""
         pen, draft = self.pen, self.draft
         key = KeyModel("int", (draft.maker.name("id", odd=0),))
         number = ColumnModel(key.columns[0], self.grammar.integer, nullable=False, number="plain")
@@ -121,13 +121,14 @@ class Maker:
         )
         columns = (child_number, reference, draft.maker.column(), draft.maker.column())
         child = draft.maker.model(draft.maker.name("child"), columns, child_key)
-        child = replace(child, constraints=(constraint,), fixed=True)
+        child = replace(child, constraints=() if altered else (constraint,), fixed=True)
         draft.keep(parent)
         draft.keep(child)
         draft.used["foreign key"] += 1
         rows = pen.randint(40, 80)
+        last = (f"ALTER TABLE {child.sql} ADD {constraint}",) if altered else ()
         return (
-            *parent.created(), *child.created(), bulk(draft, parent, rows), bulk(draft, child, rows),
+            *parent.created(), *child.created(), bulk(draft, parent, rows), bulk(draft, child, rows), *last,
         )  # fmt: skip
 
     # Phases
@@ -146,6 +147,9 @@ class Maker:
         if pen.chance(shaping) and not table.refused:
             if self.grammar.transactional and (step := self._reshaped(writer, table)).statements:
                 return step
+            if not self.grammar.transactional and pen.chance(0.03):
+                self.draft.used["foreign key later"] += 1
+                return Step(writer, self._family(altered=pen.chance(0.5)), "autocommit")
             if not self.grammar.transactional and (statements := self._shaped(table)):
                 if pen.chance(0.9):
                     return Step(writer, statements, "autocommit")
