@@ -9,7 +9,7 @@ from contextlib import closing, suppress
 import pymysql
 import pytest
 
-from replicator.model.change import CascadesAdded, Ddl, SchemaChange, TableFailed
+from replicator.model.change import CascadesAdded, ChangeBatch, Ddl, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
 from replicator.sources.mysql.catalog import MySqlCatalog
 from tests.integration.test_mysql_log import Log, changes, rows
@@ -279,6 +279,20 @@ def test_a_database_that_replaces_another_drops_its_tables(log_of: Callable[[str
     messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
     dropped = [("DROP_TABLE", "t", False), ("DROP_TABLE", "u", False)]
     assert changes(messages) == [*dropped, ("CREATE_DATABASE", "", False), ("CREATE_TABLE", "u", False)]
+
+
+def test_a_system_versioned_table_is_refused_whatever_its_name_is_by_now(log_of: Callable[[str], Log]) -> None:
+    log = log_of("mariadb")
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.run(
+        "CREATE TABLE n (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING", "CREATE TABLE l LIKE n", "INSERT INTO n VALUES (1, 1)",
+        "RENAME TABLE n TO m, t TO n", "UPDATE m SET a = 2", "INSERT INTO n VALUES (3, 3, 'c')",
+    )  # fmt: skip
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    failed = {one.table.name for one in messages if isinstance(one, TableFailed)}
+    assert {"l", "m"} <= failed <= {"l", "m", "n"}
+    assert not {"l", "m"} & {one.table.name for one in messages if isinstance(one, ChangeBatch)}
+    assert rows(messages, "id") == [("INSERT", 3)]
 
 
 PARTITIONED = (

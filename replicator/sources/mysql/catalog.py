@@ -17,7 +17,6 @@ from replicator.errors import (
     TableError,
     TableNotRead,
     TidemarkError,
-    UnsupportedDdl,
     UnsupportedType,
 )
 from replicator.model.change import Cascade
@@ -27,7 +26,7 @@ from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import trials, users_fault
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
 from replicator.sources.mysql.ddl_tokens import tokenize
-from replicator.sources.mysql.engines import MERGE, canonical, in_union, notes_on, refusal, storage_options
+from replicator.sources.mysql.engines import MERGE, canonical, in_union, notes_on, refusal, storage_options, versioned
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, check_format, column_of
 
@@ -231,7 +230,7 @@ class MySqlCatalog:
                 continue  # renamed or dropped between the queries: it has no columns, but never had none
             try:
                 if engine == VERSIONED:
-                    raise _versioned(table)
+                    raise versioned(table)
                 if (error := refusal(table, engine)) is not None:
                     raise error
                 if table in unions:
@@ -442,9 +441,3 @@ def _check_names(table: TableId, definitions: Iterable[ColumnDefinition]) -> Non
         if name in RESERVED or name.startswith(BEFORE):
             message = f"Column {definition.name} of {table} has a name that Tidemark uses for itself."
             raise UnsupportedType(message, table=str(table))
-
-
-def _versioned(table: TableId) -> TableError:
-    message = f"{table} is system-versioned: its log mixes history rows with the present ones."
-    remedy = "Take the table out of the replicator; or run ALTER TABLE … DROP SYSTEM VERSIONING on the source."
-    return UnsupportedDdl(message, table=str(table), remedy=remedy)

@@ -13,7 +13,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.mysql import ddl
 from replicator.sources.mysql.alteration import alter
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
-from replicator.sources.mysql.engines import StorageOptions, in_union, refusal
+from replicator.sources.mysql.engines import StorageOptions, in_union, refusal, refused
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import Resolved
 from replicator.sources.mysql.offset import BinlogOffset
@@ -123,16 +123,16 @@ class DdlEffects:
             if not statement.replace:
                 return  # IF NOT EXISTS
             self._drop(table)
-        refused = refusal(table, statement.options.engine)
-        if statement.filled and refused is None:
+        unfit = refused(table, statement.options)
+        if statement.filled and unfit is None:
             self._arrive(table)
             return
         self._interpreter.tables.revive(table)
         schemas = self._interpreter.schemas
         schemas.empty.add(table)
         schemas.forget(table)
-        if refused is not None:
-            self._interpreter.tables.fail(table, refused)
+        if unfit is not None:
+            self._interpreter.tables.fail(table, unfit)
             return
         left_out = self._tables.columns_left_out
         wants = self._interpreter.tables.wants
@@ -278,7 +278,7 @@ class DdlEffects:
         self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new)
         try:
             self._interpreter.schemas.present(new)
-        except UnsupportedEngine as error:  # a MERGE table may have had this name in its UNION
+        except (UnsupportedEngine, UnsupportedDdl) as error:  # a MERGE table may have had this name in its UNION
             self._interpreter.tables.fail(new, error)
         except TableError:
             pass

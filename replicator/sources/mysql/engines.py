@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replicator.errors import TableError, UnsupportedEngine
+from replicator.errors import TableError, UnsupportedDdl, UnsupportedEngine
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl_tokens import NotUnderstood, Token, TokenReader
 
@@ -49,10 +49,14 @@ _VERBS = frozenset({"ADD", "ALTER", "CHANGE", "DROP", "MODIFY", "ORDER", "RENAME
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """What a statement says of a table's storage; `engine` empty: nothing.  `union`: the tables that a MERGE table shows."""
+    """What a statement says of a table's storage; `engine` empty: nothing.  `union`: the tables that a MERGE table shows.
+
+    `versioned`: MariaDB keeps the rows of the past in it.
+    """
 
     engine: str = ""
     union: tuple[TableId, ...] = ()
+    versioned: bool = False
 
 
 NO_OPTIONS = StorageOptions()
@@ -73,6 +77,18 @@ def refusal(table: TableId, engine: str) -> TableError | None:
     return UnsupportedEngine(message, table=str(table), remedy=_REMEDY)
 
 
+def versioned(table: TableId) -> TableError:
+    """Of a table with the rows of the past."""
+    message = f"{table} is system-versioned: its log mixes history rows with the present ones."
+    remedy = "Take the table out of the replicator; or run ALTER TABLE … DROP SYSTEM VERSIONING on the source."
+    return UnsupportedDdl(message, table=str(table), remedy=remedy)
+
+
+def refused(table: TableId, options: StorageOptions) -> TableError | None:
+    """Of a table that a statement makes."""
+    return versioned(table) if options.versioned else refusal(table, options.engine)
+
+
 def notes_on(engine: str) -> tuple[str, ...]:
     """What a user should know who takes a table of this engine."""
     note = _NOTES.get(canonical(engine))
@@ -86,7 +102,7 @@ def in_union(table: TableId, merge: TableId) -> TableError:
 
 
 def storage_options(tokens: Sequence[Token], database: str) -> StorageOptions:
-    """ENGINE and UNION among the table options of a CREATE TABLE or ALTER TABLE."""
+    """ENGINE and UNION among the table options of a CREATE TABLE or ALTER TABLE; WITH SYSTEM VERSIONING anywhere."""
     engine, union, depth, at_start, option = "", tuple[TableId, ...](), 0, True, True
     reader = TokenReader(tokens, database)
     for at, token in enumerate(tokens):
@@ -105,7 +121,9 @@ def storage_options(tokens: Sequence[Token], database: str) -> StorageOptions:
             elif option and token.word == "UNION":
                 union = _union(reader) or union
         at_start = False
-    return StorageOptions(engine, union)
+    words = [token.word for token in tokens]
+    past = any(words[at : at + 3] == ["WITH", "SYSTEM", "VERSIONING"] for at in range(len(words)))
+    return StorageOptions(engine, union, past)
 
 
 def _engine(reader: TokenReader) -> str:
