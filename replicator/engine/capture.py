@@ -433,8 +433,7 @@ class _Capture:
     def _rows(self, batch: ChangeBatch) -> None:
         if self._tracking.ignored(batch.table):
             self.entry.skip(batch)
-            return
-        if batch.data.num_rows:
+        elif batch.data.num_rows:
             self._stage(batch)
         for child in self._cascades.reached(batch):
             self._ddl.reread(child, batch.table)
@@ -478,6 +477,11 @@ class _Capture:
         self.entry.failures.append((failed.table, failed.error))
         self._placed(failed.offset)
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
+        for child in sorted(self._cascades.children(failed.table)):
+            told = (
+                f"What foreign keys carry on from {failed.table} is not followed any more: resnapshot {child} after it."
+            )
+            self._report.log(Level.WARNING, told, table=child)
         reach("capture.failure.noted")
 
     def _placed(self, offset: Offset) -> None:

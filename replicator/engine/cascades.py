@@ -57,9 +57,12 @@ class Cascades:
 
     def behind(self, message: RowsParked) -> set[TableId]:
         """The same for changes of which it is not known what they were."""
-        rules = self._by_parent.get(message.table, ())
         done = {row.operation for row in message.rows} - {Operation.INSERT}
-        return self._closure({rule.child for rule in rules}) if done else set()
+        return self.children(message.table) if done else set()
+
+    def children(self, parent: TableId) -> set[TableId]:
+        """And children of children."""
+        return self._closure({rule.child for rule in self._by_parent.get(parent, ())})
 
     def _closure(self, tables: set[TableId]) -> set[TableId]:
         found, todo = set(tables), list(tables)

@@ -25,6 +25,8 @@ from replicator.errors import (
     ValueDoesNotFit,
 )
 from replicator.model.change import (
+    Cascade,
+    CascadesAdded,
     ChangeBatch,
     Commit,
     Ddl,
@@ -335,6 +337,24 @@ def test_a_failed_table_is_in_the_commit_of_its_transaction(world: World) -> Non
     assert failed.failures == ((A, error),)
     assert error.place == (str(Place(4)), str(Place(4)))
     assert failed.checkpoint.offset == {"at": 5}
+
+
+@pytest.mark.parametrize("failed", [True, False])
+def test_foreign_keys_of_the_log_are_followed_from_there_on(world: World, *, failed: bool) -> None:
+    """Of a parent that failed here, too, while the log still has its rows."""
+    rule = Cascade(A, B, ("k",), on_delete=True, on_update=False)
+
+    def deleted(ordinal: int) -> list[LogMessage | Exception]:
+        rows = batch(A, ordinal, 1)
+        place = rows.data.schema.get_field_index("_operation")
+        operations = pa.array(["DELETE"], rows.data.schema.field(place).type)
+        return [replace(rows, data=rows.data.set_column(place, rows.data.schema.field(place), operations))]
+
+    failing: Script = lambda _: [TableFailed(A, TableError("damaged"), Place(1))] if failed else []
+    world.script = [deleted, failing, lambda _: [CascadesAdded((rule,))], deleted]
+    world.run()
+    asked = [(request.table, request.sequence) for entry in world.entries for request in entry.reloads]
+    assert [table for table, _ in asked] == [B]
 
 
 def parked(table: TableId, first: int, rows: int) -> RowsParked:
