@@ -199,7 +199,7 @@ def _begin(
 
 def _ended(
     plan: CapturePlan,
-    versions: Mapping[TableId, SchemaVersion],
+    versions: Mapping[TableId, SchemaVersion | None],
     present: Mapping[TableId, TableSchema | TableError],
     *,
     anew: bool,
@@ -210,14 +210,16 @@ def _ended(
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
-    known = {table for table, version in versions.items() if anew or version.schema.identity}
+    told = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
+    known = {table for table, version in versions.items() if anew or (version.schema.identity if version else told)}
     return {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
 
 
 def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
     """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one does."""
     found = {table: schema for table, schema in present.items() if isinstance(schema, TableSchema)}
-    return {table for table, schema in found.items() if schema.is_another(plan.failed[table].schema)}
+    known = {table: version for table, version in plan.failed.items() if version is not None}
+    return {table for table, schema in found.items() if table in known and schema.is_another(known[table].schema)}
 
 
 def _settle_late(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog, read: Offset, end: Offset) -> None:

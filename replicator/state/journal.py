@@ -237,7 +237,7 @@ class CapturePlan:
 
     signals: the signalling table, which is followed whether it is selected or not; None: there is none.
     gone: newest schema version of each table that was dropped or has halted: made again, it goes on from there.
-    failed: of those the ones that have failed, with that version.
+    failed: the tables that have failed, with that version; None where it was never described.
     """
 
     version: int
@@ -248,7 +248,7 @@ class CapturePlan:
     ddl_policy: Mapping[str, DdlAction] = field(default_factory=dict)
     signals: TableId | None = None
     gone: Mapping[TableId, int] = field(default_factory=dict)
-    failed: Mapping[TableId, SchemaVersion] = field(default_factory=dict)
+    failed: Mapping[TableId, SchemaVersion | None] = field(default_factory=dict)
 
     @property
     def followed(self) -> TableSet:

@@ -470,9 +470,10 @@ class Vanished(World):
 
     action: DdlAction = DdlAction.APPLY
     others: tuple[TrackedTable, ...] = ()
+    failed: frozenset[TableId] = frozenset()
 
     def describe(self, tables: Any) -> dict[TableId, TableSchema]:
-        return {table: schema(table) for table in tables if table not in {A, B}}
+        return {table: schema(table) for table in tables if table not in {A, B} | self.failed}
 
     def plan(self) -> CapturePlan:
         plan = super().plan()
@@ -480,7 +481,8 @@ class Vanished(World):
         tracked = tuple(replace(one, schema=SchemaVersion(3, versions[one.table])) for one in plan.tracked)
         everything = TableSet(databases=frozenset({"shop"}))
         tracked += self.others
-        return replace(plan, tracked=tracked, tables=everything, ddl_policy={"drop_table": self.action})
+        policy = {"drop_table": self.action}
+        return replace(plan, tracked=tracked, tables=everything, ddl_policy=policy, failed=dict.fromkeys(self.failed))
 
 
 @pytest.mark.parametrize(("action", "gone"), [(DdlAction.APPLY, (A,)), (DdlAction.IGNORE, (A,)), (DdlAction.STOP, ())])
@@ -492,6 +494,13 @@ def test_a_copy_goes_only_where_the_source_is_known_to_tell_of_all_tables(
     world.run()
     assert world.entries[0].dropped == gone
     assert [event.detail["keep"] for event in world.entries[0].events] == [action is DdlAction.IGNORE] * len(gone)
+
+
+def test_a_table_that_was_never_described_goes_where_the_source_tells_of_all_tables(tmp_path: Path) -> None:
+    """It came, was refused, and is gone."""
+    world = Vanished(tmp_path, [], failed=frozenset({TableId("shop", "refused")}))
+    world.run()
+    assert world.entries[0].dropped == (A, TableId("shop", "refused"))
 
 
 @pytest.mark.parametrize("followed", [False, True])

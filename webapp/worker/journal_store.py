@@ -94,10 +94,10 @@ class OrmJournal:
         rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, state__in=GONE_STATES)
         return {row.table_id: row.schema_version for row in rows if row.schema_version is not None}
 
-    def _failed(self) -> dict[TableId, SchemaVersion]:
-        rows = models.ReplicatorTable.objects.filter(replicator_id=self._id, state=TableState.FAILED.value)
-        found = {row.pk: row for row in rows}
-        return {found[pk].table_id: version for pk, version in _newest_schemas(list(found.values())).items()}
+    def _failed(self) -> dict[TableId, SchemaVersion | None]:
+        rows = list(models.ReplicatorTable.objects.filter(replicator_id=self._id, state=TableState.FAILED.value))
+        versions = _newest_schemas(rows)
+        return {row.table_id: versions.get(row.pk) for row in rows}
 
     @stored
     def plan_version(self) -> int:
