@@ -30,6 +30,28 @@ def _made(table: PostgresTable, part: str, low: int | str, high: int) -> Stateme
     return Whole((made, identity)) if table.identity == "full" else (made,)
 
 
+def _build(draft: Draft, table: TableModel) -> Statements | None:
+    """One more range, made as a table that takes some rows over, and attached; at once, or not."""
+    ranged = [column for column in table.columns if column.number == "plain"]
+    if not isinstance(table, PostgresTable) or not table.bounds or not ranged:
+        return None
+    pen, low = draft.pen, table.bounds[-1]
+    part, first, key = draft.maker.name("part", odd=0.2), int(draft.number(table)), quoted(ranged[0].name)
+    parts = (*table.parts[:-1], part, table.parts[-1])
+    draft.keep(replace(table, bounds=(*table.bounds, low * 2), parts=parts))
+    names = [quoted(column.name) for column in table.columns if column.writable]
+    values = [f"{key} + {low}" if name == key else name for name in names]
+    taken = f"DELETE FROM {table.sql} WHERE {key} BETWEEN {first} AND {first + pen.choice((-1, 10))} AND {key} < {low} RETURNING *"
+    statements = (
+        f"CREATE TABLE {quoted(part)} (LIKE {table.sql} INCLUDING ALL)",
+        *((f"ALTER TABLE {quoted(part)} REPLICA IDENTITY FULL",) if table.identity == "full" else ()),
+        f"WITH gone AS ({taken}) INSERT INTO {quoted(part)} ({', '.join(names)}) SELECT {', '.join(values)} FROM gone",
+        f"ALTER TABLE {table.sql} ATTACH PARTITION {quoted(part)} FOR VALUES FROM ({low}) TO ({low * 2})",
+        f"UPDATE {table.sql} SET {key} = {key} + {low} WHERE {key} BETWEEN {first} + 20 AND {first} + 25 AND {key} < {low}",
+    )
+    return Whole(statements) if pen.chance(0.6) else statements
+
+
 def _remake(draft: Draft, table: TableModel) -> Statements | None:
     """Dropped and made again under its name, and filled."""
     if not isinstance(table, PostgresTable) or not table.bounds:
@@ -126,6 +148,7 @@ SILENT: dict[str, tuple[int, Operation]] = {
     "truncate partition": (2, _truncate),
     "reattach partition": (6, _reattach),
     "remake partition": (4, _remake),
+    "build partition": (6, _build),
     "partition for a moment": (5, _for_a_moment),
 }
 PARTITIONS: dict[str, tuple[int, Operation]] = {
