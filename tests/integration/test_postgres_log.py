@@ -1077,6 +1077,33 @@ def test_what_its_identity_alone_tells_is_read_again_once_and_not_after_a_restar
     assert not ddl(log.read(end.offset, sight=True))
 
 
+@pytest.mark.parametrize("version", ["13.22.0", "14.18.0", "15.13.0"])
+def test_a_stream_that_has_met_a_partition_as_a_table_gives_its_rows_when_it_is_one(
+    postgres_version: Callable[[str], EmbeddedPostgresSource], version: str
+) -> None:
+    """Servers before 15 do not look again how a relation is published."""
+    log = Log(postgres_version(version))
+    log.run(
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE high (id int PRIMARY KEY)",
+        "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)", "CREATE TABLE other (id int PRIMARY KEY)",
+    )  # fmt: skip
+    log.follow("p", "other")
+    log.run("INSERT INTO high VALUES (11)", "INSERT INTO other VALUES (1)", "INSERT INTO p VALUES (1)")
+    end, seen, asked = f"{END} {next(_numbers)}", list[LogMessage](), 0
+    for message in log.until(lambda m: isinstance(m, Watermark) and m.token == end):
+        seen.append(message)
+        if asked == 0 and [row[1] for row in changes(seen, "id")] == [1, 1]:
+            high = "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)"
+            log.run("BEGIN", high, "ALTER TABLE p DETACH PARTITION low", "COMMIT")
+            asked = 1
+        if asked == 1 and any(one.reload for one in ddl(seen)):
+            log.run("INSERT INTO p VALUES (12)", "INSERT INTO low VALUES (2)", "INSERT INTO other VALUES (3)")
+            write_mark(log.control, log.name, end, "")
+            asked = 2
+    assert sorted(row[1] for row in changes(seen, "id")) == [1, 1, 3, 12]
+    log.close()
+
+
 EMPTY = {
     "made": ("CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",),
     "made by the way": (

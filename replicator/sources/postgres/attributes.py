@@ -154,6 +154,12 @@ class Print:
         )
 
 
+def is_partitioned(schema: TableSchema) -> bool:
+    """As far as is known."""
+    known = Print.parse(schema.identity)
+    return known is not None and known.node.startswith("p")
+
+
 def _partitions(node: str) -> dict[str, tuple[str, str]]:
     """Oid → storage, and how it came."""
     parts = (part.split(":") for part in node[1:].split(",") if part)

@@ -27,6 +27,7 @@ from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres import ddl_trigger, watermark
 from replicator.sources.postgres import messages as m
+from replicator.sources.postgres.attributes import is_partitioned
 from replicator.sources.postgres.charset import Charset
 from replicator.sources.postgres.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
@@ -83,6 +84,9 @@ class Decoder:
         self.settling = Settling(start.unsettled())
         self.position = start.lsn
         self.binary = binary
+        self.repartitioned = (
+            False  # may partitions be others since the stream began?  Until the reader has begun it anew
+        )
         self.charset: Charset | None = None  # of names and texts, where they do not come in UTF-8
         self.start, self._replicator = start.lsn, replicator
         self._past, self._last_commit = Past(start), start.last_commit
@@ -423,6 +427,11 @@ class Decoder:
         )
         self._ordinal += 1
         self._uncommitted = True
+        self.repartitioned |= step.schema is not None and is_partitioned(step.schema)
+
+    def forget_streamed(self) -> None:
+        """What a stream has told of transactions that are open: another will tell it once more."""
+        self._streamed.close()
 
     def _truncate(self, oids: list[int]) -> None:
         for oid in oids:

@@ -24,7 +24,7 @@ from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.additions import Additions
 from replicator.sources.postgres.arrived import Arrived
-from replicator.sources.postgres.backlog import CaughtUp, SliceFailed, catch_up
+from replicator.sources.postgres.backlog import Backlog, CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.charset import Charset, read_charset
 from replicator.sources.postgres.config import PostgresConfig
@@ -45,7 +45,7 @@ _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
 _BURST = 0.1  # seconds of reading before anything else is looked at
 _STALE = 5.0  # seconds after which a quiet log whose end cannot be read is given something to end with
-_SKIPS_EMPTY = 150000
+_SKIPS_EMPTY = _KNOWS_PARTITIONS = 150000
 _BUSY, _NO_FUNCTION, _NO_CHARACTER = "55006", "42883", "22P05"
 _TAKEOVER_SECONDS = 15.0
 _GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
@@ -147,6 +147,17 @@ class PgOutputReader:
             self._stream.close()
         self._stream = self._open(slot)
 
+    def _follow_partitions(self, slot: PostgresLog) -> None:
+        """Before 15 a stream goes on giving a partition's rows, or not, as what it was when the stream first met it.
+
+        What is read again is so after this: from here on all that is committed comes in a stream that knows.
+        """
+        self._decoder.repartitioned = False
+        assert self._control is not None
+        if server_version(self._control) < _KNOWS_PARTITIONS and not isinstance(self._stream, Backlog):
+            self._decoder.forget_streamed()
+            self._follow(slot)
+
     def _open(self, slot: PostgresLog) -> Arrived:
         """From where the decoder goes on.  A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
@@ -207,6 +218,8 @@ class PgOutputReader:
                 decoder.boundary()
                 settle = None
             yield from self._drain()
+            if decoder.repartitioned and not decoder.in_transaction:
+                self._follow_partitions(slot)
             idle = not (decoder.waiting or decoder.in_transaction)  # what other databases write is never quiet
             if quiet or (idle and time.monotonic() >= told):
                 told = time.monotonic() + _BEAT
