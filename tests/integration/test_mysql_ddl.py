@@ -332,6 +332,26 @@ def test_rows_that_change_places_without_a_row_in_the_log_are_read_again(
     assert changes(messages) == expected
 
 
+@pytest.mark.parametrize(
+    ("server", "statement"),
+    [
+        *((server, "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t") for server in BOTH),
+        ("mariadb", "ALTER TABLE p CONVERT TABLE u TO PARTITION p9 VALUES LESS THAN (90)"),
+        ("mysql", "ALTER TABLE n DISCARD TABLESPACE"),
+    ],
+)
+def test_rows_that_come_into_a_table_which_the_log_has_just_made_are_read(
+    log_of: Callable[[str], Log], server: str, statement: str
+) -> None:
+    log = log_of(server)
+    log.run("UPDATE u SET id = id + 80")
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.here()
+    log.run(PARTITIONED, "CREATE TABLE n LIKE t", statement)
+    messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
+    assert ("ALTER_TABLE", statement.split()[2], True) in changes(messages)
+
+
 HIDING = "CREATE TEMPORARY TABLE t (z INT)"
 STATEMENTS = "SET SESSION binlog_format = 'STATEMENT'"
 HIDDEN: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {

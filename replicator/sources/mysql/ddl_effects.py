@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _STATEMENT_SHOWN = 200
 _DEFINING = (ClauseKind.ADD, ClauseKind.MODIFY)  # what they make of a column, the catalog has to say
+_BRINGING = (ClauseKind.ROWS, ClauseKind.TAKEN)  # rows that the log did not show
 Pair = tuple[TableId, TableId]
 
 
@@ -185,6 +186,8 @@ class DdlEffects:
 
     def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
         schemas, old = self._interpreter.schemas, self._known[table]
+        if any(clause.kind in _BRINGING for clause in clauses):
+            schemas.empty.discard(table)
         try:
             present = schemas.present(described)
         except TableError as error:
