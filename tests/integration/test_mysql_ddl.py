@@ -376,6 +376,7 @@ HIDDEN: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     ),
     "renamed": (("mariadb",), [STATEMENTS, HIDING, "RENAME TABLE t TO n", "ALTER TABLE t DROP a", "TRUNCATE n"], ALTERED),
     "renamed, as rows": (("mariadb",), [HIDING, "RENAME TABLE t TO n"], REREAD),
+    "renamed before the one that it hides": (("mariadb",), [HIDING, "RENAME TABLE t TO n, t TO m"], RENAMED),
     "not hidden from RENAME": (("mysql",), [STATEMENTS, HIDING, "RENAME TABLE t TO n"], RENAMED),
     "something of its own": (("mariadb",), ["ALTER TABLE t ALTER a SET DEFAULT (CONNECTION_ID())"], REREAD),
     "after it in a procedure": (

@@ -219,9 +219,11 @@ class DdlEffects:
     def _stayed(self, pair: Pair, pairs: Sequence[Pair]) -> bool:
         """MariaDB logs the RENAME TABLE of a temporary table as if it were of the one that it hides, which is read again then.
 
-        That one still has its name, and none has the new one: or both are so by now for other reasons.
+        That one still has its name, and none has the new one: or both are so by now for other reasons.  Or it is renamed next.
         """
         (old, new), schemas = pair, self._interpreter.schemas
+        if self._interpreter.mariadb and _again(old, pairs[pairs.index(pair) + 1 :]):
+            return True
         named = [name for one in pairs for name in one]
         if not self._interpreter.mariadb or old not in self._known or named.count(old) > 1 or named.count(new) > 1:
             return False
@@ -322,3 +324,8 @@ class DdlEffects:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
         self._known[table] = schema
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)
+
+
+def _again(name: TableId, pairs: Sequence[Pair]) -> bool:
+    """Is another table of this name renamed, before any gets it?"""
+    return next((old == name for old, new in pairs if name in (old, new)), False)

@@ -56,11 +56,17 @@ def _exchange(draft: Draft, table: TableModel) -> Statements | None:
         return None
     other = replace(table, name=draft.maker.name("t"), bounds=(), partitions="", top=table.top)
     draft.keep(other)
-    return (
-        f"CREATE TABLE {other.sql} LIKE {table.sql}",
-        f"ALTER TABLE {other.sql} REMOVE PARTITIONING",
-        f"ALTER TABLE {table.sql} EXCHANGE PARTITION p{draft.pen.choice(table.bounds)} WITH TABLE {other.sql}",
-    )
+    bound = draft.pen.choice(table.bounds)
+    exchanged = f"EXCHANGE PARTITION p{bound} WITH TABLE {other.sql}"
+    made = (
+        f"CREATE TABLE {other.sql} LIKE {table.sql}", f"ALTER TABLE {other.sql} REMOVE PARTITIONING",
+        f"ALTER TABLE {table.sql} {exchanged}",
+    )  # fmt: skip
+    if draft.pen.chance(0.6):
+        return made
+    filled = replace(table, name=draft.maker.name("t"))  # which has no rows but these
+    draft.keep(filled)
+    return (*made, f"CREATE TABLE {filled.sql} LIKE {table.sql}", f"ALTER TABLE {filled.sql} {exchanged}")
 
 
 def _converted(draft: Draft, table: TableModel) -> Statements | None:
