@@ -18,7 +18,7 @@ from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted
 from replicator.sources.mysql.ddl_clauses import ClauseKind
-from replicator.sources.mysql.statements import _text
+from replicator.sources.mysql.statements import _readings
 from tests.property.budget import examples, seed
 from tests.property.ddl_grammar import Grammar, Statement
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -135,9 +135,9 @@ def test_what_the_log_says_of_a_statement_is_what_the_server_did(mariadb: Embedd
         while at < len(queries) and queries[at].end <= step.ends:
             query = e.parse_query(queries[at])
             at += 1
-            found = ddl.parse(_text(query), query.database, query.sql_mode)
+            found = ddl.parse(next(_readings(query)), query.database, query.sql_mode)
             if query.database == DATABASE and not isinstance(found, ddl.Transaction):
-                statements.append((found, _text(query)))
+                statements.append((found, next(_readings(query))))
         seen |= {type(found) for found, _ in statements}
         if what := _fault(step, [found for found, _ in statements]):
             wrong.append(f"{what}\n    {step.made.sql!r} ({step.made.sql_mode})\n    {statements}")

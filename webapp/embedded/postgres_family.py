@@ -21,6 +21,7 @@ from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 USER = "tidemark"
 START_SECONDS = 30.0
+_IN_USE = "pre-existing shared memory block"
 UNPRIVILEGED = "nobody"  # Postgres refuses to run as root
 
 
@@ -89,8 +90,16 @@ class PostgresServer(ABC):
         _stop_orphan(data)
         claim(self.port)
         command = [str(programs / "postgres"), *self._arguments(data)]
-        self._child = start("postgres", command, self.log, user=self._unprivileged, farewell=signal.SIGINT)
-        self._wait()
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            self._child = start("postgres", command, self.log, user=self._unprivileged, farewell=signal.SIGINT)
+            try:
+                self._wait(deadline)
+                break
+            except ServerFailed as error:  # a killed server's processes are a moment longer there than it
+                if _IN_USE not in str(error) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
         self._create_database()
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
@@ -139,10 +148,9 @@ class PostgresServer(ABC):
             if self._unprivileged is not None:
                 shutil.chown(item, self._unprivileged)
 
-    def _wait(self) -> None:
+    def _wait(self, deadline: float) -> None:
         """Until it takes connections: after a crash it first recovers."""
         assert self._child is not None
-        deadline = time.monotonic() + START_SECONDS
         while self._child.alive and time.monotonic() < deadline:
             with suppress(psycopg2.OperationalError):
                 self.connect(dbname="postgres", connect_timeout=5).close()
