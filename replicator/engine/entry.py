@@ -118,11 +118,10 @@ class EntryBuilder:
 
     def rename(self, old: TableId, new: TableId) -> None:
         """What is to happen to the table after this entry happens to it under its new name, and nothing to one that had the name."""
+        self._forget(new)
         self.renamed.append((old, new))
-        self.reloads = [
-            replace(one, table=new) if one.table == old else one for one in self.reloads if one.table != new
-        ]
-        self.failures = [(new if table == old else table, error) for table, error in self.failures if table != new]
+        self.reloads = [replace(one, table=new) if one.table == old else one for one in self.reloads]
+        self.failures = [(new if table == old else table, error) for table, error in self.failures]
 
     def present(self, table: TableId) -> TableId | None:
         """The name at this place of the log of what the journal knows as `table`; None where it was dropped meanwhile."""
