@@ -28,7 +28,8 @@ from replicator.sources.base import LogReader
 from replicator.staging.storage import Storage
 from replicator.staging.writer import SegmentWriter
 from replicator.state.chunks import EVIDENCE, Mark, RawChunk, RawChunkStore, parse_mark
-from replicator.state.journal import ClosedChunk, EventKind, Journal, Segment, SegmentKind, TableEvent
+from replicator.state.journal import ClosedChunk, EventKind, Journal, ReloadRequest, Segment, SegmentKind, TableEvent
+from replicator.state.tables import TableState
 
 BATCH_ROWS = 65_536
 # A chunk's file is taken as it is where the rows to leave out are FEW, or not more than one of MANY.
@@ -109,7 +110,13 @@ class Admission:
         if why := self._unseen(mark, raw, window, shows) or self._untold(raw):
             self._reopen(mark, raw, why)
             return
-        self._admit(mark, raw, None if raw.chunk.keyless else window, shows)
+        version = self._tracking.version_of(raw.schema.table, raw.schema)
+        if version is None:
+            version = self._changed_version(raw)
+            if self._journal.state(raw.schema.table) is TableState.LOADING:
+                self._load_anew(raw)
+                return
+        self._admit(mark, raw, None if raw.chunk.keyless else window, shows, version)
 
     def _misplaced(self, raw: RawChunk) -> str:
         """Why the rows are no part of their table's present load; empty where they are."""
@@ -157,12 +164,15 @@ class Admission:
         self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
         self._entry.reopened.append((mark.chunk, mark.attempt))
 
-    def _admit(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None) -> None:
+    def _load_anew(self, raw: RawChunk) -> None:
+        """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later definition."""
+        table, reason = raw.schema.table, "its definition was seen to differ from the log's during its load"
+        self._entry.reloads.append(ReloadRequest(table, self._entry.next_sequence - 1, fresh=True, reason=reason))
+        self._report.log(Level.INFO, f"{table} is read again: {reason}.", table=table)
+
+    def _admit(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None, version: int) -> None:
         reach("capture.admit.before")
         table, schema = raw.schema.table, raw.schema
-        version = self._tracking.version_of(table, schema)
-        if version is None:
-            version = self._changed_version(raw)
         touched = window.keys(shows) if window is not None else set()
         self._writer.cut(table)
         with self._storage.open(raw.path) as file:

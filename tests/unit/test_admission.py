@@ -52,6 +52,7 @@ class Stand:
         self.told: list[TableSchema] = []
         self.lines: list[str] = []
         self.accepts = True
+        self.present = TableState.RELOADING
         known = PARTIAL if schema is PARTIAL else KNOWN
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, known), run=1, live_from=-1, followed=True)
         plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
@@ -86,6 +87,10 @@ class Stand:
     def remaining_chunks(self, run: int) -> int:
         return run
 
+    def state(self, table: TableId) -> TableState:
+        del table
+        return self.present
+
     def log(self, level: object, message: str, **_: object) -> None:
         self.lines.append(message)
 
@@ -107,6 +112,17 @@ def test_the_logs_reader_is_told_what_a_chunk_says_of_a_table(tmp_path: Path) ->
     assert [closed.chunk for closed in stand.entry.closed] == [CHUNK.chunk]
     assert stand.told == [SEEN]
     assert stand.entry.events[0].detail["decision"] == "seen by the snapshot"
+
+
+def test_a_load_begins_anew_where_a_chunk_has_a_definition_that_the_log_did_not_tell(tmp_path: Path) -> None:
+    """Rows of the log before it would be merged into a table of that definition, which they may not fit."""
+    stand = Stand(tmp_path, SEEN)
+    stand.present = TableState.LOADING
+    stand.meet()
+    assert not stand.entry.closed
+    (event,), (reload,) = stand.entry.events, stand.entry.reloads
+    assert event.detail["decision"] == "seen by the snapshot"
+    assert (reload.table, reload.sequence, reload.fresh) == (A, event.sequence, True)
 
 
 def test_a_chunk_waits_for_a_definition_that_the_log_is_yet_to_tell_of(tmp_path: Path) -> None:
