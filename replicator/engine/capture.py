@@ -49,7 +49,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
-from replicator.sources.base import LogReader, ReadOptions, Source, SourceLog, SourceState, Waiting
+from replicator.sources.base import Catalog, KeyRange, LogReader, ReadOptions, Source, SourceLog, SourceState, Waiting
 from replicator.sources.parting import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
@@ -175,7 +175,7 @@ def _begin(
     halted = source.catalog().describe(list(plan.failed)) if plan.failed else {}
     anew = bool(described) and not any(one.followed for one in plan.tracked)
     versions = {**plan.failed, **{table: version for table, version in missing.items() if version}}
-    absent |= _ended(plan, versions, halted, anew=anew)
+    absent |= _ended(plan, versions, halted, source.catalog(), anew=anew)
     gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
     first = checkpoint.next_sequence + len(events)
     detail = {"keep": plan.ddl_policy.get("drop_table") is DdlAction.IGNORE}
@@ -201,18 +201,31 @@ def _ended(
     plan: CapturePlan,
     versions: Mapping[TableId, SchemaVersion | None],
     present: Mapping[TableId, TableSchema | TableError],
+    catalog: Catalog,
     *,
     anew: bool,
 ) -> set[TableId]:
     """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
 
-    Only where the source tells its tables by an identity, or all tables start `anew` and it shows some: others show nothing of what they do not let us see.
+    Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not show is gone.  Others show nothing of
+    what they do not let us see: of those that failed, it is asked for rows.
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
     told = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
     known = {table for table, version in versions.items() if anew or (version.schema.identity if version else told)}
-    return {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
+    gone = {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
+    return gone | {table for table in plan.failed.keys() - known - present.keys() if _is_gone(catalog, table)}
+
+
+def _is_gone(catalog: Catalog, table: TableId) -> bool:
+    try:
+        catalog.try_rows(table, KeyRange())
+    except TableDisappeared:
+        return True
+    except TidemarkError:
+        return False
+    return False
 
 
 def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:

@@ -115,7 +115,7 @@ class Catalog(Protocol):
         ...
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
-        """Would the server read them?  Reads none.  Raises ConditionRefused with the server's words, TableDisappeared."""
+        """Would the server read them?  Reads none.  Raises ConditionRefused with the server's words; TableDisappeared where the table is known to be gone."""
         ...
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pymysql
 import pytest
 
-from replicator.errors import TableError, UnsupportedType
+from replicator.errors import SourcePermissionDenied, TableDisappeared, TableError, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
+from replicator.sources.base import KeyRange
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
@@ -180,3 +182,37 @@ def test_a_table_that_goes_between_two_queries_is_not_there(
 
     monkeypatch.setattr(catalog, "_facts", overtaken)
     assert catalog.details([table]) == {}
+
+
+@pytest.fixture
+def reader(connection: pymysql.Connection[Any], mariadb: EmbeddedMariaDB) -> Iterator[MySqlCatalog]:
+    """The catalog as a user sees it who may read single tables; and one that is gone, which no right needs to be there for."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE OR REPLACE USER reader_of_some IDENTIFIED BY 'secret'")
+        for name in ("shown", "dropped"):
+            make(connection, name, "(id int primary key)")
+            cursor.execute(f"GRANT SELECT ON {DATABASE}.{name} TO reader_of_some")
+        cursor.execute("DROP TABLE dropped")
+    config = replace(MySqlConfig.parse(mariadb.address), user="reader_of_some", password="secret")
+    theirs = connect(config)
+    yield MySqlCatalog(theirs)
+    theirs.close()
+    with connection.cursor() as cursor:
+        cursor.execute("DROP USER reader_of_some")
+
+
+def test_what_the_user_may_not_see_is_not_taken_for_gone(
+    connection: pymysql.Connection[Any], reader: MySqlCatalog
+) -> None:
+    shown, dropped, hidden = (
+        TableId(DATABASE, "shown"),
+        TableId(DATABASE, "dropped"),
+        make(connection, "kept", "(i int)"),
+    )
+    assert reader.describe([shown, dropped, hidden]).keys() == {shown}
+    reader.try_rows(shown, KeyRange())
+    with pytest.raises(TableDisappeared):
+        reader.try_rows(dropped, KeyRange())
+    for unseen in (hidden, TableId("nowhere", "t")):
+        with pytest.raises(SourcePermissionDenied):
+            reader.try_rows(unseen, KeyRange())

@@ -17,8 +17,10 @@ from replicator.engine import capture as module
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.errors import (
     LogCorrupt,
+    SourcePermissionDenied,
     SourceReplaced,
     StorageFull,
+    TableDisappeared,
     TableError,
     TidemarkError,
     UnsupportedType,
@@ -471,13 +473,19 @@ class Vanished(World):
     action: DdlAction = DdlAction.APPLY
     others: tuple[TrackedTable, ...] = ()
     failed: frozenset[TableId] = frozenset()
+    hidden: frozenset[TableId] = frozenset()
+    told: bool = True
 
     def describe(self, tables: Any) -> dict[TableId, TableSchema]:
         return {table: schema(table) for table in tables if table not in {A, B} | self.failed}
 
+    def try_rows(self, table: TableId, rows: Any) -> None:
+        message = f"{table} is not shown."
+        raise SourcePermissionDenied(message) if table in self.hidden else TableDisappeared(message)
+
     def plan(self) -> CapturePlan:
         plan = super().plan()
-        versions = {A: replace(schema(A), identity="1/1"), B: schema(B)}
+        versions = {A: replace(schema(A), identity="1/1" if self.told else ""), B: schema(B)}
         tracked = tuple(replace(one, schema=SchemaVersion(3, versions[one.table])) for one in plan.tracked)
         everything = TableSet(databases=frozenset({"shop"}))
         tracked += self.others
@@ -501,6 +509,15 @@ def test_a_table_that_was_never_described_goes_where_the_source_tells_of_all_tab
     world = Vanished(tmp_path, [], failed=frozenset({TableId("shop", "refused")}))
     world.run()
     assert world.entries[0].dropped == (A, TableId("shop", "refused"))
+
+
+def test_a_failed_table_goes_where_the_source_says_that_it_is_gone_and_not_that_it_is_hidden(tmp_path: Path) -> None:
+    """Nobody reads the place of the log that would tell; MySQL's tables have no identity."""
+    failed = {name: TableId("shop", name) for name in ("dropped", "hidden")}
+    world = Vanished(tmp_path, [], failed=frozenset(failed.values()), hidden=frozenset({failed["hidden"]}))
+    world.told = False
+    world.run()
+    assert world.entries[0].dropped == (failed["dropped"],)
 
 
 @pytest.mark.parametrize("followed", [False, True])

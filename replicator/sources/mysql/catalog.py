@@ -255,16 +255,17 @@ class MySqlCatalog:
         return bool(self._rows(" UNION ALL ".join(found)))
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
-        """Reads none of them."""
+        """Reads none of them.  The catalog shows no table that the user may not read; asked for its rows, the server tells that from one that is gone."""
         from replicator.sources.mysql.key_bounds import selected  # noqa: PLC0415 - it is made of descriptions
 
-        found = self.details([table]).get(table)
+        found, name = self.details([table]).get(table), f"{quoted(table.database)}.{quoted(table.name)}"
         if found is None:
-            message = f"{table} is not there any more."
+            with translated(table), self._connection.cursor() as cursor:
+                cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
+            message = f"{table} is no table any more."
             raise TableDisappeared(message, table=str(table))
         if isinstance(found, TableError):
             raise found
-        name = f"{quoted(table.database)}.{quoted(table.name)}"
         with users_fault(table, asked=True):
             for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
                 with translated(table), self._connection.cursor() as cursor:
