@@ -57,7 +57,7 @@ $(KERNELS_STAMP): $(ENV_STAMP) $(KERNELS)
 # The classes that each JVM loads, in an archive that it maps (webapp/embedded/java_classes.py): half of its start.  Without it everything works.
 classes: $(CLASSES_STAMP)
 
-$(CLASSES_STAMP): $(JARS_STAMP) webapp/worker/java_classes.py
+$(CLASSES_STAMP): $(JARS_STAMP) webapp/worker/java_classes.py webapp/embedded/java_classes.py
 	@echo "keeping Java's classes (half a minute)"
 	@$(PY) -m webapp.worker.java_classes || true
 	@touch $@
