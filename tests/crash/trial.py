@@ -41,6 +41,7 @@ from webapp.replicators.services import SelectionEntry
 
 CURRENT_SECONDS = 300.0
 PLAY_SECONDS = 10.0
+HALF_IDENTIFIED = "have another replica identity than the table"
 LIVES_AFTER = 1
 
 
@@ -282,11 +283,12 @@ class Trial:
         return stalled
 
     def _read_refused_tables_again(self) -> None:
-        """As an operator does with tables that an error of the source has stopped, or whose labels early MySQL 8.0 leaves open where the
-        catalog has moved on; with no other.
+        """As an operator does with tables that an error of the source has stopped, whose labels early MySQL 8.0 leaves open where the
+        catalog has moved on, or whose replica identity was seen changed before that of their partitions; with no other.
         """
         for table in patiently(lambda: list(selectors.tables_of(self._find()))):
-            if table.state == "failed" and (TEXT in table.error_message or table.error_code == UnsupportedCharset.code):
+            cured = any(text in table.error_message for text in (TEXT, HALF_IDENTIFIED))
+            if table.state == "failed" and (cured or table.error_code == UnsupportedCharset.code):
                 self.result.errors[f"stopped: {table.error_code}"] += 1
                 self._stopped.add(table.name)
                 with suppress(TidemarkError):

@@ -25,7 +25,7 @@ from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.embedded.processes import ProcessGroup, ServerFailed, claim, works
+from webapp.embedded.processes import ProcessGroup, ServerFailed, claim, start, works
 from webapp.embedded.redis import EmbeddedRedis
 
 pytestmark = pytest.mark.integration
@@ -121,6 +121,20 @@ def test_nothing_of_a_server_that_does_not_stop_in_time_is_left(reachable: Path)
     finally:
         session.close()
         server.stop()
+
+
+def test_what_a_killed_server_starts_in_its_last_moment_is_killed_too(tmp_path: Path) -> None:
+    """A session that came while its server was killed kept the shared memory, and the server could not start again."""
+    forks = "import os, time\nfor _ in range(600):\n if not os.fork(): os.setsid(); time.sleep(600)\n time.sleep(.002)"
+    marker = str(tmp_path)
+    child = start("forks", [sys.executable, "-c", forks, marker], tmp_path / "log")
+    while len(child._family()) < 5:
+        assert child.alive
+    child.stop(signal.SIGKILL)
+    left = [one for one in psutil.process_iter(["cmdline"]) if marker in (one.info["cmdline"] or ())]
+    for one in left:
+        one.kill()
+    assert not left
 
 
 @pytest.mark.parametrize(

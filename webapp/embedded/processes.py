@@ -53,10 +53,12 @@ class Child:
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
         """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups of their own)."""
         family = self._family()
-        if self.alive:
+        if self.alive and how is not signal.SIGKILL:
             self.process.send_signal(how)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(seconds)
+        if self.alive:
+            family += self._frozen_family()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         for member in family:
@@ -66,6 +68,15 @@ class Child:
         deadline = time.monotonic() + STOP_SECONDS
         while any(map(works, family)) and time.monotonic() < deadline:
             time.sleep(0.02)
+
+    def _frozen_family(self) -> list[psutil.Process]:
+        """While it cannot start another one, which nobody would kill."""
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(self.process.pid)
+            process.suspend()
+            while process.status() not in {psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE}:
+                time.sleep(0.001)
+        return self._family()
 
     def _family(self) -> list[psutil.Process]:
         with contextlib.suppress(psutil.Error):
