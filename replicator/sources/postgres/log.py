@@ -48,7 +48,8 @@ _STALE = 5.0  # seconds after which a quiet log whose end cannot be read is give
 _SKIPS_EMPTY = _KNOWS_PARTITIONS = 150000
 _BUSY, _NO_FUNCTION, _NO_CHARACTER = "55006", "42883", "22P05"
 _TAKEOVER_SECONDS = 15.0
-_GONE = ("has already been removed", "can no longer get changes", "does not exist", "has been invalidated")
+_GONE = ("has already been removed", "can no longer get changes", "has been invalidated")
+_NO_OBJECT = "42704"  # the slot or the publication
 _PROTOCOLS = ((160000, 4), (150000, 3), (140000, 2))
 IN_RUNS = True
 _AS_TEXT: set[str] = set()  # slots whose log had a value that is not decoded from binary
@@ -174,7 +175,7 @@ class PgOutputReader:
             except psycopg2.Error as error:
                 self._connection.close()
                 if sql_state(error) != _BUSY or time.monotonic() > deadline:
-                    raise self._failure(str(error), error) from None
+                    raise self._failure(str(error), sql_state(error), error) from None
                 slot.release()
             else:
                 return CopyStream(self._connection)
@@ -194,8 +195,8 @@ class PgOutputReader:
             options |= {"binary": "true"} if self._decoder.binary else {}
         return options
 
-    def _failure(self, text: str, error: psycopg2.Error | None = None) -> TidemarkError:
-        if any(sign in text for sign in _GONE):
+    def _failure(self, text: str, state: str, error: psycopg2.Error | None = None) -> TidemarkError:
+        if state == _NO_OBJECT or any(sign in text for sign in _GONE):
             return LogPurged(f"The source no longer has the log to continue from: {text.strip()}")
         if error is not None:
             with suppress(TidemarkError), translated(self._config.where):
@@ -251,7 +252,7 @@ class PgOutputReader:
                 _AS_STORED[self._slot] = read_charset(self._config)
                 _STREAMED_ONLY.add(self._slot)
                 raise self._as_text(text) from None
-            raise self._failure(text) from None
+            raise self._failure(text, state) from None
         except CaughtUp as caught_up:
             self._follow(slot, caught_up.position)
         except SliceFailed:
