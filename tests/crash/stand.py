@@ -190,6 +190,7 @@ class Stand:
         self._breaking = threading.Lock()
         # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
         self._keeper = ThreadPoolExecutor(1, "keeper")
+        self._over = threading.Event()
         self.logs = folder / "lives"
 
     def __enter__(self) -> Self:
@@ -212,14 +213,25 @@ class Stand:
         self.zygote = Zygote(self.logs)
         self.sparks = Sparks(self.logs)
         self.sparks.start()
+        threading.Thread(target=self._attend, name="attendant", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._over.set()
         self.zygote.close()
         self.sparks.close()
-        self.source.server.stop(signal.SIGKILL)
+        with self._breaking:
+            self.source.server.stop(signal.SIGKILL)
         self.postgres.stop()
         self._keeper.shutdown()
+
+    def _attend(self) -> None:
+        """As the machine's service manager does: a source that has died of itself is started again."""
+        while not self._over.wait(1.0):
+            with self._breaking:
+                if not self._over.is_set() and not self.source.server.running:
+                    print("the source has died of itself, and is started again", flush=True)
+                    self._keeper.submit(self.source.server.restart).result()
 
     @contextmanager
     def calm(self) -> Iterator[None]:

@@ -81,6 +81,11 @@ class MySQLFamilyServer(ABC):
             self._child.stop(how, 30.0)
             self._child = None
 
+    @property
+    def running(self) -> bool:
+        """It was started and has not ended."""
+        return self._child is not None and self._child.alive
+
     def restart(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop and start on the same port."""
         self.stop(how)
