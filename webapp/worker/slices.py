@@ -67,13 +67,16 @@ def run_slice(
     """
     close_old_connections()
     try:
-        replicator = Replicator.objects.select_related("connection").filter(pk=replicator_id).first()
-        if replicator is None:
+        if not Replicator.objects.filter(pk=replicator_id).exists():
             return False
         with Tenure(
             lease_name(stage, replicator_id), replicator_id, seconds=seconds, over=over, stopped=stopped
         ) as tenure:
             if tenure.lease is None:
+                return False
+            # Only now: what was read before may have changed under the owner before, its checkpoint among all.
+            replicator = Replicator.objects.select_related("connection").filter(pk=replicator_id).first()
+            if replicator is None:
                 return False
             if began is not None:
                 began()

@@ -65,6 +65,31 @@ def test_a_failure_that_took_longer_than_the_lease_counts_if_nobody_took_over(ma
     assert (seen.status, seen.error_code) == ("failed", "source_authentication")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_a_slice_knows_what_the_owner_before_has_written(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that hung before it took the lease made a first checkpoint once more: what had been written meanwhile was never read."""
+    replicator, known = make(), []
+    take = OrmLeaseStore.take
+
+    def overtaken(store: OrmLeaseStore, name: str, owner: str, seconds: float | None = None) -> Any:
+        monkeypatch.setattr(OrmLeaseStore, "take", take)
+        capture = Captured(replicator)
+        capture.begin()
+        capture.commit(next_sequence=10)
+        OrmLeaseStore().release(capture.lease)
+        return take(store, name, owner, seconds)
+
+    def work(found: Replicator, *_: object) -> None:
+        known.append((found.checkpoint_offset, found.next_sequence))
+
+    monkeypatch.setattr(OrmLeaseStore, "take", overtaken)
+    monkeypatch.setitem(slices.WORK, Stage.CAPTURE, work)
+    assert slices.run_slice(Stage.CAPTURE, replicator.pk)
+    replicator.refresh_from_db()
+    assert replicator.checkpoint_offset is not None
+    assert known == [(replicator.checkpoint_offset, 10)]
+
+
 def test_a_stale_owners_success_resolves_nothing(make: Any) -> None:
     replicator = make()
     with pytest.raises(FenceLost):
