@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from replicator.model.change import Notice, SchemaChange
+from replicator.model.identifiers import TableId
 from replicator.testing.mysql.driver import MySQLDriver
 from tests.integration.resuming import TABLE, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -82,6 +83,35 @@ def test_a_server_that_crashed_commits_what_it_has_recovered(source: Source) -> 
     assert source.read() == [3]
     source.run("XA COMMIT 'left'")
     assert source.read() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "server", ["mysql"], indirect=True
+)  # MariaDB keeps the lock of a transaction whose session is gone
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        (["DROP TABLE shop.t", "CREATE TABLE shop.t (id INT PRIMARY KEY, v INT)"], [TABLE]),
+        (["TRUNCATE TABLE shop.t"], [TABLE]),
+        (["RENAME TABLE shop.t TO shop.u, shop.unselected TO shop.t"], [TABLE]),
+    ],
+    ids=lambda value: value[0].split(" shop")[0] if value and isinstance(value[0], str) else "",
+)
+def test_rows_of_a_table_that_was_altered_meanwhile_are_not_taken_for_the_present_ones(
+    source: Source, statements: list[str], expected: list[TableId], *, again: bool
+) -> None:
+    """8.0.12 keeps no lock for it, and crashes at ALTER TABLE ADD."""
+    prepare(source, "left", insert(1))
+    source.insert(2)
+    if again:
+        source.read()
+    source.run(*statements)
+    if again:
+        source.read()
+    source.run("XA COMMIT 'left'")
+    assert 1 not in source.read()
+    assert reloads(source)[-1:] == [str(one) for one in expected]
 
 
 def test_what_was_prepared_before_reading_began_is_read_with_its_table(source: Source) -> None:

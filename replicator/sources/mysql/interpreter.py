@@ -10,6 +10,7 @@ from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql import frame_kernel as f
+from replicator.sources.mysql.ddl import UnseenRows
 from replicator.sources.mysql.ddl_effects import DdlEffects
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.log_schema import LogSchemas
@@ -244,8 +245,10 @@ class Interpreter:
             self.feed(earlier)
         self._payload = payload
         for table in tuple(self.schemas.current) if decided.again is None else decided.again:
-            if self.tables.wants(table):
+            if self.tables.wants(table) and table in self.schemas.current:
                 self.effects.reload(table, event, "XA COMMIT")
+            elif self.tables.wants(table):
+                self.effects.apply(UnseenRows(frozenset({table})), event, "XA COMMIT")
         self.end(event)
 
     # ---- runs of events

@@ -61,6 +61,7 @@ class Statements:
             interpreter.stamp(event)
             if interpreter.mariadb and isinstance(statement, ddl.CreateTable | ddl.AlterTable):
                 interpreter.schemas.declare(statement.table, ddl.opaque_columns(text, query.sql_mode))
+            interpreter.xa.altered(statement)
             self._effects.apply(statement, event, text)
             self._cascades(statement, text, query.sql_mode)
         if not interpreter.in_transaction:

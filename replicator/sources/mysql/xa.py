@@ -1,20 +1,22 @@
 """XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is, which may be days later or never.
 
 Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows wait as raw
-events; who resumes at such an offset reads them again from there.  Where they are too large for that, or the log has them no
-more, the tables that they changed are read anew when they are committed.
+events; who resumes at such an offset reads them again from there.  Where they are too large for that, the log has them no
+more, or their tables were altered meanwhile, these are read anew when they are committed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from replicator.model.change import Notice
 from replicator.model.identifiers import NameRule, TableId, TableSet
+from replicator.sources.mysql import ddl
 from replicator.sources.mysql import events as e
 from replicator.sources.mysql.events import Event
 from replicator.sources.mysql.offset import Prepared
@@ -22,6 +24,7 @@ from replicator.sources.mysql.table_map import table_id, table_name
 
 _TOLD_AFTER = 5.0  # seconds: those that are decided in time are nothing to tell
 _MOST_TABLES = 100  # of one transaction that an offset names
+_ALTERING = (ddl.AlterTable, ddl.DropTables, ddl.RenameTables, ddl.TruncateTable, ddl.CreateDatabase, ddl.DropDatabase)
 
 
 class Decided(NamedTuple):
@@ -138,6 +141,26 @@ class PreparedTransactions:
             self._forget(self._recording.events)
             self._recording = None
 
+    def altered(self, statement: ddl.Statement) -> None:
+        """DDL of a table that one of them has changed: its rows are of another table by then, or of none, and the table is read anew.
+
+        Early MySQL 8.0 keeps no lock for one whose session is gone.
+        """
+        for one in list(self._waiting.values()):
+            names = set(one.what.tables or ())
+            if not (isinstance(statement, _ALTERING) if one.what.tables is None else _touches(statement, names)):
+                continue
+            if isinstance(statement, ddl.RenameTables):
+                for old, new in statement.pairs:
+                    names |= {new} if old in names else set()
+            elif isinstance(statement, ddl.AlterTable):
+                names |= {clause.table for clause in statement.clauses if clause.table}
+            tables = None if one.what.tables is None else tuple(sorted(names))
+            self._forget(one.events)
+            # From where the log is not read again.
+            self._waiting[one.what.xid] = _Waiting(one.what._replace(start=e.WRAP, tables=tables), None, one.told)
+        self.prepared = tuple(waiting.what for waiting in self._waiting.values())
+
     def wanted(self, what: Prepared) -> bool:
         """May it have changed a table that is wanted?"""
         return what.tables is None or any(table in self._tables for table in what.tables)
@@ -166,6 +189,21 @@ class PreparedTransactions:
 
     def _forget(self, events: list[Event] | None) -> None:
         self._bytes -= sum(len(event.body) for event in events or ())
+
+
+def _touches(statement: ddl.Statement, tables: AbstractSet[TableId]) -> bool:
+    match statement:
+        case ddl.CreateTable(table) | ddl.TruncateTable(table):
+            return table in tables
+        case ddl.AlterTable(table, clauses):
+            return table in tables or any(clause.table in tables for clause in clauses)
+        case ddl.DropTables(dropped) | ddl.Unparsable(_, dropped):
+            return not tables.isdisjoint(dropped)
+        case ddl.RenameTables(pairs):
+            return any(name in tables for pair in pairs for name in pair)
+        case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
+            return any(table.database == name for table in tables)
+    return False
 
 
 def _sentence(what: Prepared, tables: TableSet) -> str:
