@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
+from replicator.engine.schema_changes import ask_for_reload
 from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
@@ -166,9 +167,9 @@ class Admission:
 
     def _load_anew(self, raw: RawChunk) -> None:
         """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later definition."""
-        table, reason = raw.schema.table, "its definition was seen to differ from the log's during its load"
-        self._entry.reloads.append(ReloadRequest(table, self._entry.next_sequence - 1, fresh=True, reason=reason))
-        self._report.log(Level.INFO, f"{table} is read again: {reason}.", table=table)
+        reason = "its definition was seen to differ from the log's during its load"
+        sequence = self._entry.events[-1].sequence  # of the definition
+        ask_for_reload(self._entry, self._report, ReloadRequest(raw.schema.table, sequence, fresh=True, reason=reason))
 
     def _admit(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None, version: int) -> None:
         reach("capture.admit.before")

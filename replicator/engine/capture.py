@@ -221,10 +221,8 @@ def _ended(
 def _is_gone(catalog: Catalog, table: TableId) -> bool:
     try:
         catalog.try_rows(table, KeyRange())
-    except TableDisappeared:
-        return True
-    except TidemarkError:
-        return False
+    except TidemarkError as error:
+        return isinstance(error, TableDisappeared)
     return False
 
 

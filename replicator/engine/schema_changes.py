@@ -193,10 +193,15 @@ class SchemaChanges:
         return pending or self._journal.state(table) in {TableState.WAITING, TableState.LOADING}
 
     def _reload(self, table: TableId, sequence: int, *, fresh: bool, reason: str) -> None:
-        self._entry.reloads.append(ReloadRequest(table, sequence, fresh, reason))
-        self._report.log(Level.WARNING, f"{table} is read again: {reason}.", table=table)
-        reach("capture.reload.decided")
+        ask_for_reload(self._entry, self._report, ReloadRequest(table, sequence, fresh, reason))
 
     def _event(self, change: SchemaChange, sequence: int, version: int | None, detail: dict[str, Any]) -> None:
         kind = EventKind(change.operation.value)
         self._entry.events.append(TableEvent(change.table, sequence, kind, version, change.commit_ts, detail))
+
+
+def ask_for_reload(entry: EntryBuilder, report: Reporter, request: ReloadRequest) -> None:
+    """Journaled with what led to it, and told."""
+    entry.reloads.append(request)
+    report.log(Level.WARNING, f"{request.table} is read again: {request.reason}.", table=request.table)
+    reach("capture.reload.decided")

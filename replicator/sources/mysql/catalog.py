@@ -258,10 +258,11 @@ class MySqlCatalog:
         """Reads none of them.  The catalog shows no table that the user may not read; asked for its rows, the server tells that from one that is gone."""
         from replicator.sources.mysql.key_bounds import selected  # noqa: PLC0415 - it is made of descriptions
 
-        found, name = self.details([table]).get(table), f"{quoted(table.database)}.{quoted(table.name)}"
+        name = f"{quoted(table.database)}.{quoted(table.name)}"
+        with translated(table), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
+        found = self.details([table]).get(table)
         if found is None:
-            with translated(table), self._connection.cursor() as cursor:
-                cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
             message = f"{table} is no table any more."
             raise TableDisappeared(message, table=str(table))
         if isinstance(found, TableError):
