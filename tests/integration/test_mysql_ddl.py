@@ -437,3 +437,45 @@ def test_a_character_set_that_a_statement_left_to_the_table_is_not_taken_from_a_
     log.run("ALTER TABLE p MODIFY c VARCHAR(10) CHARACTER SET utf8mb4")
     messages = log.read(log.all("p"), schemas)
     assert any(message.reload for message in messages if isinstance(message, SchemaChange))
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_definition_that_was_another_tables_is_seen_when_its_table_is_renamed(
+    log_of: Callable[[str], Log], server: str
+) -> None:
+    """When the log is read the catalog has `u` under the name `t`; no row of either follows."""
+    log = log_of(server)
+    log.run("ALTER TABLE u DROP b")
+    everything = TableSet(databases=frozenset({log.database}))
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.here()
+    log.run("ALTER TABLE t ADD c INT, MODIFY a BIGINT", "RENAME TABLE t TO n, u TO t, n TO u")
+    assert ("ALTER_TABLE", "u", True) in changes(log.read(everything, schemas))
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_table_like_one_whose_definition_the_journal_does_not_know_for_certain_is_read(
+    log_of: Callable[[str], Log], server: str
+) -> None:
+    """The reader before could not say what a statement had made of a column, and this one has seen no row of the table."""
+    log = log_of(server)
+    everything = TableSet(databases=frozenset({log.database}))
+    schemas = log.schemas(TableSet(), "t")
+    log.run("DELETE FROM t", "ALTER TABLE t MODIFY b FLOAT")
+    log.here()
+    log.run("RENAME TABLE t TO n", "CREATE TABLE x LIKE n", "RENAME TABLE x TO y")
+    found = changes(log.read(everything, schemas))
+    assert ("ALTER_TABLE", "n", True) in found
+    assert [change for change in found if change[1] in "xy"] == [("CREATE_TABLE", "y", True)]
+
+
+@pytest.mark.parametrize("server", BOTH)
+def test_a_table_that_is_renamed_is_not_read_again_where_its_definition_is_certain(
+    log_of: Callable[[str], Log], server: str
+) -> None:
+    log = log_of(server)
+    schemas = log.schemas(TableSet(), "t", "u")
+    log.here()
+    log.run("UPDATE t SET a = 7", "RENAME TABLE t TO n, u TO m", "ALTER TABLE n ADD c INT")
+    found = changes(log.read(TableSet(databases=frozenset({log.database})), schemas))
+    assert found == [("RENAME_TABLE", "t", False), ("RENAME_TABLE", "u", False), ("ALTER_TABLE", "n", False)]

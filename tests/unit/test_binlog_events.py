@@ -320,11 +320,14 @@ def test_a_commit_of_what_was_prepared_before_reading_began_asks_for_reloads() -
 
 def test_a_prepared_transaction_too_large_to_wait_asks_for_a_reload_when_it_is_committed() -> None:
     machine = Machine()
+    machine.query(b"BEGIN")
+    machine.insert(1)
+    machine.feed(e.XID, bytes(8))
     machine.inner.xa = PreparedTransactions(TableSet(tables=frozenset({TableId("d", "t")})), EXACT_NAMES, 10, ())
-    prepared_xa(machine, 1)
+    prepared_xa(machine, 2)
     machine.query(b"XA COMMIT X'61',X'',1")
-    assert machine.ids() == []
-    assert [(m.table.name, m.reload) for m in machine.inner.out if isinstance(m, SchemaChange)] == [("t", True)]
+    assert machine.ids() == [1]
+    assert [(m.table.name, m.reload) for m in machine.inner.out if isinstance(m, SchemaChange)][1:] == [("t", True)]
 
 
 def test_lost_events_and_unknown_events_stop_reading() -> None:

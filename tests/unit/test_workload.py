@@ -53,7 +53,7 @@ def test_the_same_seed_gives_the_same_history_and_another_seed_another(dialect: 
 @pytest.mark.parametrize(
     ("dialect", "digest"),
     [
-        ("mariadb", "bf26eeb4b3a269318f186a345b82ad8efbef49daf83ce6a088e13d304006e9c6"),
+        ("mariadb", "459db6e8d0868783b8759ec8841ee0837b55de451af3f930a53d24ba96076089"),
         ("mysql", "06631f484a677aa04a0bcb252022d8ec84a8aea48cb74b528333e1d4e22fb1cb"),
     ],
 )

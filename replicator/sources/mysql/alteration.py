@@ -142,7 +142,7 @@ def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Colle
 
 @dataclass(frozen=True)
 class Alteration:
-    """The schema afterwards.  `guessed`: of some columns nobody could say what the statement made of them.
+    """The schema afterwards.
 
     `assumed`: text columns whose character set the statement did not name, with that of the catalog.
     """
@@ -150,7 +150,6 @@ class Alteration:
     schema: TableSchema
     renamed: dict[str, str] = field(default_factory=dict)
     reload: bool = False
-    guessed: bool = False
     assumed: dict[str, str] = field(default_factory=dict)
 
 
@@ -168,7 +167,7 @@ def alter(
     """
     kinds = {clause.kind for clause in clauses}
     if ClauseKind.UNKNOWN in kinds:
-        return Alteration(present.schema if present else old, {}, reload=True, guessed=True)
+        return Alteration(present.schema if present else old, {}, reload=True)
     columns, renamed = _columns(old, clauses)
     touched = {c.to.casefold() for c in clauses if c.kind in (ClauseKind.ADD, ClauseKind.MODIFY)}
     keyed = {c.to.casefold() for c in clauses if c.kind is ClauseKind.KEY}
@@ -179,10 +178,9 @@ def alter(
     before = {column.name.casefold() for column in old.columns}
     added = {c.to.casefold() for c in clauses if c.kind is ClauseKind.ADD}
     found = {column.name.casefold(): column for column in present.schema.columns} if present else {}
-    result, guessed, named = [], False, {name: charset for name, charset in assumed.items() if name in old.names}
+    result, named = [], {name: charset for name, charset in assumed.items() if name in old.names}
     for name, was in columns:
         now = found.get(name.casefold())
-        guessed = guessed or (now is None and (was is None or name.casefold() in touched))
         if was is None:
             result += [now] if now else []  # it has another name now, or is gone: a later statement tells
             reload = reload or name.casefold() in before  # dropped and added: the old values are not the new column's
@@ -190,7 +188,7 @@ def alter(
             continue
         # CONVERT makes mediumtext of text where the new character set takes more bytes.
         expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
-        same = now is not None and column_signature(now) == column_signature(was)
+        same = now is not None and now.type == was.type and column_signature(now) == column_signature(was)
         column = now if now is not None and (expected or same) else replace(was, name=name)
         said = [c.told for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
         kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
@@ -210,7 +208,7 @@ def alter(
     if present and {c.name for c in result} == {column.name for column in found.values()}:
         result.sort(key=lambda column: present.schema.names.index(column.name))
     schema = TableSchema(old.table, tuple(result), _key(old, result, renamed, present))
-    return Alteration(schema, renamed, reload, guessed, {renamed.get(name, name): named[name] for name in named})
+    return Alteration(schema, renamed, reload, {renamed.get(name, name): named[name] for name in named})
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from replicator.sources.mysql.interpreter import Interpreter
 
 _STATEMENT_SHOWN = 200
-_DEFINING = (ClauseKind.ADD, ClauseKind.MODIFY)  # what they make of a column, the catalog has to say
 _BRINGING = (ClauseKind.ROWS, ClauseKind.TAKEN)  # rows that the log did not show
 Pair = tuple[TableId, TableId]
 
@@ -137,8 +136,10 @@ class DdlEffects:
             return
         left_out = self._tables.columns_left_out
         wants = self._interpreter.tables.wants
-        if like in self._known and wants(like) and like not in schemas.guessed and left_out(like) == left_out(table):
+        certain = like in schemas.certain or not schemas.asks
+        if certain and like in self._known and wants(like) and left_out(like) == left_out(table):
             self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
+            schemas.certain.add(table)
             self._emit(Ddl.CREATE_TABLE, table, self._known[table])
             return
         try:
@@ -196,13 +197,11 @@ class DdlEffects:
         result = alter(old, clauses, present, schemas.charsets(table), schemas.assumed.get(table, {}))
         schemas.assumed[table] = result.assumed
         schema = replace(result.schema, table=table)
-        # It has another name by now, or is gone.  The rows to come would tell, and there may be none.
-        unseen = present is None and schemas.asks and any(clause.kind in _DEFINING for clause in clauses)
-        reload = unseen or (result.reload and table not in schemas.empty)
+        reload = result.reload and table not in schemas.empty
         added = {c.to for c in clauses if c.kind is ClauseKind.ADD and not c.fills} - set(schema.names)
         schemas.announced.setdefault(table, set()).update(added)
-        if result.guessed:
-            schemas.guessed.add(table)
+        if any(clause.kind is not ClauseKind.RENAME_TABLE for clause in clauses):
+            schemas.certain.discard(table)
         self._interpreter.tables.forget_targets()
         if schema != old or reload:
             self._known[table] = schema
@@ -258,8 +257,8 @@ class DdlEffects:
         self._interpreter.tables.forget_targets()
         self._interpreter.schemas.renamed(pairs)
         if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
-            for old, new in pairs:
-                self._move(old, new)
+            for place, (old, new) in enumerate(pairs, 1):
+                self._move(old, new, passing=_again(new, pairs[place:]))
             return
         self._rename_across(pairs)
 
@@ -269,24 +268,31 @@ class DdlEffects:
             new
         ) and self._interpreter.tables.wants(old)
 
-    def _move(self, old: TableId, new: TableId) -> None:
+    def _move(self, old: TableId, new: TableId, *, passing: bool = False) -> None:
+        """`passing`: the same statement renames it further."""
+        schemas = self._interpreter.schemas
         schema = self._known.pop(old, None)
         if schema is None:
             self._arrive(new)
             return
         self._interpreter.tables.revive(new)
         self._known[new] = replace(schema, table=new)
-        empty = self._interpreter.schemas.empty
-        if old in empty:
-            empty.discard(old)
-            empty.add(new)
+        if old in schemas.empty:
+            schemas.empty.discard(old)
+            schemas.empty.add(new)
         self._emit(Ddl.RENAME_TABLE, old, self._known[new], new=new)
+        present = None
         try:
-            self._interpreter.schemas.present(new)
+            present = schemas.present(new)
         except (UnsupportedEngine, UnsupportedDdl) as error:  # a MERGE table may have had this name in its UNION
             self._interpreter.tables.fail(new, error)
+            return
         except TableError:
             pass
+        # Under its old name the catalog may have shown another table already, and no row may follow that would tell.
+        doubtful = schemas.asks and not passing and new not in schemas.certain
+        if doubtful and not (present is not None and _alike(present.schema, self._known[new])):
+            self._emit(Ddl.ALTER_TABLE, new, self._known[new], reload=True)
 
     def _rename_across(self, pairs: Sequence[Pair]) -> None:
         """Some names are outside the selection: what each selected name holds at the end decides."""
@@ -324,6 +330,11 @@ class DdlEffects:
             return  # gone again; should rows of it come, its TABLE_MAP asks for the reload
         self._known[table] = schema
         self._emit(Ddl.ALTER_TABLE if existed else Ddl.CREATE_TABLE, table, schema, reload=True)
+
+
+def _alike(one: TableSchema, other: TableSchema) -> bool:
+    first, second = ([(column.name, column.type) for column in schema.columns] for schema in (one, other))
+    return first == second and one.key == other.key
 
 
 def _again(name: TableId, pairs: Sequence[Pair]) -> bool:

@@ -49,6 +49,7 @@ _BYTES_PER_CHARACTER = {
 }  # fmt: skip
 _ZERO_DATES = frozenset({t.DATE, t.NEWDATE, t.DATETIME, t.DATETIME2, t.TIMESTAMP, t.TIMESTAMP2})
 _OPAQUE = {"uuid": "binary(16)", "inet6": "binary(16)", "inet4": "binary(4)"}
+_AMBIGUOUS = frozenset({("binary", 4), ("binary", 16)})  # signatures: BINARY(n), or one of those
 _STRINGS = frozenset({t.STRING, t.VAR_STRING})
 
 
@@ -152,9 +153,9 @@ class LogSchemas:
         self.empty: set[TableId] = set()  # created in the log, without rows so far
         # Columns that a statement added, NULL in every row, which the catalog has no more.
         self.announced: dict[TableId, set[str]] = {}
-        self.guessed: set[TableId] = (
-            set()
-        )  # what statements made of some columns nobody could say: no TABLE_MAP came since
+        # Their definition is the log's own: a TABLE_MAP's, and that of statements which leave nothing to the catalog.  Others are
+        # the catalog's, where another table may have had the name by then; a reader that begins knows no more of any.
+        self.certain: set[TableId] = set()
         # Character sets that statements did not name, as the catalog had them then: the next TABLE_MAP tells.
         self.assumed: dict[TableId, dict[str, str]] = {}
         # Their definition is younger in the catalog than in the log, which does not say enough: until the statement that changed it comes.
@@ -182,7 +183,7 @@ class LogSchemas:
         for old, new in pairs:
             if (declared := self._declared.pop(old, None)) is not None:
                 self._declared[new] = declared
-            last, announced, guessed = self._maps.get(old), self.announced.get(old), old in self.guessed
+            last, announced, certain = self._maps.get(old), self.announced.get(old), old in self.certain
             assumed = self.assumed.get(old)
             self.forget(old)
             self.forget(new)
@@ -192,15 +193,15 @@ class LogSchemas:
                 self.announced[new] = announced
             if assumed is not None:
                 self.assumed[new] = assumed
-            if guessed:
-                self.guessed.add(new)
+            if certain:
+                self.certain.add(new)
 
     def forget(self, table: TableId) -> None:
         """What was seen under this name is not the table's that has it from here on."""
         self._maps.pop(table, None)
         self.assumed.pop(table, None)
         self.announced.pop(table, None)
-        self.guessed.discard(table)
+        self.certain.discard(table)
         self.overtaken.discard(table)
 
     def charsets(self, table: TableId) -> dict[str, str]:
@@ -249,7 +250,8 @@ class LogSchemas:
         harmless = self._as_assumed(found) and known is not None and unexplained_is_harmless(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None
         self.current[table], self._maps[table] = schema, found
-        self.guessed.discard(table)
+        if not (found.mariadb and any(column_signature(column) in _AMBIGUOUS for column in schema.columns)):
+            self.certain.add(table)
         return Resolved(schema, known, reload)
 
     def _as_assumed(self, found: TableMap) -> bool:
