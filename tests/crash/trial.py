@@ -282,22 +282,28 @@ class Trial:
                 stalled = stalled or fault.action == "stall"
         return stalled
 
-    def _read_refused_tables_again(self) -> None:
+    def _read_refused_tables_again(self) -> bool:
         """As an operator does with tables that an error of the source has stopped, whose labels early MySQL 8.0 leaves open where the
         catalog has moved on, or whose replica identity was seen changed before that of their partitions; with no other.
+
+        True where there were any.
         """
+        found = False
         for table in patiently(lambda: list(selectors.tables_of(self._find()))):
             cured = any(text in table.error_message for text in (TEXT, HALF_IDENTIFIED))
             if table.state == "failed" and (cured or table.error_code == UnsupportedCharset.code):
                 self.result.errors[f"stopped: {table.error_code}"] += 1
                 self._stopped.add(table.name)
+                found = True
                 with suppress(TidemarkError):
                     services.resnapshot_table(table=table, reason="the source answers again")
+        return found
 
     def _last_life(self) -> None:
         """Without faults, until the target holds what the source holds."""
         life = self._live_on()
-        if self._future_lost.is_set() and patiently(self._strikes.start_anew):
+        anew = self._future_lost.is_set() and patiently(self._strikes.start_anew)
+        if self._read_refused_tables_again() or anew:
             life = self._live_on()
         if life.outcome not in {"CURRENT", "FAILED"}:
             tail = "\n".join(life.log.read_text(errors="replace").splitlines()[-5:])
