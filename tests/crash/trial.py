@@ -314,6 +314,10 @@ class Trial:
         life.wait(CURRENT_SECONDS + 30)
         if life.alive:
             life.send(signal.SIGKILL)
+        if not life.outcome and "django.db.utils.OperationalError" in life.log.read_text(errors="replace"):
+            # A history beside this one has killed it.
+            self.result.errors["began while the metadata database was down"] += 1
+            return self._live_on()
         return life
 
     # The judgement
