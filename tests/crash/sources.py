@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,6 +13,7 @@ from typing import Any, ClassVar
 
 import psycopg2
 import pymysql
+from pymysql.constants import CR
 
 from replicator.testing.workload import Dialect
 from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
@@ -21,6 +23,7 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 
 # Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.
 SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
+_STARTED_SECONDS = 60.0
 
 
 def _copied(folder: Path, to: Path) -> None:
@@ -113,7 +116,14 @@ class MySQLFamily(SourceUnderTest):
         return {"lower-case-table-names": str(int(caseless))}
 
     def connect(self, name: str | None = None) -> Any:
-        return self.server.connect(database=name)
+        deadline = time.monotonic() + _STARTED_SECONDS
+        while True:
+            try:
+                return self.server.connect(database=name)
+            except pymysql.err.OperationalError as error:
+                if error.args[0] != CR.CR_CONN_HOST_ERROR or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.3)  # it has died of itself, and is started again
 
     def make(self, name: str) -> None:
         self.execute(f"CREATE DATABASE `{name}`")

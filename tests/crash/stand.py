@@ -188,6 +188,7 @@ class Stand:
         self.source = SOURCES[source](folder / "source", version, caseless=caseless)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._breaking = threading.Lock()
+        self._serving = threading.Lock()  # held while the source is started or stopped; of the two the inner one
         # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
         self._keeper = ThreadPoolExecutor(1, "keeper")
         self._over = threading.Event()
@@ -220,7 +221,7 @@ class Stand:
         self._over.set()
         self.zygote.close()
         self.sparks.close()
-        with self._breaking:
+        with self._breaking, self._serving:
             self.source.server.stop(signal.SIGKILL)
         self.postgres.stop()
         self._keeper.shutdown()
@@ -228,7 +229,7 @@ class Stand:
     def _attend(self) -> None:
         """As the machine's service manager does: a source that has died of itself is started again."""
         while not self._over.wait(1.0):
-            with self._breaking:
+            with self._serving:
                 if not self._over.is_set() and not self.source.server.running:
                     print("the source has died of itself, and is started again", flush=True)
                     self._keeper.submit(self.source.server.restart).result()
@@ -241,7 +242,7 @@ class Stand:
 
     def break_source(self, work: Callable[[], None]) -> None:
         """One breaker at a time; servers live by the keeper's thread."""
-        with self._breaking:
+        with self._breaking, self._serving:
             self._keeper.submit(work).result()
 
     @contextmanager

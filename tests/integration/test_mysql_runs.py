@@ -10,8 +10,10 @@ import pytest
 from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
 from replicator.sources.mysql import log as mysql_log
+from replicator.sources.mysql.connection import connect
 from replicator.testing.histories import Size, generate
 from replicator.testing.playing import Player
+from tests.attended import play
 from tests.integration.test_mysql_log import Log
 from webapp.embedded.mariadb import EmbeddedMariaDB
 
@@ -39,7 +41,8 @@ def test_a_run_is_what_its_events_are(mariadb: EmbeddedMariaDB, monkeypatch: pyt
     log = Log(mariadb, f"runs_{seed}")
     player = Player(generate(seed, "mariadb", TINY), mariadb.connect, log.database)
     player.prepare()
-    player.play()
+    play(player, mariadb)
+    log.control = connect(log.config)
     tables = TableSet(databases=frozenset({log.database}))
     in_runs = said(log.read(tables))
     monkeypatch.setattr(mysql_log, "PLAIN", frozenset())
