@@ -21,6 +21,7 @@ from replicator.engine.schema_changes import ask_for_reload
 from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
+from replicator.model.evolution import plan_evolution
 from replicator.model.schema import BEFORE, CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.overlay import overlaid
@@ -113,9 +114,10 @@ class Admission:
             return
         version = self._tracking.version_of(raw.schema.table, raw.schema)
         if version is None:
+            loading, lasting = self._journal.state(raw.schema.table) is TableState.LOADING, self._rows_last(raw)
             version = self._changed_version(raw)
-            if self._journal.state(raw.schema.table) is TableState.LOADING:
-                self._load_anew(raw)
+            if loading or not lasting:
+                self._load_anew(raw, fresh=loading)
                 return
         self._admit(mark, raw, None if raw.chunk.keyless else window, shows, version)
 
@@ -165,11 +167,20 @@ class Admission:
         self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
         self._entry.reopened.append((mark.chunk, mark.attempt))
 
-    def _load_anew(self, raw: RawChunk) -> None:
+    def _rows_last(self, raw: RawChunk) -> bool:
+        """Can rows that were read before stay under this definition?
+
+        Values of a column that is made anew are lost, and the log's keys in the chunk's window are of the type before.
+        """
+        known = self._tracking.schema(raw.schema.table)
+        plan = plan_evolution(known, raw.schema, {}) if known is not None else None
+        return plan is None or not (plan.added or plan.replaced)
+
+    def _load_anew(self, raw: RawChunk, *, fresh: bool) -> None:
         """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later definition."""
-        reason = "its definition was seen to differ from the log's during its load"
+        reason = "its definition was seen to differ from the log's while it was read"
         sequence = self._entry.events[-1].sequence  # of the definition
-        ask_for_reload(self._entry, self._report, ReloadRequest(raw.schema.table, sequence, fresh=True, reason=reason))
+        ask_for_reload(self._entry, self._report, ReloadRequest(raw.schema.table, sequence, fresh=fresh, reason=reason))
 
     def _admit(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None, version: int) -> None:
         reach("capture.admit.before")

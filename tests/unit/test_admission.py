@@ -17,7 +17,7 @@ from replicator.engine.tracking import Tracking
 from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import ZERO_DATES, Column, TableSchema
-from replicator.model.types import INT, STRING
+from replicator.model.types import BIGINT, INT, STRING
 from replicator.snapshot.window import Windows
 from replicator.sources.base import KeyRange
 from replicator.staging.storage import Storage
@@ -30,6 +30,8 @@ A = TableId("shop", "a")
 CHUNK = ChunkToRead(1, 1, A, "a1", KeyRange(), keyless=False)
 KNOWN = TableSchema(A, (Column("k", INT, nullable=False, source_type="int"),), ("k",))
 SEEN = TableSchema(A, (*KNOWN.columns, Column("n", INT, nullable=True, source_type="int")), ("k",))
+WIDER = TableSchema(A, (Column("k", BIGINT, nullable=False, source_type="bigint"),), ("k",))
+OTHER = TableSchema(A, (Column("k", STRING, nullable=False, source_type="uuid"),), ("k",))
 
 PARTIAL = TableSchema(
     A, (*KNOWN.columns, Column("big", STRING, nullable=True, source_type="text")), ("k",), partial=True
@@ -107,22 +109,35 @@ def test_a_heartbeat_is_a_mark_of_ours_and_others_are_told_ever_more_rarely(tmp_
 
 
 def test_the_logs_reader_is_told_what_a_chunk_says_of_a_table(tmp_path: Path) -> None:
-    stand = Stand(tmp_path, SEEN)
+    stand = Stand(tmp_path, WIDER)
     stand.meet()
     assert [closed.chunk for closed in stand.entry.closed] == [CHUNK.chunk]
-    assert stand.told == [SEEN]
+    assert stand.told == [WIDER]
     assert stand.entry.events[0].detail["decision"] == "seen by the snapshot"
+    assert not stand.entry.reloads
 
 
-def test_a_load_begins_anew_where_a_chunk_has_a_definition_that_the_log_did_not_tell(tmp_path: Path) -> None:
-    """Rows of the log before it would be merged into a table of that definition, which they may not fit."""
-    stand = Stand(tmp_path, SEEN)
-    stand.present = TableState.LOADING
+@pytest.mark.parametrize(
+    ("state", "seen"),
+    [
+        (TableState.LOADING, WIDER), (TableState.LOADING, OTHER), (TableState.RELOADING, OTHER),
+        (TableState.RELOADING, SEEN), (TableState.STREAMING, OTHER),
+    ],
+)  # fmt: skip
+def test_a_table_is_read_anew_where_a_chunk_has_a_definition_that_the_log_did_not_tell(
+    tmp_path: Path, state: TableState, seen: TableSchema
+) -> None:
+    """Rows of the log before it would be merged into a table of that definition, which they may not fit.
+
+    What was merged before has lost its values, or its key, where a column is made anew.
+    """
+    stand = Stand(tmp_path, seen)
+    stand.present = state
     stand.meet()
     assert not stand.entry.closed
     (event,), (reload,) = stand.entry.events, stand.entry.reloads
     assert event.detail["decision"] == "seen by the snapshot"
-    assert (reload.table, reload.sequence, reload.fresh) == (A, event.sequence, True)
+    assert (reload.table, reload.sequence, reload.fresh) == (A, event.sequence, state is TableState.LOADING)
 
 
 def test_a_chunk_waits_for_a_definition_that_the_log_is_yet_to_tell_of(tmp_path: Path) -> None:

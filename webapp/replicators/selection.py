@@ -11,7 +11,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import NameRule, TableId, TablePattern, TableSet, parse_name
+from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePattern, TableSet, parse_name
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
@@ -250,10 +250,10 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
     return Written(changed, anew)
 
 
-def drop_unselected(replicator: Replicator) -> None:
+def drop_unselected(replicator: Replicator, names: NameRule = EXACT_NAMES) -> None:
     """Rows of tables that no line takes any more; should such a table come back, it is read anew."""
-    taken = selected(SelectionEntry.of(line) for line in replicator.selection.all())
-    gone = [row.pk for row in replicator.tables.all() if row.table_id not in taken]
+    taken = names.selection(selected(SelectionEntry.of(line) for line in replicator.selection.all()))
+    gone = [row.pk for row in replicator.tables.all() if names.table(row.table_id) not in taken]
     ReplicatorTable.objects.filter(pk__in=gone).delete()
 
 

@@ -31,6 +31,7 @@ from webapp.worker.signals import obey
 from webapp.worker.structure import created, dropped, renamed, tracked
 
 Row = ReplicatorTable
+_LOADED = frozenset({TableState.LOADING, TableState.RELOADING})
 CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates", "parked"]
 
 
@@ -82,6 +83,7 @@ class EntryWriter:
     _changed: set[Row] = field(default_factory=set)
     _placed: list[tuple[Row, SchemaVersion]] = field(default_factory=list)
     _moved: dict[int, tuple[Row, int]] = field(default_factory=dict)
+    _awaiting: set[Row] = field(default_factory=set)  # to be read anew under a plan that capture has not begun
 
     def run(self) -> None:
         """Structure, segments and events in log order; then chunks, reloads, failures."""
@@ -89,6 +91,7 @@ class EntryWriter:
         for table in entry.tracking:
             if (row := self.rows.get(table)) is not None and not row.tracked:
                 tracked(row, entry.checkpoint.next_sequence)
+        self._awaiting = {row for row in self.rows.values() if not row.tracked and row.table_state in _LOADED}
         self._walk(self._segments())
         self._schemas()
         for row in self._changed:
@@ -179,10 +182,15 @@ class EntryWriter:
     def _structure(self, event: TableEvent, written: models.TableEventRow) -> None:
         """What a CREATE, DROP or RENAME does to the rows.  The apply loop is told of a dropped table that made room."""
         entry, row = self.entry, self.rows.get(event.table)
-        if row is None:
+        if row is None or (row.table_state is TableState.SKIPPED and event.kind is not EventKind.RENAME_TABLE):
             return
         if event.kind is EventKind.CREATE_TABLE and event.table in entry.created:
             created(row, event.sequence)
+            if row in self._awaiting:
+                row.tracked = False
+                begin_run(
+                    row, TableState.LOADING, sequence=event.sequence + 1, reason="what is taken of it was changed"
+                )
         elif event.kind is EventKind.DROP_TABLE and event.table in entry.dropped:
             dropped(row, kept=bool(event.detail.get("keep")))
         elif event.kind is EventKind.RENAME_TABLE:
@@ -256,10 +264,10 @@ class EntryWriter:
             row = self.rows[request.table] = make_row(self.replicator, request.table)
         if row.table_state in HALTED:
             return
-        if request.again and row.table_state in {TableState.LOADING, TableState.RELOADING}:
+        if request.again and row.table_state in _LOADED:
             ReplicatorTable.objects.filter(pk=row.pk).update(reload_again=request.reason[:200])
             return
-        row.tracked = True
+        row.tracked = row not in self._awaiting
         if request.fresh or row.keyless or not row.load_complete:
             begin_run(row, TableState.LOADING, sequence=request.sequence + 1, reason=request.reason)
         else:

@@ -17,6 +17,7 @@ from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, Sche
 from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState
 from webapp.replicators import models, selectors
+from webapp.replicators.selection import drop_unselected
 from webapp.worker.bells import ring
 from webapp.worker.database import fenced, stored
 from webapp.worker.discovery import discover
@@ -56,7 +57,11 @@ class OrmJournal:
             # Only now: a table made before the checkpoint is found here, one made after it in the log.
             discover(replicator, self._source)
         wanted = replicator.desired == models.Desired.RUNNING and replicator.status != models.Status.FAILED
-        names = self._source.names() if self._source is not None and wanted else EXACT_NAMES
+        names = EXACT_NAMES
+        if self._source is not None and wanted:
+            names = self._source.names()
+            # What was taken out while an entry was under way may have come back with it, as made or to be read anew.
+            drop_unselected(replicator, names)
         signals = replicator.parsed_options.signals
         return CapturePlan(
             version=version,

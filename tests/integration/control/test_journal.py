@@ -38,6 +38,7 @@ from webapp.replicators.models import (
 )
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
 from webapp.replicators.services import SelectionEntry
+from webapp.replicators.table_services import skip_table
 from webapp.worker import journal_commit, wiring
 from webapp.worker.chunk_store import OrmChunkStore
 from webapp.worker.garbage import collect
@@ -317,6 +318,59 @@ def test_changes_of_a_table_removed_meanwhile_are_left_out(captured: Captured) -
     captured.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9),))
     assert not SegmentRow.objects.exists()
     assert Replicator.objects.get().next_sequence == 10
+
+
+@pytest.mark.parametrize("how", ["made", "read again"])
+def test_a_table_that_an_entry_brings_back_after_it_was_taken_out_is_a_new_one(make: Any, how: str) -> None:
+    """The entry was under way: what comes between its end and the table's return is read by nobody."""
+    captured = Captured(make(tables=(ORDERS, ITEMS)))
+    captured.begin()
+    services.remove_table(replicator=captured.replicator, table=ORDERS)
+    if how == "made":
+        made = TableEvent(ORDERS, 5, EventKind.CREATE_TABLE, 2)
+        schemas = (SchemaVersion(2, schema_of(ORDERS), 5),)
+        captured.commit(next_sequence=10, schemas=schemas, events=(made,), created=(ORDERS,))
+    else:
+        captured.commit(next_sequence=10, reloads=(ReloadRequest(ORDERS, 9, fresh=True, reason="a race"),))
+    assert captured.row(ORDERS).tracked
+    assert [one.table for one in captured.journal.plan().tracked] == [ITEMS]
+    services.add_tables(replicator=captured.replicator, selection=[SelectionEntry(ORDERS.database, ORDERS.name)])
+    row = captured.row(ORDERS)
+    assert (row.table_state, row.tracked, row.last_sequence) == (TableState.WAITING, False, -1)
+
+
+@pytest.mark.parametrize("how", ["made", "made again", "read again"])
+def test_a_table_that_waits_to_be_taken_otherwise_waits_on_beyond_an_entry_under_way(make: Any, how: str) -> None:
+    """Else rows that were read under the selection before, without its masks, would stay in the target."""
+    captured = Captured(make(tables=(ORDERS, ITEMS), initial_snapshot=False))
+    captured.begin()
+    line = SelectionEntry(ORDERS.database, ORDERS.name, excluded_columns=("name",))
+    services.add_tables(replicator=captured.replicator, selection=[line])
+    assert (captured.row(ORDERS).tracked, captured.row(ORDERS).state) == (False, "reloading")
+    schemas = (SchemaVersion(2, schema_of(ORDERS), 5),)
+    if how == "read again":
+        captured.commit(next_sequence=10, reloads=(ReloadRequest(ORDERS, 9, fresh=True, reason="a statement"),))
+    else:
+        again, kinds = how == "made again", {4: EventKind.DROP_TABLE, 5: EventKind.CREATE_TABLE}
+        events = tuple(TableEvent(ORDERS, at, kind, 2) for at, kind in kinds.items() if again or at == 5)
+        dropped = (ORDERS,) if again else ()
+        captured.commit(next_sequence=10, schemas=schemas, events=events, created=(ORDERS,), dropped=dropped)
+    row = captured.row(ORDERS)
+    assert (row.tracked, row.table_state, row.load_complete) == (False, TableState.LOADING, False)
+    captured.begin()
+    row = captured.row(ORDERS)
+    assert (row.tracked, row.live_from) == (True, 9)
+    assert row.runs.get(state=RunState.PLANNING).start_sequence == 10
+
+
+def test_a_table_that_was_skipped_meanwhile_stays_so(captured: Captured) -> None:
+    services.add_tables(replicator=captured.replicator, selection=[SelectionEntry(ITEMS.database, ITEMS.name)])
+    skip_table(table=captured.row(ORDERS))
+    made = TableEvent(ORDERS, 5, EventKind.CREATE_TABLE, 2)
+    captured.commit(
+        next_sequence=10, schemas=(SchemaVersion(2, schema_of(ORDERS), 5),), events=(made,), created=(ORDERS,)
+    )
+    assert captured.row(ORDERS).table_state is TableState.SKIPPED
 
 
 def _chunk(captured: Captured, **values: Any) -> ChunkRow:

@@ -244,3 +244,22 @@ def test_a_name_that_was_only_passed_through_is_not_waited_for(lab: Lab) -> None
     lab.run(timeout=60)
     lab.assert_equal(5)
     assert {t.name: t.target_name for t in tables.all()} == {name: name for name in "abdtu"}
+
+
+def test_a_key_whose_type_the_log_does_not_tell_is_one_key_in_the_target(lab: Lab) -> None:
+    """The log has UUID as BINARY(16), and when the table that takes the name is met, the catalog has none of the name that it had."""
+    lab.execute(
+        "CREATE TABLE a (k UUID PRIMARY KEY, v INT)",
+        "INSERT INTO a SELECT UUID(), seq FROM seq_1_to_10",
+    )
+    lab.replicate()
+    assert lab.run_and_compare(1) == 10
+    lab.execute(
+        "CREATE TABLE n LIKE a",
+        "INSERT INTO n SELECT UUID(), seq FROM seq_1_to_20",
+        "RENAME TABLE a TO o, n TO a",
+        "INSERT INTO a SELECT UUID(), seq FROM seq_1_to_5",
+        "UPDATE a SET v = v + 1 WHERE v > 3",
+        "DROP TABLE o",
+    )
+    assert lab.run_and_compare(1) == 25
