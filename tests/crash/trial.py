@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import signal
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -98,6 +99,8 @@ class Trial:
             self._read_refused_tables_again()
             self._last_life()
             with self.stand.calm():
+                if self.source.emptied(self.name):  # the server may have gone down for another history since
+                    self._live_on()
                 if not self._future_lost.is_set():
                     reader.look()
                 self._judge(reader)
@@ -376,7 +379,7 @@ class Trial:
             self._differ(f"{shown_failures} injected failures are shown, there were {made_failures}")
 
     def _keep_evidence(self) -> None:
-        """What the workers said and what the journal holds, beside the finding."""
+        """What the workers said, what journal, staging and target hold, and the source's log, beside the finding."""
         folder = self.findings / self.name
         folder.mkdir(parents=True, exist_ok=True)
         for file in self.stand.logs.glob(f"{self.name}[-.]*"):
@@ -390,14 +393,23 @@ class Trial:
         ):  # fmt: skip
             lines = [json.dumps(row, default=str, ensure_ascii=False) for row in rows.values()]
             (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+        for file in [*self._folders(), *self.source.log_files()]:
+            subprocess.run(["cp", "-a", file, folder], check=False)
+
+    def _folders(self) -> list[Path]:
+        """Of this replicator in staging and in the warehouse."""
+        return [
+            folder
+            for url, below in (
+                (settings.TIDEMARK_WAREHOUSE_URL, self.name),
+                (settings.TIDEMARK_STAGING_URL, f"r{self.id}-"),
+            )
+            for folder in Path(url.removeprefix("file://")).glob(f"{below}*")
+        ]
 
     def _tidy(self) -> None:
         """Files of a history that ended well are not needed."""
-        for url, below in (
-            (settings.TIDEMARK_WAREHOUSE_URL, self.name),
-            (settings.TIDEMARK_STAGING_URL, f"r{self.id}-"),
-        ):
-            for folder in Path(url.removeprefix("file://")).glob(f"{below}*"):
-                shutil.rmtree(folder, ignore_errors=True)
+        for folder in self._folders():
+            shutil.rmtree(folder, ignore_errors=True)
         for file in self.stand.logs.glob(f"{self.name}-*"):
             file.unlink(missing_ok=True)
