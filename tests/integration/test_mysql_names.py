@@ -139,3 +139,30 @@ def test_columns_in_another_case_are_the_same_columns(log: Log) -> None:
     assert (change.renamed_columns, change.reload) == ({"Foo": "FOO", "Bar": "BAR"}, False)
     assert changes(messages) == [("ALTER_TABLE", "t", False)]
     assert rows(messages, "Id", "FOO", "BAR") == [("UPDATE", 1, 5, 3)]
+
+
+def test_columns_that_the_catalog_has_in_the_case_of_a_later_statement_keep_their_values(log: Log) -> None:
+    """A history: the values of `c6` were null in the copy, because `C6` was dropped there and made anew."""
+    log.here()
+    log.run(
+        "CREATE TABLE t (Id INT NOT NULL, c6 DATE, c7 INT, PRIMARY KEY (Id))",
+        "INSERT INTO t VALUES (1, '2000-02-29', 1)",
+        "ALTER TABLE t ADD COLUMN c12 INT",
+        "INSERT INTO t VALUES (2, '2000-02-28', 1, 1)",
+        "ALTER TABLE t MODIFY C6 DATE COMMENT 'x', MODIFY ID INT NOT NULL, ADD COLUMN C13 INT, DROP PRIMARY KEY, ADD PRIMARY KEY (ID)",
+        "INSERT INTO t VALUES (3, '2000-02-27', 1, 1, 1)",
+    )
+    told = [m for m in log.read(whole(log)) if isinstance(m, SchemaChange)]
+    assert all(not change.reload and change.schema is not None for change in told)
+    schemas = [change.schema for change in told if change.schema is not None]
+    # Columns as a target has them after each change, with their name at first.
+    kept = {name: name for name in schemas[0].names if name.lower() in {"id", "c6", "c7"}}
+    for change, schema in zip(told[1:], schemas[1:], strict=True):
+        kept = {change.renamed_columns.get(name, name): was for name, was in kept.items()}
+        assert kept.keys() <= set(schema.names)
+    assert any(
+        change.renamed_columns and not change.statement for change in told
+    )  # the catalog was ahead, and the log told
+    assert kept.keys() == {"ID", "C6", "c7"}
+    assert schemas[-1].names == ("ID", "C6", "c7", "c12", "C13")
+    assert schemas[-1].key == ("ID",)

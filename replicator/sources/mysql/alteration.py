@@ -128,14 +128,22 @@ def _widened(old: ColumnDefinition, new: ColumnDefinition) -> bool:  # noqa: PLR
             return before == after and old.data_type == new.data_type and old.data_type in _TOLD_IN_FULL
 
 
+def recased(old: TableSchema, new: TableSchema) -> dict[str, str]:
+    """Columns that have their name in another case now, {old: new}: to the servers they are the same."""
+    before = {column.name.casefold(): column.name for column in old.columns if column.name not in new.names}
+    names = [column.name for column in new.columns if column.name not in old.names]
+    return {before[name.casefold()]: name for name in names if name.casefold() in before}
+
+
 def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
     """True where `new` came out of `old` without any row getting another value, whatever the statement was.
 
     `announced`: columns that are known to have been added with NULL in every row.
     """
-    known = {column.name: column for column in old.columns}
+    known = {column.name.casefold(): column for column in old.columns}
+    told = {name.casefold() for name in announced}
     return all(
-        preserving(known[column.name], column) if column.name in known else column.name in announced
+        preserving(known[name], column) if (name := column.name.casefold()) in known else name in told
         for column in new.columns
     )
 
@@ -189,7 +197,8 @@ def alter(
         # CONVERT makes mediumtext of text where the new character set takes more bytes.
         expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
         same = now is not None and now.type == was.type and column_signature(now) == column_signature(was)
-        column = now if now is not None and (expected or same) else replace(was, name=name)
+        # The name is the log's: the catalog may have it in the case of a later statement, which would be another column to the target.
+        column = replace(now if now is not None and (expected or same) else was, name=name)
         said = [c.told for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
         kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
         if kept and (expected or ClauseKind.CONVERT in kinds):
@@ -205,8 +214,9 @@ def alter(
         # A generated column may tell of its column's type: CONCAT of a ZEROFILL, OCTET_LENGTH, a comparison by collation.
         reload = reload or (computed and expected)
         result.append(column)
-    if present and {c.name for c in result} == {column.name for column in found.values()}:
-        result.sort(key=lambda column: present.schema.names.index(column.name))
+    if present and {c.name.casefold() for c in result} == found.keys():
+        places = list(found)
+        result.sort(key=lambda column: places.index(column.name.casefold()))
     schema = TableSchema(old.table, tuple(result), _key(old, result, renamed, present))
     return Alteration(schema, renamed, reload, {renamed.get(name, name): named[name] for name in named})
 
@@ -246,9 +256,8 @@ def _as_told(was: Column, now: Column, told: Told) -> bool:
 
 
 def _present_charset(column: Column, present: TableDescription | None) -> str:
-    if present is None or column.name not in present.schema.names:
-        return ""
-    return present.definition(column.name).charset or ""
+    definitions = present.definitions if present is not None else ()
+    return next((one.charset or "" for one in definitions if one.name.casefold() == column.name.casefold()), "")
 
 
 def _text_kept(was: Column, now: Column, charset: str, charsets: Mapping[str, str]) -> bool:
@@ -267,8 +276,8 @@ def _text_kept(was: Column, now: Column, charset: str, charsets: Mapping[str, st
 def _key(
     old: TableSchema, columns: Sequence[Column], renamed: Mapping[str, str], present: TableDescription | None
 ) -> tuple[str, ...]:
-    names = {column.name for column in columns}
-    if present and names.issuperset(present.schema.key):
-        return present.schema.key
+    names = {column.name.casefold(): column.name for column in columns}
+    if present and names.keys() >= {name.casefold() for name in present.schema.key}:
+        return tuple(names[name.casefold()] for name in present.schema.key)
     key = tuple(renamed.get(name, name) for name in old.key)
-    return key if names.issuperset(key) else ()
+    return key if set(names.values()).issuperset(key) else ()

@@ -11,7 +11,7 @@ from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.mysql import ddl
-from replicator.sources.mysql.alteration import alter
+from replicator.sources.mysql.alteration import alter, recased
 from replicator.sources.mysql.ddl_clauses import Clause, ClauseKind
 from replicator.sources.mysql.engines import StorageOptions, in_union, refusal, refused
 from replicator.sources.mysql.events import Event
@@ -68,7 +68,8 @@ class DdlEffects:
         """A TABLE_MAP shows a schema that no statement explained."""
         self._event, self._text = event, ""
         operation = Ddl.CREATE_TABLE if resolved.known is None else Ddl.ALTER_TABLE
-        self._emit(operation, resolved.schema.table, resolved.schema, reload=resolved.reload)
+        renamed = recased(resolved.known, resolved.schema) if resolved.known else None
+        self._emit(operation, resolved.schema.table, resolved.schema, reload=resolved.reload, renamed=renamed)
 
     def reload(self, table: TableId, event: Event, text: str) -> None:
         """Rows that were handed on did not happen: the table must be read anew."""

@@ -288,12 +288,13 @@ class LogSchemas:
         wanted = _log_signature(definition)
         nullable = log.nullable or (self._options.zero_dates == "null" and log.type in _ZERO_DATES)
         for schema in (known, present.schema if present else None):
-            if schema and log.name in schema.names:
-                column = schema.column(log.name)
-                if column_signature(column) == wanted or (
-                    present and schema is present.schema and signature(present.definition(log.name)) == wanted
-                ):
-                    return replace(column, nullable=nullable and not in_key)
+            column = _named(schema, log.name) if schema else None
+            if column is None:
+                continue
+            if column_signature(column) == wanted or (
+                present and schema is present.schema and signature(present.definition(column.name)) == wanted
+            ):
+                return replace(column, name=log.name, nullable=nullable and not in_key)
         _check_name(log.name, table)
         declared = self._declared.get(table, {}).get(log.name)
         if declared is not None and definition.column_type == _OPAQUE[declared]:
@@ -311,9 +312,17 @@ def _key(found: TableMap, left_out: frozenset[str]) -> tuple[str, ...]:
     return () if left_out.intersection(map(lowered, logged)) else logged
 
 
+def _named(schema: TableSchema, name: str) -> Column | None:
+    """Names of columns compare without case; the catalog may have that of a later statement."""
+    if name in schema.names:
+        return schema.column(name)
+    return next((column for column in schema.columns if lowered(column.name) == lowered(name)), None)
+
+
 def _described(name: str, known: TableSchema | None, present: TableDescription | None) -> bool:
     """The catalog has told of this column: hidden ones it never shows."""
-    return any(name in schema.names for schema in (known, present.schema if present else None) if schema is not None)
+    schemas = (known, present.schema if present else None)
+    return any(_named(schema, name) is not None for schema in schemas if schema is not None)
 
 
 def _log_signature(definition: ColumnDefinition) -> Signature:
@@ -325,7 +334,7 @@ def _check_temporal(found: TableMap, schemas: list[TableSchema], left_out: froze
     for log in found.columns:
         if log.type not in _OLD_TIMES or lowered(log.name) in left_out:
             continue
-        known = [column_signature(schema.column(log.name)) for schema in schemas if log.name in schema.names]
+        known = [column_signature(column) for schema in schemas if (column := _named(schema, log.name)) is not None]
         if (_TIMES[log.type], 0) not in known[:1]:
             raise old_format(log.name, found.table)
 
