@@ -208,14 +208,14 @@ def _ended(
     """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
 
     Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not show is gone.  Others show nothing of
-    what they do not let us see: of those that failed, it is asked for rows.
+    what they do not let us see: they are asked for rows.
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
     told = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
     known = {table for table, version in versions.items() if anew or (version.schema.identity if version else told)}
     gone = {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
-    return gone | {table for table in plan.failed.keys() - known - present.keys() if _is_gone(catalog, table)}
+    return gone | {table for table in versions.keys() - known - present.keys() if _is_gone(catalog, table)}
 
 
 def _is_gone(catalog: Catalog, table: TableId) -> bool:

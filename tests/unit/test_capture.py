@@ -498,7 +498,7 @@ def test_a_copy_goes_only_where_the_source_is_known_to_tell_of_all_tables(
     tmp_path: Path, action: DdlAction, gone: tuple[TableId, ...]
 ) -> None:
     """A right that is taken from the account hides a MySQL table as a DROP does."""
-    world = Vanished(tmp_path, [], action=action)
+    world = Vanished(tmp_path, [], action=action, hidden=frozenset({B}))
     world.run()
     assert world.entries[0].dropped == gone
     assert [event.detail["keep"] for event in world.entries[0].events] == [action is DdlAction.IGNORE] * len(gone)
@@ -506,7 +506,7 @@ def test_a_copy_goes_only_where_the_source_is_known_to_tell_of_all_tables(
 
 def test_a_table_that_was_never_described_goes_where_the_source_tells_of_all_tables(tmp_path: Path) -> None:
     """It came, was refused, and is gone."""
-    world = Vanished(tmp_path, [], failed=frozenset({TableId("shop", "refused")}))
+    world = Vanished(tmp_path, [], failed=frozenset({TableId("shop", "refused")}), hidden=frozenset({B}))
     world.run()
     assert world.entries[0].dropped == (A, TableId("shop", "refused"))
 
@@ -514,10 +514,20 @@ def test_a_table_that_was_never_described_goes_where_the_source_tells_of_all_tab
 def test_a_failed_table_goes_where_the_source_says_that_it_is_gone_and_not_that_it_is_hidden(tmp_path: Path) -> None:
     """Nobody reads the place of the log that would tell; MySQL's tables have no identity."""
     failed = {name: TableId("shop", name) for name in ("dropped", "hidden")}
-    world = Vanished(tmp_path, [], failed=frozenset(failed.values()), hidden=frozenset({failed["hidden"]}))
+    world = Vanished(tmp_path, [], failed=frozenset(failed.values()), hidden=frozenset({failed["hidden"], A, B}))
     world.told = False
     world.run()
     assert world.entries[0].dropped == (failed["dropped"],)
+
+
+def test_a_failed_table_that_is_read_again_is_gone_where_the_source_says_so(tmp_path: Path) -> None:
+    """It was renamed while it had failed: nobody reads that place of the log any more, which lies behind the checkpoint."""
+    followed = TrackedTable(
+        TableId("shop", "c"), TableState.STREAMING, SchemaVersion(1, schema(A)), None, followed=True
+    )
+    world = Vanished(tmp_path, [], others=(followed,), told=False)
+    world.run()
+    assert world.entries[0].dropped == (A, B)
 
 
 @pytest.mark.parametrize("followed", [False, True])
@@ -525,7 +535,7 @@ def test_a_replicator_that_starts_anew_takes_what_is_gone_for_dropped(tmp_path: 
     """Its log of then is gone; a table that alone is read again beside others is not known to be dropped."""
     other = TableId("shop", "c")
     others = (TrackedTable(other, TableState.STREAMING, SchemaVersion(1, schema(other)), None, followed=followed),)
-    world = Vanished(tmp_path, [], others=others)
+    world = Vanished(tmp_path, [], others=others, hidden=frozenset({B}))
     world.run()
     assert world.entries[0].dropped == ((A,) if followed else (A, B))
 
