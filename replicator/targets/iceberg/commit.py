@@ -83,12 +83,23 @@ def commit_directly(table: LakeTable, at: Position | None, build: Build, discard
         raise
 
     def undo(error: Exception) -> None:
-        if not isinstance(error, Py4JError) or refused(error):
+        if not isinstance(error, Py4JError) or (refused(error) and _left_out(table, made.snapshot)):
             made.remove()
             discard()
 
     _swap(lambda: publish(table, made.updated), undo)
     return made.snapshot
+
+
+def _left_out(table: LakeTable, snapshot: int) -> bool:
+    """True where the catalog certainly does not have the snapshot.
+
+    Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.
+    """
+    try:
+        return table.handle.operations().refresh().snapshot(snapshot) is None
+    except Py4JError:
+        return False
 
 
 def staging() -> None:

@@ -114,6 +114,27 @@ def test_a_stale_merge_changes_nothing_and_leaves_no_file(lake: Lake, monkeypatc
     assert sorted(lake.rows(table))[:2] == [(0, "x"), (1, "newest")]
 
 
+def test_a_commit_that_was_repeated_because_its_answer_was_lost_keeps_its_files(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The catalog's own client does so where a connection breaks, and is refused: it compares with what is no longer there."""
+    table = lake.table(KEYED)
+    lake.merge(table, KEYED, *[insert(n, n, "x") for n in range(10)])
+    batch = Merge([lake.segment(KEYED, [update(20, (1, "x"), (1, "y")), delete(21, 2, "x")])], KEYED, 21)
+    publish = commit.publish
+
+    def twice(*args: Any) -> None:
+        monkeypatch.undo()
+        publish(*args)
+        publish(*args)
+
+    monkeypatch.setattr(commit, "publish", twice)
+    with pytest.raises(TargetConflict):
+        lake.target.apply(table, batch)
+    assert lake.target.position(table) == Position(21, -1, 1, "L1")
+    assert sorted(lake.rows(table))[:3] == [(0, "x"), (1, "y"), (3, "x")]
+
+
 def test_a_commit_before_the_snapshot_is_written_is_met_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(n, n, "x") for n in range(10)])
