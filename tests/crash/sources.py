@@ -174,9 +174,8 @@ class MariaDB(MySQLFamily):
         known = {name.rpartition(".")[0]: name for name in MARIADB}
         full = known.get(version, version) or MARIADB_SOURCE
         options = self.options(caseless=caseless)
-        if not full.startswith(
-            "10."
-        ):  # whose online ALTER of a partitioned table loses rows that a ROLLBACK beside it brings back
+        # From 11.2 on, an online ALTER of a partitioned table loses rows that a ROLLBACK beside it brings back.
+        if not full.startswith("10."):
             options |= {"old-mode": "LOCK_ALTER_TABLE_COPY"}
         self.server = EmbeddedMariaDB(folder, version=full, options=options)
 
