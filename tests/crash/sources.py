@@ -101,8 +101,8 @@ class SourceUnderTest(ABC):
     def _copy(self) -> Path:
         return self._data.with_name("copy")
 
-    def emptied(self, name: str) -> bool:
-        """May a restart of the server have emptied tables, and the log not tell of it yet?  It does once this returns."""
+    def open_memory_tables(self, name: str) -> bool:
+        """Open the tables that a restart of the server empties, so that its log tells of it; True where there are any."""
         del name
         return False
 
@@ -146,7 +146,7 @@ class MySQLFamily(SourceUnderTest):
             cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (name,))  # fmt: skip
             return {row[0] for row in cursor.fetchall()}
 
-    def emptied(self, name: str) -> bool:
+    def open_memory_tables(self, name: str) -> bool:
         """A MEMORY table's DELETE is logged when somebody opens it."""
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             wanted = "TABLE_SCHEMA = %s AND ENGINE = 'MEMORY'"

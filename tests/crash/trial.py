@@ -99,7 +99,7 @@ class Trial:
             self._read_refused_tables_again()
             self._last_life()
             with self.stand.calm():
-                if self.source.emptied(self.name):  # the server may have gone down for another history since
+                if self.source.open_memory_tables(self.name):  # the server may have gone down for another history since
                     self._live_on()
                 if not self._future_lost.is_set():
                     reader.look()

@@ -83,7 +83,7 @@ def commit_directly(table: LakeTable, at: Position | None, build: Build, discard
         raise
 
     def undo(error: Exception) -> None:
-        if not isinstance(error, Py4JError) or (refused(error) and _left_out(table, made.snapshot)):
+        if not isinstance(error, Py4JError) or (refused(error) and _is_absent(table, made.snapshot)):
             made.remove()
             discard()
 
@@ -91,7 +91,7 @@ def commit_directly(table: LakeTable, at: Position | None, build: Build, discard
     return made.snapshot
 
 
-def _left_out(table: LakeTable, snapshot: int) -> bool:
+def _is_absent(table: LakeTable, snapshot: int) -> bool:
     """True where the catalog certainly does not have the snapshot.
 
     Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.
