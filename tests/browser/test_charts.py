@@ -77,13 +77,12 @@ def test_arrow_keys_read_every_chart_at_the_same_time_and_the_table_says_the_sam
         row = page.locator(f"#twin-{key} tbody tr", has=page.get_by_role("cell", name=read[0], exact=True))
         row.first.wait_for()
         page.locator(f"#plot-{key}").focus()
-        page.keyboard.press("Home")
-        first = said(visitor, key)
-        told = page.locator(f"#twin-{key} tbody tr", has=page.get_by_role("cell", name=first[0], exact=True))
-        if first[1] != "–":  # a time without a value has no line
-            assert told.first.locator("td").all_inner_texts() == first
-        page.keyboard.press("End")
-        assert page.locator(f"#twin-{key} tbody tr").first.locator("td").all_inner_texts() == said(visitor, key)
+        for end in ("Home", "End"):
+            page.keyboard.press(end)
+            told = said(visitor, key)
+            if told[1] != "–":  # a time without a value has no line, such as a minute that just began
+                line = page.locator(f"#twin-{key} tbody tr", has=page.get_by_role("cell", name=told[0], exact=True))
+                assert line.first.locator("td").all_inner_texts() == told
     assert visitor.complaints == []
 
 

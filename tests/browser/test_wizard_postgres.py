@@ -59,6 +59,7 @@ def test_a_replicator_is_made_from_a_live_server(visit: Callable[..., Visitor], 
     page.get_by_role("button", name="Next: assessment").click()
     page.locator(".assess", has_text="notes").get_by_text("REPLICA IDENTITY FULL;").wait_for()
     page.locator("#remove-none").click()
+    page.locator("#remove-none").wait_for(state="detached")
     page.locator(".assess", has_text="orders").locator("summary").click()
     page.get_by_text("Replica identity is the primary key").wait_for()
     page.get_by_role("button", name="Next: review").click()
