@@ -150,7 +150,15 @@ class TablePass:
             return None
         load = "" if table.keyless and table.state is TableState.LOADING else table.load
         self._apply(Create(self._schema(version), version, table.live_from, load, table.mode))
+        self._take_back()
         return Position(table.live_from, -1, version, load, table.mode)
+
+    def _take_back(self) -> None:
+        """A table made after the lease may have run out is nobody's where the journal wants another generation by now, or none."""
+        if self._keep() or not self._store.superseded(self._table.table):
+            return
+        self._apply(Drop())
+        raise _NoLongerOursError
 
     def _move_to_own_name(self, position: Position) -> None:
         """Somebody has chosen another name for it in the target."""
@@ -297,7 +305,7 @@ class TablePass:
             theirs = position is not None and position.load in self._table.others  # the name is another table's by now
             result = NOTHING if theirs else self._apply(Drop())
             done = Position(_last(items[-1]), position.loaded if position else -1, 0, self._table.load)
-            self._mark(result, done)
+            self._mark(result, done, gone=True)
         return self.commits
 
     def _step(self, todo: Sequence[Segment | TableEvent], position: Position) -> Position:
@@ -405,7 +413,7 @@ class TablePass:
         self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
         return result
 
-    def _mark(self, result: ApplyResult, position: Position) -> None:
+    def _mark(self, result: ApplyResult, position: Position, *, gone: bool = False) -> None:
         outcome = Applied(
             table=self._table.table,
             applied=position.applied,
@@ -413,6 +421,7 @@ class TablePass:
             seconds=result.seconds,
             how=result.how,
             queryable_at=datetime.now(UTC),
+            gone=gone,
         )
         reach("apply.mark.before")
         self._store.applied(self._lease, outcome)

@@ -320,7 +320,7 @@ class ApplyTable:
 class Applied:
     """Where the target stands after a commit, for the journal's mark; what that covers anew, the journal counts itself.
 
-    Durations in seconds.
+    Durations in seconds.  gone: the target has no table of this generation any more, and gets none.
     """
 
     table: TableId
@@ -329,6 +329,7 @@ class Applied:
     seconds: float
     how: str
     queryable_at: datetime
+    gone: bool = False
 
 
 class ApplyStore(Protocol):
@@ -359,6 +360,10 @@ class ApplyStore(Protocol):
     def schema(self, table: TableId, version: int) -> TableSchema: ...
 
     def applied(self, lease: Lease, result: Applied) -> None: ...
+
+    def superseded(self, table: TableId) -> bool:
+        """The generation that the turn began with is over: made anew since, gone with its source, or removed."""
+        ...
 
     def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
         """Move the table's state (LOADING → STREAMING…), or rename its target."""

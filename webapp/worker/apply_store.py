@@ -157,6 +157,8 @@ class OrmApplyStore:
             if row.attempt and further:
                 clear_error(row)
             if self._load(result.table) == row.load:  # else it was dropped and created again during this turn
+                if result.gone:
+                    row.load = ""  # who needs the name takes it from what a stale worker makes yet
                 row.made_load = row.load
             if counts := bool(covered.reads + covered.changes):
                 row.merges, row.merge_seconds = row.merges + 1, row.merge_seconds + result.seconds
@@ -165,6 +167,12 @@ class OrmApplyStore:
                 count_applied(row, covered, result)
                 count_late(row, covered, result, times)
             reach("apply.mark.written")
+
+    @stored
+    def superseded(self, table: TableId) -> bool:
+        """See `ApplyStore`."""
+        turn = self._turns.get(table)
+        return turn is not None and not ReplicatorTable.objects.filter(pk=turn.pk, load=turn.load).exists()
 
     @stored
     def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from django.db import OperationalError, transaction
 from django.db import connection as database
 
+from replicator.engine.table_pass import TablePass
 from replicator.errors import FenceLost, SourceAuthenticationFailed
 from replicator.model.identifiers import NameRule, TableId
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import RawChunk
 from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent
 from replicator.state.lease import Lease
+from replicator.targets.base import (
+    NO_TABLE,
+    ApplyResult,
+    Capabilities,
+    Create,
+    Drop,
+    Merge,
+    Position,
+    TargetTable,
+)
 from tests.integration.control.conftest import ORDERS, Captured, MemoryCatalog, MemorySource, schema_of, segment
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
@@ -136,6 +149,100 @@ def test_an_exclusion_stored_under_another_spelling_of_its_database_holds(
     assert discover(replicator, MemorySource({"password": ""}))  # type: ignore[arg-type]
     assert ORDERS.name not in set(ReplicatorTable.objects.values_list("name", flat=True))
     assert ReplicatorTable.objects.count() == 1
+
+
+# A table that is dropped while a worker sleeps that is about to make it
+
+
+@dataclass
+class Tables:
+    """A Target that keeps the position of each table; `meanwhile` happens while the first one is made."""
+
+    meanwhile: Callable[[], None] = lambda: None
+    positions: dict[TargetTable, Position] = field(default_factory=dict)
+    capabilities = Capabilities()
+
+    def position(self, table: TargetTable) -> Position | None:
+        return self.positions.get(table)
+
+    def apply(self, table: TargetTable, change: Any, seen: str | None = None) -> ApplyResult:
+        happens, self.meanwhile = self.meanwhile, lambda: None
+        happens()
+        found = self.positions.get(table)
+        assert (found.load if found else NO_TABLE) == seen
+        if isinstance(change, Create):
+            self.positions[table] = Position(change.applied, -1, change.version, change.load)
+        elif isinstance(change, Drop):
+            self.positions.pop(table, None)
+        else:
+            assert isinstance(change, Merge)
+            assert found is not None
+            self.positions[table] = replace(found, applied=change.upto)
+        return ApplyResult(0, 0, 0, "", 0.0)
+
+    def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
+        del table, reloading
+        return ""
+
+
+class Silent:
+    def log(self, *_: object, **__: object) -> None: ...
+
+
+def apply_all(capture: Captured, target: Tables, lease: Lease, keep: Callable[[], bool] = lambda: True) -> None:
+    """Every table's turn, one after the other."""
+    store = OrmApplyStore(capture.replicator.pk)
+    for table in store.tables():
+        TablePass(target, store, lease, keep, 1000, Silent(), table).run()  # type: ignore[arg-type]
+
+
+def streaming(make: Any, *tables: TableId) -> Captured:
+    """Nothing of it is in the target yet."""
+    capture = Captured(make(tables=tables, initial_snapshot=False))
+    capture.begin()
+    schemas = tuple(SchemaVersion(1, schema_of(table)) for table in tables)
+    capture.commit(next_sequence=10, schemas=schemas, segments=(segment(ORDERS, 0, 9),))
+    return capture
+
+
+def test_a_table_made_by_a_worker_that_slept_while_it_was_dropped_does_not_stay(make: Any) -> None:
+    """It looked, slept longer than its lease, and made the table that its successor had found missing, as it should be."""
+    capture, asleep = streaming(make, ORDERS), threading.Event()
+
+    def dropped() -> None:
+        asleep.set()
+        capture.commit(next_sequence=20, events=(TableEvent(ORDERS, 15, EventKind.DROP_TABLE),), dropped=(ORDERS,))
+        successor = OrmLeaseStore().acquire("merge:test", "successor")
+        assert successor is not None
+        apply_all(capture, target, successor)
+        assert (capture.row(ORDERS).applied, target.positions) == (15, {})
+
+    target = Tables(dropped)
+    apply_all(capture, target, taken_over("merge:slept"), lambda: not asleep.is_set())
+    assert target.positions == {}
+
+
+def test_a_worker_whose_time_is_up_leaves_what_it_made(make: Any) -> None:
+    capture, over = streaming(make, ORDERS), threading.Event()
+    target = Tables(over.set)
+    apply_all(capture, target, taken_over("merge:over"), lambda: not over.is_set())
+    assert [position.load for position in target.positions.values()] == [capture.row(ORDERS).load]
+
+
+def test_what_a_sleeper_made_of_a_dropped_table_is_not_in_the_next_ones_way(make: Any) -> None:
+    """The sleeper died before it could take it back."""
+    items = TableId("shop", "items")
+    capture = streaming(make, ORDERS, items)
+    name, load = TargetTable("shop", "items"), capture.row(ORDERS).load
+    target = Tables()
+    capture.commit(next_sequence=20, events=(TableEvent(ORDERS, 15, EventKind.DROP_TABLE),), dropped=(ORDERS,))
+    lease = OrmLeaseStore().acquire("merge:next", "test")
+    assert lease is not None
+    apply_all(capture, target, lease)
+    target.positions[name] = Position(-1, -1, 1, load)
+    capture.commit(next_sequence=30, segments=(segment(items, 20, 29),))
+    apply_all(capture, target, lease)
+    assert target.positions[name] == Position(29, -1, 1, capture.row(items).load)
 
 
 # A reload's last chunk that is not admitted after all
