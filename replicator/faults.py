@@ -52,6 +52,7 @@ POINTS: Mapping[str, str] = {
     "journal.begun": "the fence holds, nothing is written (inside the transaction)",
     "journal.written": "all statements are done, the commit is not (inside the transaction)",
     # snapshot
+    "snapshot.plan.marked": "a run's plan mark is in the log, its end is not asked for yet",
     "snapshot.plan.before": "new chunk bounds are about to be stored",
     "snapshot.plan.after": "new chunk bounds are stored",
     "snapshot.claim.after": "a chunk belongs to this reader; nothing was done about it",

@@ -69,7 +69,9 @@ class Admission:
                 told = f"Marks in the source's log that Tidemark did not write are ignored: {self._strange:,} so far."
                 self._report.log(Level.WARNING, told)
             return
-        if mark.kind == "L":
+        if mark.kind == "P":
+            self._entry.plans.add((mark.run, mark.attempt))
+        elif mark.kind == "L":
             self._low(mark)
         elif mark.kind == "O":
             self._opened(mark)
@@ -107,6 +109,9 @@ class Admission:
             return
         if why := self._misplaced(raw):
             self._reopen(mark, raw, why)
+            return
+        if raw.plan and (mark.run, raw.plan) not in self._entry.plans:
+            self._unplan(mark, raw)
             return
         shows = self._evidence(raw)
         if why := self._unseen(mark, raw, window, shows) or self._untold(raw):
@@ -166,6 +171,13 @@ class Admission:
     def _reopen(self, mark: Mark, raw: RawChunk, why: str) -> None:
         self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
         self._entry.reopened.append((mark.chunk, mark.attempt))
+
+    def _unplan(self, mark: Mark, raw: RawChunk) -> None:
+        """The mark of its run's plan would have come before, in this past: rows may lie beyond an end that is of another."""
+        if mark.run not in self._entry.unplanned:
+            self._entry.unplanned.add(mark.run)
+            told = f"The snapshot of {raw.chunk.table} begins again: it was planned in a past that the source has lost."
+            self._report.log(Level.WARNING, told, table=raw.chunk.table)
 
     def _rows_last(self, raw: RawChunk) -> bool:
         """Can rows that were read before stay under this definition?

@@ -52,6 +52,8 @@ class EntryBuilder:
         self.closed: list[ClosedChunk] = []
         self.reopened: list[tuple[int, str]] = []
         self.bases: dict[tuple[int, str], int] = {}
+        self.plans: set[tuple[int, str]] = set()
+        self.unplanned: set[int] = set()
         self.reloads: list[ReloadRequest] = []
         self.failures: list[tuple[TableId, TidemarkError]] = []
         self.parked: list[Parked] = []
@@ -152,14 +154,14 @@ class EntryBuilder:
         """Something that others wait for."""
         parts = (
             self.events, self.closed, self.reopened, self.bases, self.reloads, self.failures, self.seen,
-            self.signals,
+            self.signals, self.unplanned,
             self.created, self.dropped, self.renamed,
         )  # fmt: skip
         return any(parts)
 
     def pending(self, writer: SegmentWriter) -> bool:
         """Is there anything to commit?"""
-        return writer.rows > 0 or self.urgent() or bool(self.schemas or self.parked)
+        return writer.rows > 0 or self.urgent() or bool(self.schemas or self.parked or self.plans)
 
     def build(self, boundary: Offset) -> JournalEntry:
         """The entry as it stands, with a checkpoint at `boundary`; the next one begins.  Its segments come when their files are durable."""
@@ -170,6 +172,8 @@ class EntryBuilder:
             closed=tuple(self.closed),
             reopened=tuple(self.reopened),
             bases=dict(self.bases),
+            plans=frozenset(self.plans),
+            unplanned=frozenset(self.unplanned),
             reloads=tuple(self.reloads),
             failures=tuple(self.failures),
             parked=tuple(self.parked),

@@ -37,6 +37,7 @@ from replicator.state.chunks import (
     high_mark,
     low_mark,
     opened_mark,
+    plan_mark,
 )
 
 WANTED_SECONDS = 1.0
@@ -193,18 +194,34 @@ class _Worker:
             if any(schema.column(name).masked for name in schema.key):  # bounds are key values, and would be stored
                 self._planned(run, KeyRange(), end=None, done=True)
                 return
-        end = run.end if run.started else reader.end_key(run.table, run.condition)
+        plan, end = self._begin_plan(reader, run)
         if end is None:
-            self._planned(run, KeyRange(), end=None, done=True)
+            self._planned(run, KeyRange(), end=None, done=True, plan=plan)
             return
         upper = reader.next_bound(run.table, run.position, end, run.chunk_rows, run.condition)
-        self._planned(run, KeyRange(run.position, upper), end=end, done=upper == end)
+        self._planned(run, KeyRange(run.position, upper), end=end, done=upper == end, plan=plan)
+
+    def _begin_plan(self, reader: SnapshotReader, run: RunToPlan) -> tuple[str, tuple[str, ...] | None]:
+        """The plan's token and end, which holds in the past that has its mark, and no other (a source may be set back)."""
+        if run.started:
+            return "", run.end
+        plan = self._chunks.begin_plan(run.run)
+        reader.mark(plan_mark(run.run, plan))
+        reach("snapshot.plan.marked")
+        return plan, reader.end_key(run.table, run.condition)
 
     def _planned(
-        self, run: RunToPlan, bounds: KeyRange, *, end: tuple[str, ...] | None, done: bool, keyless: bool = False
+        self,
+        run: RunToPlan,
+        bounds: KeyRange,
+        *,
+        end: tuple[str, ...] | None,
+        done: bool,
+        keyless: bool = False,
+        plan: str = "",
     ) -> None:
         reach("snapshot.plan.before")
-        self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless)
+        self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless, plan=plan)
         reach("snapshot.plan.after")
 
     def _read_beside_others(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:

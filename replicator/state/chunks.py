@@ -13,7 +13,7 @@ from replicator.sources.base import KeyRange
 
 EVIDENCE = b"tidemark.evidence"  # in the metadata of a raw chunk's file: `Chunk.evidence`
 # What the journal's own numbers are: other digits are none.  Without an attempt it would be the mark of a chunk that nobody reads.
-_MARK = re.compile(r"([LOH]):([0-9]{1,18}):([0-9]{1,18}):([^:]+)", re.DOTALL)
+_MARK = re.compile(r"([LOHP]):([0-9]{1,18}):([0-9]{1,18}):([^:]+)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ class RawChunk:
     base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
     reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load, and where
     a part of the table is read.
+    plan: the token of the run's plan mark, where capture has not met that yet; empty where it has, or needs not.
     """
 
     chunk: ChunkToRead
@@ -69,6 +70,7 @@ class RawChunk:
     schema: TableSchema
     base: int | None = None
     reload_from: int | None = None
+    plan: str = ""
 
 
 class ChunkStore(Protocol):
@@ -76,10 +78,24 @@ class ChunkStore(Protocol):
 
     def to_plan(self) -> list[RunToPlan]: ...
 
+    def begin_plan(self, run: int) -> str:
+        """The token of the mark that is to be in the log before the run's end is asked for."""
+        ...
+
     def planned(
-        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+        self,
+        run: int,
+        *,
+        end: tuple[str, ...] | None,
+        bounds: list[KeyRange],
+        done: bool,
+        keyless: bool = False,
+        plan: str = "",
     ) -> None:
-        """Store chunks with these bounds (compare-and-set on the run's position); `done` ends planning."""
+        """Store chunks with these bounds (compare-and-set on the run's position); `done` ends planning.
+
+        plan: what `begin_plan` gave, at the first bounds: the end is of another planner where the run has another by now.
+        """
         ...
 
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
@@ -140,6 +156,11 @@ def opened_mark(chunk: ChunkToRead) -> str:
 def high_mark(chunk: ChunkToRead) -> str:
     """Watermark token after the SELECT."""
     return f"H:{chunk.run}:{chunk.chunk}:{chunk.attempt}"
+
+
+def plan_mark(run: int, plan: str) -> str:
+    """Watermark token before the run's end is asked for: where the log has it not, the end is of a future that the source lost."""
+    return f"P:{run}:0:{plan}"
 
 
 @dataclass(frozen=True, slots=True)

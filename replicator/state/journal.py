@@ -195,6 +195,8 @@ class JournalEntry:
     tracking              tables that capture follows from here on (newly)
     closed, reopened      chunks admitted / (chunk, attempt) to be read again
     bases                 keyless tables: (run, attempt) → sequence number that its rows stand for
+    plans                 (run, token) of the plan marks that were met
+    unplanned             runs to begin again: their plan's mark is not in the log before those of their chunks
     reloads               tables to read anew
     failures              tables to stop, with their error
     parked                rows to keep as their bytes, until somebody decides
@@ -212,6 +214,8 @@ class JournalEntry:
     closed: tuple[ClosedChunk, ...] = ()
     reopened: tuple[tuple[int, str], ...] = ()
     bases: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    plans: frozenset[tuple[int, str]] = frozenset()
+    unplanned: frozenset[int] = frozenset()
     reloads: tuple[ReloadRequest, ...] = ()
     failures: tuple[tuple[TableId, TidemarkError], ...] = ()
     parked: tuple[Parked, ...] = ()

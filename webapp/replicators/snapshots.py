@@ -28,6 +28,7 @@ class Scope(models.TextChoices):
 class SnapshotRun(models.Model):
     """A copy of the rows that exist now.  `end_key` is fixed at the start; `position` is the last bound planned.
 
+    plan: token of the mark that was written into the log before `end_key` was asked for; plan_met: capture has met it there.
     start_sequence: rows with a smaller sequence number that the run did not touch are swept at its end (reloads).  Of a list of keys: where capture was.
     fresh: the copy is made anew (a load), and not brought up to date (a reload).
     scope: the whole table, a list of keys (`ChunkRow.keys`; rows_estimate counts them), or the rows that `condition` is true for.
@@ -39,6 +40,8 @@ class SnapshotRun(models.Model):
     state = models.CharField(max_length=10, choices=RunState.choices, default=RunState.PLANNING)
     started = models.BooleanField(default=False)
     end_key = models.JSONField(null=True, blank=True)
+    plan = models.CharField(max_length=32, blank=True)
+    plan_met = models.BooleanField(default=False)
     position = models.JSONField(null=True, blank=True)
     planned_all = models.BooleanField(default=False)
     chunk_rows = models.PositiveIntegerField(default=START_ROWS)

@@ -65,6 +65,12 @@ def reopen(chunks: Iterable[tuple[int, str]]) -> None:
         )
 
 
+def meet(plans: Iterable[tuple[int, str]]) -> None:
+    """Marks of plans that are in the log."""
+    for run, plan in plans:
+        SnapshotRun.objects.filter(pk=run, plan=plan).update(plan_met=True)
+
+
 def set_bases(bases: Mapping[tuple[int, str], int]) -> None:
     """Keyless tables: the sequence number that the rows of the one chunk stand for, as its present attempt read them.
 

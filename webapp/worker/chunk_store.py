@@ -88,15 +88,30 @@ class OrmChunkStore:
         ]
 
     @stored
+    def begin_plan(self, run: int) -> str:
+        """Its mark is met after this is stored; whoever began to plan the run before stores nothing."""
+        plan = uuid.uuid4().hex[:16]
+        rows = SnapshotRun.objects.filter(pk=run, state=RunState.PLANNING, started=False)
+        rows.update(plan=plan, plan_met=False)
+        return plan
+
+    @stored
     @transaction.atomic
     def planned(
-        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
+        self,
+        run: int,
+        *,
+        end: tuple[str, ...] | None,
+        bounds: list[KeyRange],
+        done: bool,
+        keyless: bool = False,
+        plan: str = "",
     ) -> None:
         """Compare-and-set on the run's position: what another planner has stored meanwhile wins."""
         row = SnapshotRun.objects.select_for_update(no_key=True).filter(pk=run, state=RunState.PLANNING).first()
         if row is None or not bounds or _as_list(bounds[0].lower) != row.position:
             return
-        if row.started and bounds[0].lower is None:
+        if (row.started and bounds[0].lower is None) or (not row.started and row.plan != plan):
             return
         first = 1 + (row.chunks.aggregate(last=Max("number"))["last"] or 0)
         ChunkRow.objects.bulk_create(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import Min
+from django.db.models import F, Min, Q
 
-from replicator.errors import LogPurged, SourceBusy, TidemarkError, ValuesLost
+from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Failure, Stage
@@ -37,9 +37,11 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     )
     table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
     if verdict.retry_at is None:
-        if isinstance(error, ValuesLost) and _read_anew_lately(table) < READ_ANEW:
+        if isinstance(error, ValuesLost | KeyChanged) and _read_anew_lately(table, type(error)) < READ_ANEW:
             _record(table.replicator, table, stage, error, verdict.attempt, now)
-            begin_run(table, TableState.LOADING, sequence=None, reason=error.message)
+            stays = isinstance(error, KeyChanged) and table.load_complete and not table.keyless
+            state = TableState.RELOADING if stays else TableState.LOADING
+            begin_run(table, state, sequence=None, reason=error.message)
             replan(table.replicator)
             return verdict
         fail_table(table, stage, error, attempt=verdict.attempt)
@@ -50,10 +52,10 @@ def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkEr
     return verdict
 
 
-def _read_anew_lately(table: ReplicatorTable) -> int:
+def _read_anew_lately(table: ReplicatorTable, why: type[TidemarkError]) -> int:
     """How often within the last hour: rows that move between chunks of every load would have it read for ever."""
-    since = clock() - timedelta(hours=1)
-    return Failure.objects.filter(table=table, code=ValuesLost.code, at__gte=since).count()
+    given_up = Q(next_retry_at__lte=F("at"))  # others were tried again before
+    return Failure.objects.filter(given_up, table=table, code=why.code, at__gte=clock() - timedelta(hours=1)).count()
 
 
 def fail_table(

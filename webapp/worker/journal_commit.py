@@ -21,7 +21,7 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.partial_runs import plan_parts_anew
 from webapp.replicators.selectors import table_set
 from webapp.replicators.table_services import OPEN_RUN, begin_run
-from webapp.worker.chunk_admission import admit, reopen, set_bases
+from webapp.worker.chunk_admission import admit, meet, reopen, set_bases
 from webapp.worker.database import clock, without_nul
 from webapp.worker.discovery import make_row
 from webapp.worker.failures import fail_table, stage_works
@@ -39,6 +39,7 @@ def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
     """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed."""
     replicator = Replicator.objects.get(pk=replicator_id)
     set_bases(entry.bases)  # first: the same entry may admit the chunk, and the rows below must have it
+    meet(entry.plans)
     write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
     write.run()
     _advance(replicator, entry)
@@ -57,16 +58,15 @@ def _locked_rows(replicator: Replicator, entry: JournalEntry) -> dict[TableId, R
     names |= {request.table for request in entry.reloads} | {table for table, _ in entry.failures}
     names |= {*entry.created, *entry.dropped} | {table for pair in entry.renamed for table in pair}
     wanted = Q(database__in={t.database for t in names}, name__in={t.name for t in names})
-    if entry.closed:
-        runs = models.SnapshotRun.objects.filter(
-            pk__in={closed.run for closed in entry.closed}, scope=models.Scope.KEYS
-        )
+    if entry.closed or entry.unplanned:
+        keys = Q(pk__in={closed.run for closed in entry.closed}, scope=models.Scope.KEYS)
+        runs = models.SnapshotRun.objects.filter(keys | Q(pk__in=entry.unplanned))
         wanted |= Q(pk__in=runs.values("table"))
     if entry.signals:
         wanted = Q(pk__isnull=False)  # which tables they mean is not known yet
     if entry.tracking:
         wanted |= Q(tracked=False)
-    elif not names and not entry.signals and not entry.closed:
+    elif not names and not entry.signals and not entry.closed and not entry.unplanned:
         return {}
     rows = ReplicatorTable.objects.select_for_update(no_key=True).filter(wanted, replicator=replicator).order_by("id")
     return {row.table_id: row for row in rows}
@@ -103,6 +103,7 @@ class EntryWriter:
             self._plan_anew(row, sequence)
         for request in entry.reloads:
             self._reload(request)
+        self._plan_lost_ones_anew()
         for seen in entry.seen:
             note_statement(self.replicator, seen)
         for table, error in entry.failures:
@@ -257,6 +258,19 @@ class EntryWriter:
             return
         loading = row.table_state is TableState.LOADING
         begin_run(row, row.table_state, sequence=sequence + loading, reason="it was renamed while it was read")
+
+    def _plan_lost_ones_anew(self) -> None:
+        """Runs planned in a past that the source has lost, as far as nothing above has ended them."""
+        lost = models.SnapshotRun.objects.filter(pk__in=self.entry.unplanned, state__in=OPEN_RUN)
+        for run in lost.order_by("id"):
+            row = next((row for row in self.rows.values() if row.pk == run.table_id), None)
+            if row is None:
+                continue
+            if run.partial:
+                plan_parts_anew(row)
+            else:
+                reason = "it was planned in a past that the source has lost"
+                begin_run(row, row.table_state, sequence=self.entry.checkpoint.next_sequence, reason=reason)
 
     def _reload(self, request: ReloadRequest) -> None:
         row = self.rows.get(request.table)

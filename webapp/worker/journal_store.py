@@ -159,7 +159,10 @@ class OrmRawChunkStore:
         schema = TableSchema.from_dict(row.schema)
         reloading = row.run.table.table_state is TableState.RELOADING
         reload_from = row.run.start_sequence if reloading and not row.run.partial else None
-        return RawChunk(claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from)
+        plan = "" if row.run.plan_met else row.run.plan
+        return RawChunk(
+            claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from, plan
+        )
 
     @stored
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
