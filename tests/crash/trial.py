@@ -344,7 +344,7 @@ class Trial:
         self.result.events = rows["rows"] or 0
 
     def _equal(self, replicator: Replicator, tables: list[ReplicatorTable]) -> None:
-        refused = set(self.history.refused)
+        refused = {*self.history.refused, *self.source.unfollowable(self.name)}
         there = self.source.tables(self.name)
         failed = [table for table in tables if table.state == "failed"]
         if "tables taken out and in again" in self.plan.outer:  # by a name that nothing has by then: rightly refused
