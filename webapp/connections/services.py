@@ -14,10 +14,9 @@ from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableSet
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
-from webapp.connections.fields import split
+from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
-from webapp.connections.selectors import full_config
 from webapp.logs import scrub
 
 
@@ -25,7 +24,7 @@ from webapp.logs import scrub
 def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> Connection:
     """ConfigurationError that names the field which is missing or wrong."""
     _check_name(name)
-    public, secret = split(source_kind(kind).form, config, stored={})
+    public, secret = split(source_kind(kind).form, config)
     return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
 
 
@@ -37,17 +36,16 @@ def update_connection(
     config: Mapping[str, Any] | None = None,
     user: User | None = None,
 ) -> Connection:
-    """An empty secret keeps the stored one.  Running replicators read the new values at their next slice."""
+    """An empty secret keeps the stored one, unless it would go elsewhere.  Running replicators read the new values at their next slice."""
     changed = []
     if name is not None and name.strip() != connection.name:
         _check_name(name)
         connection.name = name.strip()
         changed.append("name")
     if config is not None:
-        stored = unseal(connection.secrets) if _needs_stored(connection, config) else {}
         old = connection.config
         form = source_kind(connection.kind).form
-        connection.config, secret = split(form, config, stored)
+        connection.config, secret = split(form, config, _stored(connection, config))
         connection.secrets = seal(secret)
         changed += [name for name, value in connection.config.items() if old.get(name) != value]
         changed += [field.name for field in form if field.secret and config.get(field.name)]
@@ -86,11 +84,14 @@ def test_connection(
     connection: Connection | None = None,  # noqa: PT028 - not a test
     tables: TableSet | None = None,  # noqa: PT028
 ) -> list[CheckResult]:
-    """Run the source's checks; with `connection`, empty secrets are its stored ones and the result is stored on it."""
-    values = dict(config)
-    if connection is not None:
-        values = full_config(connection) | {name: value for name, value in config.items() if value not in {"", None}}
-    results = _run_checks(kind, values, tables)
+    """Run the source's checks; with `connection`, what is not given is as it is stored, and the result is stored on it.
+
+    ConfigurationError for settings that are wrong, and for a stored secret that would go elsewhere than it was entered for.
+    """
+    given = config if connection is None else {**connection.config, **config}
+    stored = None if connection is None else _stored(connection, given)
+    public, secret = split(source_kind(kind).form, given, stored)
+    results = _run_checks(kind, {**public, **secret}, tables)
     if connection is not None:
         lines = [asdict(result) | {"status": str(result.status)} for result in results]
         Connection.objects.filter(pk=connection.pk).update(last_check=lines, last_checked_at=timezone.now())
@@ -132,9 +133,10 @@ def _check_name(name: str) -> None:
         raise ConfigurationError(message, remedy="Choose another name.")
 
 
-def _needs_stored(connection: Connection, config: Mapping[str, Any]) -> bool:
-    form = source_kind(connection.kind).form
-    return any(field.secret and not config.get(field.name) for field in form)
+def _stored(connection: Connection, config: Mapping[str, Any]) -> Stored:
+    """Its secrets are decrypted only where one of them is left out: where that fails, all can be given again."""
+    needed = any(field.secret and not config.get(field.name) for field in source_kind(connection.kind).form)
+    return Stored(connection.config, unseal(connection.secrets) if needed else {})
 
 
 def _restart_replicators(connection: Connection) -> None:

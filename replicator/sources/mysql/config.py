@@ -122,6 +122,7 @@ FORM = (
         "Server id",
         kind="number",
         required=False,
+        keeps_secret=True,
         help="Empty: one for each replicator. If you set it, it must be unique in the replication topology, and only one "
         "replicator may use this connection.",
     ),
@@ -129,8 +130,9 @@ FORM = (
         "watermark_database",
         "Watermark database",
         required=False,
+        keeps_secret=True,
         default="tidemark",
         help="Database on the source for the one small table that snapshots write their marks to.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
 )

@@ -179,6 +179,7 @@ FORM = (
         "publication",
         "Publication",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A publication of your own must exist and have the tables; "
         "it is never changed.",
     ),
@@ -186,6 +187,7 @@ FORM = (
         "slot",
         "Replication slot",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A slot of your own must exist (plugin pgoutput); only one "
         "replicator may use this connection, and it is never dropped.",
     ),
@@ -194,6 +196,7 @@ FORM = (
         "WAL kept at most (MB)",
         kind="number",
         required=False,
+        keeps_secret=True,
         help="Beyond it Tidemark drops its slot, so that the source's disk does not fill, and reads the tables again once it "
         "can. Empty: WAL is kept for as long as Tidemark needs it.",
     ),
@@ -202,10 +205,11 @@ FORM = (
         "DDL trigger on the source",
         kind="choice",
         required=False,
+        keeps_secret=True,
         default="no",
         choices=(("no", "No"), ("yes", "Yes")),
         help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
         "change with the table's next row.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
 )

@@ -34,22 +34,27 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
 FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
     FormField(
-        "topic_prefix", "Topic prefix", required=False,
+        "topic_prefix", "Topic prefix", required=False, keeps_secret=True,
         help="A table’s topic is prefix.database.table. Letters, digits, dots, - and _.",
     ),
     FormField(
         "format", "Format", "choice", default="json", choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
+        keeps_secret=True,
     ),
     FormField(
-        "envelope", "Envelope", "choice", default="debezium",
+        "envelope", "Envelope", "choice", default="debezium", keeps_secret=True,
         choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op", flat="Flat: the row’s columns, __op, __sequence"),
     ),
-    FormField("partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition."),
     FormField(
-        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+        "partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition.",
+        keeps_secret=True,
     ),
     FormField(
-        "tombstones", "Tombstones", "choice", default="yes",
+        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+        keeps_secret=True,
+    ),
+    FormField(
+        "tombstones", "Tombstones", "choice", default="yes", keeps_secret=True,
         choices=(("yes", "An empty message after each delete"), ("no", "None")),
     ),
     FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS)),
