@@ -243,6 +243,9 @@ def mail(url: str) -> Mail:
     if parts.scheme != "smtp" or not parts.hostname or tls not in {"starttls", "implicit", "none"}:
         message = "EMAIL_URL must be smtp://[user:password@]host[:port]?tls=starttls|implicit|none&from=address"
         raise ValueError(message)
+    if parts.password and tls == "none":
+        message = "EMAIL_URL with tls=none would send the password in clear: use tls=starttls or tls=implicit, or no password."
+        raise ValueError(message)
     return Mail(
         host=parts.hostname,
         port=parts.port or {"starttls": 587, "implicit": 465}.get(tls, 25),

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import psycopg2
 from psycopg2 import extensions
 
+from replicator.clear_text import LIBPQ_OPTIONS
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
 from replicator.verification.cells import Cell, Cells, Rule, show
 from replicator.verification.model import SourceConfig, TablePair
@@ -175,7 +176,7 @@ def connect(config: SourceConfig) -> extensions.connection:
     try:
         with authorities(config.ca) as own:
             connection: extensions.connection = psycopg2.connect(
-                **{"connect_timeout": 10, **own, **config.connect},
+                **{"connect_timeout": 10, **({} if config.verified else LIBPQ_OPTIONS), **own, **config.connect},
                 host=config.host,
                 port=config.port,
                 user=config.user,

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from ipaddress import ip_address
 from pathlib import Path
 
+from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
@@ -19,16 +20,20 @@ from webapp.embedded.ports import LOOPBACK
 
 SALT = b"abcdefghijklmnopqrst"
 TLS_FLAG, PLUGINS = 0x800, 0x80000
-CAPABILITIES = 0x1 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | PLUGINS | 0x200000  # … secure connection, plugins, lengths as such
+CAPABILITIES = (
+    0x1 | 0x4 | 0x8 | 0x200 | 0x2000 | 0x8000 | PLUGINS | 0x200000
+)  # … secure connection, plugins, lengths as such
+REFUSED = b"SFATAL\x00C28P01\x00Mpassword authentication failed\x00\x00"
 NEED_FULL, PUBLIC_KEY_ASKED = b"\x01\x04", b"\x02"
 
 
 class Rogue:
-    """One server; `heard` is every packet of every client, decrypted where TLS or its own RSA key hid it."""
+    """One server; `met`: how many clients came; `heard`: every packet of them, decrypted where TLS or its own RSA key hid it."""
 
     def __init__(self, folder: Path, *, tls: bool) -> None:
         self.authority = Authority("rogue")
         self.heard: list[bytes] = []
+        self.met = 0
         self._key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
         self._context: ssl.SSLContext | None = None
         if tls:
@@ -60,6 +65,7 @@ class Rogue:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.met += 1
             client.settimeout(20)
             with client, suppress(OSError, EOFError):
                 self.talk(client)
@@ -87,9 +93,7 @@ class Rogue:
             self.heard.append(bytes(byte ^ SALT[i % len(SALT)] for i, byte in enumerate(secret)))
 
 
-def x509_address():  # noqa: ANN201
-    from cryptography import x509
-
+def x509_address() -> x509.IPAddress:
     return x509.IPAddress(ip_address(LOOPBACK))
 
 
@@ -111,7 +115,13 @@ class RogueMySQL(Rogue):
 
     def talk(self, client: socket.socket) -> None:
         flags = CAPABILITIES | (TLS_FLAG if self.tls else 0)
-        greeting = b"\x0a8.4.0\x00" + struct.pack("<I", 7) + SALT[:8] + b"\x00" + struct.pack("<HBHH", flags & 0xFFFF, 45, 2, flags >> 16)
+        greeting = (
+            b"\x0a8.4.0\x00"
+            + struct.pack("<I", 7)
+            + SALT[:8]
+            + b"\x00"
+            + struct.pack("<HBHH", flags & 0xFFFF, 45, 2, flags >> 16)
+        )
         greeting += bytes([21]) + bytes(10) + SALT[8:] + b"\x00" + self._first.encode() + b"\x00"
         number = self._say(client, 0, greeting)
         number, answer = self._hear(client)
@@ -158,4 +168,4 @@ class RoguePostgres(Rogue):
         client.sendall(b"R" + struct.pack(">II", 8, 3))
         kind = exactly(client, 1)
         self.remember(kind + exactly(client, struct.unpack(">I", exactly(client, 4))[0] - 4))
-        client.sendall(b"E" + struct.pack(">I", 4 + 23) + b"SFATAL\x00C28P01\x00Mno\x00\x00\x00\x00\x00\x00\x00")
+        client.sendall(b"E" + struct.pack(">I", 4 + len(REFUSED)) + REFUSED)

@@ -36,9 +36,9 @@ def save_channel(
     url: str = "",
     key: str | None = None,
 ) -> Channel:
-    """A new one, or a change.  Empty url and key (None) keep what is stored; an empty text removes the key.  Another url asks for
-    the key again: what it signs goes only to the address for which it was entered (invariant 8).
+    """A new one, or a change.  Empty url and key (None) keep what is stored; an empty text removes the key.
 
+    Another url asks for the key again: it is used only for the address for which it was entered (invariant 8).
     ConfigurationError that says what is wrong.
     """
     channel = channel or Channel()

@@ -44,6 +44,11 @@ class MySqlConfig:
     connect_timeout: float = 10.0
     watermark_database: str = "tidemark"
 
+    @property
+    def verified(self) -> bool:
+        """TLS proves who the server is; any name's certificate from any authority would not."""
+        return self.tls is TlsMode.VERIFY_IDENTITY or (self.tls is TlsMode.VERIFY_CA and bool(self.ca))
+
     def server_id_for(self, replicator: str) -> int:
         """The id under which a replicator reads the log: the same after every restart, another for every replicator."""
         if self.server_id is not None:

@@ -58,6 +58,11 @@ class PostgresConfig:
         """Server and database, for messages."""
         return f"{self.host}:{self.port}/{self.database}"
 
+    @property
+    def verified(self) -> bool:
+        """TLS proves who the server is; any name's certificate from any authority would not."""
+        return self.tls is TlsMode.VERIFY_FULL or (self.tls is TlsMode.VERIFY_CA and bool(self.ca))
+
     def publication_for(self, replicator: str) -> str:
         """The publication that a replicator reads: the user's, or `tidemark_<replicator>`."""
         return self.publication or _own_name(replicator)

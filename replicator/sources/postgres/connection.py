@@ -15,6 +15,7 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2.extras import LogicalReplicationConnection
 
+from replicator.clear_text import LIBPQ_OPTIONS, LIBPQ_REFUSAL, REMEDY
 from replicator.errors import (
     ConfigurationError,
     SourceAuthenticationFailed,
@@ -147,6 +148,7 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
         "sslmode": str(config.tls),
         "gssencmode": "disable",
         **_KEEPALIVE,
+        **({} if config.verified else LIBPQ_OPTIONS),
     }
     reach("source.connect.before")
     with translated(config.where), _authority(config) as authority:
@@ -233,7 +235,10 @@ def _worded(state: str, reason: str, where: str | TableId, severity: str) -> Tid
 def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
-        return kind(f"{where} refused the login: {reason}", remedy=remedy)
+        refusal = (
+            "asks for the password in clear, and is not verified by TLS" if remedy is REMEDY else "refused the login"
+        )
+        return kind(f"{where} {refusal}: {reason}", remedy=remedy)
     if issubclass(kind, SourcePermissionDenied):
         return kind(f"{where} does not allow it: {reason}", remedy=remedy)
     error = kind(f"{where} could not be read: {reason}", remedy=remedy)
@@ -261,6 +266,8 @@ def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
 
 
 def _kind(state: str, reason: str) -> tuple[type[TidemarkError], str | None]:
+    if LIBPQ_REFUSAL in reason:
+        return SourceAuthenticationFailed, REMEDY
     if state:
         kind = _BY_STATE.get(state) or _BY_STATE.get(state[:2]) or SourceUnreachable
         return kind, _REMEDIES.get(state)

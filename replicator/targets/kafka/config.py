@@ -114,6 +114,12 @@ class KafkaConfig:
         protocol = _one_of(given, "security_protocol", PROTOCOLS)
         if protocol.startswith("SASL") and not (given.get("username") and given.get("password")):
             raise ConfigurationError(f"{protocol} needs a user and a password.")
+        mechanism = _one_of(given, "sasl_mechanism", MECHANISMS, MECHANISMS[-1])
+        if (protocol, mechanism) == ("SASL_PLAINTEXT", "PLAIN"):
+            remedy = "Choose SASL_SSL, or one of the SCRAM mechanisms, which do not send the password."
+            raise ConfigurationError(
+                "The mechanism PLAIN would send the password in clear over SASL_PLAINTEXT.", remedy=remedy
+            )
         ca = str(given.get("ca", "")).strip()
         if ca and not CERTIFICATE.search(ca):
             remedy = "Paste the file with the lines BEGIN CERTIFICATE and END CERTIFICATE, or leave it empty."
@@ -127,7 +133,7 @@ class KafkaConfig:
             replication_factor=_number(given, "replication_factor", -1),
             tombstones=str(given.get("tombstones", "yes")).lower() not in {"no", "false"},
             security_protocol=protocol,
-            sasl_mechanism=_one_of(given, "sasl_mechanism", MECHANISMS, MECHANISMS[-1]),
+            sasl_mechanism=mechanism,
             username=str(given.get("username", "")),
             password=str(given.get("password", "")),
             ca=ca,
