@@ -35,7 +35,6 @@ from webapp.embedded.ports import free_port, is_free
 KEY_FILE = "secret.key"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
-STORE_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 TRUE = frozenset({"1", "true", "yes", "on"})
 
 
@@ -134,11 +133,6 @@ def store_endpoint() -> str:
 def store_region() -> str:
     """The S3 store's."""
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
-
-
-def store_secrets() -> tuple[str, ...]:
-    """What must be in no log and on no page, of a store's credentials."""
-    return tuple(value for name in STORE_SECRETS if (value := os.environ.get(name)))
 
 
 def database(url: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableSet
+from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
-from webapp.logs import scrub
 
 
 @transaction.atomic
@@ -103,8 +103,6 @@ test_connection.__test__ = False  # type: ignore[attr-defined] - not a test, wha
 
 
 def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -> list[CheckResult]:
-    form = source_kind(kind).form
-    hidden = tuple(str(config.get(field.name) or "") for field in form if field.secret)
     try:
         source = source_kind(kind).open(config)
         try:
@@ -113,15 +111,7 @@ def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -
             source.close()
     except TidemarkError as error:
         results = [CheckResult("open", "Connection settings", Status.FAILED, error.message, error.remedy)]
-    return [
-        CheckResult(r.name, r.title, r.status, scrub(r.detail, hidden), _without(r.remedy, hidden)) for r in results
-    ]
-
-
-def _without(text: str, hidden: Sequence[str]) -> str:
-    for secret in hidden:
-        text = text.replace(secret, "•••") if secret else text
-    return text
+    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in results]
 
 
 def _check_name(name: str) -> None:

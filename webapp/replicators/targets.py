@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Q
 
 from replicator.errors import ConfigurationError
+from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.targets.kinds import TargetForm, target_form
 from webapp.connections.fields import Stored, split
 from webapp.connections.secrets import unseal
-from webapp.logs import scrub
 from webapp.replicators.models import Replicator
 
 DEFAULT_KIND = "iceberg"
@@ -49,9 +49,8 @@ def check_target(target: Mapping[str, Any], stored: Stored | None = None) -> lis
     kind = kind_of(public)
     if kind.check is None:
         return []
-    hidden = tuple(secret.values())
     found = kind.check({**public, **secret})
-    return [CheckResult(r.name, r.title, r.status, scrub(r.detail, hidden), scrub(r.remedy, hidden)) for r in found]
+    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
 
 
 def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> None:
@@ -110,11 +109,6 @@ def target_settings(replicator: Replicator) -> dict[str, Any]:
         "effects": dict(kind.effects),
         "fixed": dict(kind.fixed),
     }
-
-
-def target_secrets(replicator: Replicator) -> tuple[str, ...]:
-    """What a text must not contain, for scrubbing."""
-    return tuple(value for value in unseal(replicator.target_secrets).values() if value)
 
 
 def namespace_of(replicator: Replicator, database: str) -> str:
