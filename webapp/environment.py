@@ -28,8 +28,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from replicator.errors import ConfigurationError
 from webapp.embedded.ports import free_port, is_free
 
 KEY_FILE = "secret.key"
@@ -153,6 +154,86 @@ def database(url: str) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **query},
     }
+
+
+def jdbc_url(url: str) -> str:
+    """The same database for Java, with every option of the URL, and libpq's variables for TLS and login, under the driver's names.
+
+    User and password go elsewhere.  ConfigurationError for what the driver cannot hold: dropped, it would hold in half of Tidemark only.
+    """
+    found = database(url)
+    hosts = (found["HOST"] or "localhost").split(",")
+    if any(host.startswith(("/", "@")) for host in hosts):
+        raise ConfigurationError(
+            "DATABASE_URL names a socket, but Java reaches the database over TCP only.", remedy=_OTHER_URL
+        )
+    ports = (found["PORT"] or "5432").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1
+    at = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)
+    )
+    given = {name: value for name, variable in _LIBPQ_VARIABLES.items() if (value := os.environ.get(variable))}
+    given |= {name: value for name, value in parse_qsl(urlsplit(url).query) if name not in {"host", "port"}}
+    options = "&".join(
+        f"{name}={quote(value, safe='.-')}" for option in given.items() for name, value in [_for_java(*option)] if name
+    )
+    return f"jdbc:postgresql://{at}/{quote(found['NAME'], safe='')}{'?' if options else ''}{options}"
+
+
+_OTHER_URL = "Change DATABASE_URL."
+_LIBPQ_VARIABLES = {
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+    "channel_binding": "PGCHANNELBINDING",
+    "require_auth": "PGREQUIREAUTH",
+}
+# https://www.postgresql.org/docs/current/libpq-connect.html → https://jdbc.postgresql.org/documentation/use/
+_JDBC_NAMES = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslnegotiation": "sslNegotiation",
+    "channel_binding": "channelBinding",
+    "require_auth": "requireAuth",
+    "gssencmode": "gssEncMode",
+    "krbsrvname": "kerberosServerName",
+    "connect_timeout": "connectTimeout",
+    "application_name": "ApplicationName",
+    "options": "options",
+    "target_session_attrs": "targetServerType",
+    "keepalives": "tcpKeepAlive",
+    "load_balance_hosts": "loadBalanceHosts",
+}
+_JDBC_VALUES = {
+    "target_session_attrs": {
+        "any": "any", "read-write": "primary", "primary": "primary", "read-only": "secondary", "standby": "secondary",
+        "prefer-standby": "preferSecondary",
+    },
+    "keepalives": {"0": "false", "1": "true"},
+    "load_balance_hosts": {"disable": "false", "random": "true"},
+}  # fmt: skip
+# How fast a dead peer is noticed, and what the driver does by itself: nothing is less safe without them.
+_WITHOUT_JDBC = frozenset({
+    "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "client_encoding", "fallback_application_name",
+    "sslcompression", "sslsni",
+})  # fmt: skip
+
+
+def _for_java(name: str, value: str) -> tuple[str, str]:
+    """The driver's name and value; no name for what it needs none of."""
+    if name in _WITHOUT_JDBC:
+        return "", ""
+    if (name, value) == ("sslrootcert", "system"):
+        return "sslfactory", "org.postgresql.ssl.DefaultJavaSSLFactory"
+    values = _JDBC_VALUES.get(name)
+    if name not in _JDBC_NAMES or (values is not None and value not in values):
+        raise ConfigurationError(
+            f"DATABASE_URL has {name}, which Java's driver cannot hold as it stands.", remedy=_OTHER_URL
+        )
+    return _JDBC_NAMES[name], values[value] if values else value
 
 
 def names(value: str) -> list[str]:
