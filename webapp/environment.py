@@ -16,6 +16,7 @@
 | TIDEMARK_METRICS_TOKEN | none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it |
 | TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE), _FILE | none: no OpenLineage events |
 | TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode 600 |
+| TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from replicator.errors import ConfigurationError
 from webapp.embedded.ports import free_port, is_free
 
 KEY_FILE = "secret.key"
+OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
 TRUE = frozenset({"1", "true", "yes", "on"})
@@ -57,9 +59,7 @@ def secret_key(folder: Path) -> str:
     path = folder / KEY_FILE
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        fresh = folder / f"{KEY_FILE}.{os.getpid()}.{secrets.token_hex(4)}"
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_urlsafe(48))
+        fresh = _private(path, secrets.token_urlsafe(48))
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -67,6 +67,37 @@ def secret_key(folder: Path) -> str:
         finally:
             fresh.unlink()
     return path.read_text().strip()
+
+
+def old_secret_keys(folder: Path) -> list[str]:
+    """Keys that secrets may still be stored under, while the key is changed (`manage.py rotate_key`)."""
+    try:
+        kept = (folder / OLD_KEY_FILE).read_text().strip()
+    except FileNotFoundError:
+        kept = ""
+    return [key for key in (os.environ.get("TIDEMARK_SECRET_KEY_OLD", ""), kept) if key]
+
+
+def fresh_secret_key(folder: Path) -> str:
+    """A new key in the key file, the old one kept beside it; the one that is there where a change is under way."""
+    kept, present = folder / OLD_KEY_FILE, secret_key(folder)
+    if not kept.exists() or kept.read_text().strip() == present:
+        _private(kept, present).replace(kept)
+        _private(folder / KEY_FILE, secrets.token_urlsafe(48)).replace(folder / KEY_FILE)
+    return secret_key(folder)
+
+
+def forget_old_secret_key(folder: Path) -> None:
+    """The change is over."""
+    (folder / OLD_KEY_FILE).unlink(missing_ok=True)
+
+
+def _private(path: Path, text: str) -> Path:
+    """A file beside `path` that only its owner may read, to be given its name."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fresh.touch(mode=0o600)
+    fresh.write_text(text)
+    return fresh
 
 
 def embedded_services(folder: Path) -> dict[str, str]:
@@ -83,10 +114,7 @@ def publish_services(folder: Path, urls: Mapping[str, str]) -> None:
     if not urls:
         path.unlink(missing_ok=True)
         return
-    fresh = path.with_suffix(f".{os.getpid()}")
-    fresh.touch(mode=0o600)  # they hold passwords
-    fresh.write_text(json.dumps(dict(urls)))
-    fresh.replace(path)
+    _private(path, json.dumps(dict(urls))).replace(path)  # they hold passwords
 
 
 def kept_port(folder: Path, name: str) -> int:

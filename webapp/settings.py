@@ -11,6 +11,7 @@ from webapp import environment
 BASE_DIR = Path(__file__).resolve().parent.parent
 TIDEMARK_HOME = environment.home()
 SECRET_KEY = environment.secret_key(TIDEMARK_HOME)
+SECRET_KEY_FALLBACKS = environment.old_secret_keys(TIDEMARK_HOME)
 DEBUG = environment.flag("DEBUG")
 ALLOWED_HOSTS = environment.names(os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"))
 CSRF_TRUSTED_ORIGINS = environment.names(os.environ.get("CSRF_TRUSTED_ORIGINS", ""))

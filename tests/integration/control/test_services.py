@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,8 +93,8 @@ def test_an_empty_secret_keeps_the_stored_one(connection: Connection) -> None:
     assert connection_selectors.full_config(connection)["password"] == SECRET
 
 
-def test_a_secret_under_another_key_is_said_to_be_lost(connection: Connection, settings: Any) -> None:
-    settings.SECRET_KEY = "another"
+def test_a_secret_under_another_key_is_said_to_be_lost(connection: Connection, settings: Any, tmp_path: Path) -> None:
+    settings.SECRET_KEY, settings.TIDEMARK_HOME = "another", tmp_path
     with pytest.raises(ConfigurationError, match="TIDEMARK_SECRET_KEY"):
         connection_selectors.full_config(connection)
 
