@@ -3,7 +3,7 @@
 | variable | default |
 |---|---|
 | TIDEMARK_HOME | ./var |
-| DATABASE_URL, REDIS_URL | the embedded servers below TIDEMARK_HOME |
+| DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
 | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3:// (docs/cluster.md) |
@@ -133,8 +133,8 @@ def kept_port(folder: Path, name: str) -> int:
 
 
 def service_url(name: str, folder: Path) -> str:
-    """From the environment, else from the embedded servers, else empty."""
-    return os.environ.get(name) or embedded_services(folder).get(name, "")
+    """From the environment, or the file that NAME_FILE names, else from the embedded servers, else empty."""
+    return secret(name) or embedded_services(folder).get(name, "")
 
 
 def location(name: str, folder: Path, below: str, *, query: bool = False) -> str:

@@ -28,7 +28,7 @@ START_SECONDS = 30.0
 @contextmanager
 def metadata_database(command: str) -> Iterator[None]:
     """DATABASE_URL is set inside the block: the user's, that of a running `up`, or that of a server of our own."""
-    if command not in COMMANDS or os.environ.get("DATABASE_URL"):
+    if command not in COMMANDS or environment.secret("DATABASE_URL"):
         yield
         return
     folder = environment.home()
