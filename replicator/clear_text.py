@@ -6,11 +6,14 @@ answers.  Hashes and SCRAM proofs are sent to any server; https://dev.mysql.com/
 
 from __future__ import annotations
 
+import socket
 from typing import TYPE_CHECKING, Any
 
 import pymysql
 from pymysql import _auth
 from pymysql.constants import CR
+
+from replicator.addresses import resolved
 
 if TYPE_CHECKING:
     _Connection = pymysql.connections.Connection[Any]
@@ -91,8 +94,40 @@ _MAP = {name: type(f"Refusal_{name}", (_Refusal,), {"plugin": name}) for name in
 }
 
 
-def connect_mysql(*, verified: bool, **options: Any) -> pymysql.connections.Connection[Any]:
-    """`pymysql.connect`; verified: TLS has the certificate checked.  Raises ClearTextRefused besides."""
-    if verified:
-        return pymysql.connect(**options)
-    return WaryConnection(**{**options, "auth_plugin_map": _MAP})
+def connect_mysql(
+    *, verified: bool, host: str, port: int, connect_timeout: float, **options: Any
+) -> pymysql.connections.Connection[Any]:
+    """`pymysql.connect`, to what `resolved` says of the host.  verified: TLS has the certificate checked.
+
+    Raises what these do, and ClearTextRefused.
+    """
+    wary = {} if verified else {"auth_plugin_map": _MAP}
+    made = pymysql.connections.Connection if verified else WaryConnection
+    connection = made(host=host, port=port, connect_timeout=connect_timeout, defer_connect=True, **{**options, **wary})
+    connection.connect(_socket(host, port, connect_timeout))
+    return connection
+
+
+def _socket(host: str, port: int, seconds: float) -> socket.socket:
+    """To the first address that answers, with the options that pymysql sets."""
+    failed: OSError | None = None
+    for address in resolved(host, port):
+        try:
+            found = socket.create_connection((address, port), seconds)
+        except OSError as error:
+            failed = error
+            continue
+        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return found
+    message = f"Can't connect to MySQL server on '{host}' ({failed})"
+    raise pymysql.err.OperationalError(CR.CR_CONN_HOST_ERROR, message)
+
+
+def libpq_address(host: str, port: int) -> dict[str, Any]:
+    """Host and hostaddr for libpq, which then asks no DNS: to each of the addresses in turn, under the name that TLS verifies.
+
+    Raises as `resolved` does.
+    """
+    addresses = resolved(host, port)
+    return {"host": ",".join([host] * len(addresses)), "hostaddr": ",".join(addresses), "port": port}

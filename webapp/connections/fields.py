@@ -9,6 +9,10 @@ from typing import Any
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
+LONGEST = {"number": 20, "password": 10_000, "textarea": 500_000}  # a bundle of authorities has 200,000
+LONGEST_TEXT = 2000
+LINES = dict.fromkeys(map(ord, "\r\n\t"), " ")
+
 
 @dataclass(frozen=True)
 class Stored:
@@ -36,23 +40,36 @@ def split(
     for one in form:
         if not one.secret:
             continue
-        kept = stored.secret.get(one.name, "")
-        if moved and kept and not config.get(one.name):
+        kept, given = stored.secret.get(one.name, ""), _text(one, config.get(one.name))
+        if moved and kept and not given:
             raise ConfigurationError(
                 f"{one.label} must be entered again, because {moved[0]} was changed: a stored secret is sent only to the address "
                 "for which it was entered.",
                 remedy=f"Give {one.label} together with the changed settings.",
             )
-        text = str(config.get(one.name) or kept or one.default)
+        text = given or kept or one.default
         _check(one, text)
         secret |= {one.name: text} if text else {}
     return public, secret
 
 
 def _public(one: FormField, value: Any) -> Any:
-    text = str(one.default if value in {None, ""} else value)
+    text = _text(one, value) or one.default
     _check(one, text)
     return _number(one, text) if one.kind == "number" and text else text
+
+
+def _text(one: FormField, value: Any) -> str:
+    """ConfigurationError for what no database would take and no driver send."""
+    if not isinstance(value, str | int | float | None):
+        raise ConfigurationError(f"{one.label} must be a text or a number.")
+    text = "" if value is None else str(value)
+    if len(text) > (longest := LONGEST.get(one.kind, LONGEST_TEXT)):
+        raise ConfigurationError(f"{one.label} has more than {longest:,} characters.")
+    plain = text.translate(LINES) if one.kind == "textarea" else text
+    if not (plain if one.secret else plain.strip()).isprintable():
+        raise ConfigurationError(f"{one.label} has a character that cannot stand there.")
+    return text
 
 
 def _check(one: FormField, text: str) -> None:

@@ -24,7 +24,7 @@ from webapp.connections.secrets import seal, unseal
 def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> Connection:
     """ConfigurationError that names the field which is missing or wrong."""
     _check_name(name)
-    public, secret = split(source_kind(kind).form, config)
+    public, secret = _checked(kind, config)
     return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
 
 
@@ -45,7 +45,7 @@ def update_connection(
     if config is not None:
         old = connection.config
         form = source_kind(connection.kind).form
-        connection.config, secret = split(form, config, _stored(connection, config))
+        connection.config, secret = _checked(connection.kind, config, _stored(connection, config))
         connection.secrets = seal(secret)
         changed += [name for name, value in connection.config.items() if old.get(name) != value]
         changed += [field.name for field in form if field.secret and config.get(field.name)]
@@ -90,7 +90,7 @@ def test_connection(
     """
     given = config if connection is None else {**connection.config, **config}
     stored = None if connection is None else _stored(connection, given)
-    public, secret = split(source_kind(kind).form, given, stored)
+    public, secret = _checked(kind, given, stored)
     results = _run_checks(kind, {**public, **secret}, tables)
     if connection is not None:
         lines = [asdict(result) | {"status": str(result.status)} for result in results]
@@ -121,6 +121,14 @@ def _check_name(name: str) -> None:
     if Connection.objects.filter(name=name.strip()).exists():
         message = f"There is already a connection named {name.strip()}."
         raise ConfigurationError(message, remedy="Choose another name.")
+
+
+def _checked(
+    kind: str, config: Mapping[str, Any], stored: Stored | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    public, secret = split(source_kind(kind).form, config, stored)
+    source_kind(kind).valid({**public, **secret})
+    return public, secret
 
 
 def _stored(connection: Connection, config: Mapping[str, Any]) -> Stored:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
@@ -65,12 +66,12 @@ class MySqlConfig:
             raise ConfigurationError(message)
         server_id = settings.get("server_id")
         return cls(
-            host=host,
+            host=checked_host(host),
             port=_number(settings, "port", DEFAULT_PORT, 1, 65535),
             user=str(settings.get("user") or ""),
             password=str(settings.get("password") or ""),
             tls=_tls(str(settings.get("tls") or TlsMode.PREFERRED)),
-            ca=str(settings.get("ca") or "").strip(),
+            ca=checked_authority(str(settings.get("ca") or "")),
             server_id=_number(settings, "server_id", 0, 1, MAX_SERVER_ID) if server_id else None,
             connect_timeout=float(_number(settings, "connect_timeout", 10, 1, 300)),
             watermark_database=str(settings.get("watermark_database") or "").strip() or "tidemark",

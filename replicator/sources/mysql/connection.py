@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 import pymysql
 from pymysql.constants import ER
 
+from replicator.addresses import checked_authority
 from replicator.clear_text import REMEDY, ClearTextRefused, connect_mysql
 from replicator.errors import (
-    ConfigurationError,
     SourceAuthenticationFailed,
     SourcePermissionDenied,
     SourceUnreachable,
@@ -120,11 +120,7 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
         return {}
-    try:
-        context = ssl.create_default_context(cadata=config.ca or None)
-    except (ssl.SSLError, ValueError):
-        message = "The CA certificate of the connection is no certificate in PEM form."
-        raise ConfigurationError(message) from None
+    context = ssl.create_default_context(cadata=checked_authority(config.ca) or None)
     # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
@@ -84,13 +85,13 @@ class PostgresConfig:
             message = "The connection has no database."
             raise ConfigurationError(message)
         return cls(
-            host=host,
+            host=checked_host(host),
             port=_number(settings, "port", 1, 65535) or DEFAULT_PORT,
             user=user,
             password=str(settings.get("password") or ""),
             database=database,
             tls=_tls(_text(settings, "tls") or TlsMode.PREFER),
-            ca=_text(settings, "ca"),
+            ca=checked_authority(_text(settings, "ca")),
             connect_timeout=float(_number(settings, "connect_timeout", 1, 300) or 10),
             publication=_name(settings, "publication"),
             slot=_slot(settings),

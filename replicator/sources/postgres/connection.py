@@ -15,7 +15,8 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2.extras import LogicalReplicationConnection
 
-from replicator.clear_text import LIBPQ_OPTIONS, LIBPQ_REFUSAL, REMEDY
+from replicator.addresses import checked_authority
+from replicator.clear_text import LIBPQ_OPTIONS, LIBPQ_REFUSAL, REMEDY, libpq_address
 from replicator.errors import (
     ConfigurationError,
     SourceAuthenticationFailed,
@@ -137,8 +138,6 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that will not do.
     """
     options: dict[str, Any] = {
-        "host": config.host,
-        "port": config.port,
         "user": config.user,
         "password": config.password,
         "dbname": config.database,
@@ -152,7 +151,9 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     }
     reach("source.connect.before")
     with translated(config.where), _authority(config) as authority:
-        connection: Connection = psycopg2.connect(**(options | authority | overrides))
+        connection: Connection = psycopg2.connect(
+            **(options | libpq_address(config.host, config.port) | authority | overrides)
+        )
         try:
             _prepare(connection)
         except BaseException:
@@ -174,11 +175,7 @@ def _prepare(connection: Connection) -> None:
 def _authority(config: PostgresConfig) -> Iterator[dict[str, Any]]:
     """The option of libpq for the certificate authority: it takes a file, read while connecting only."""
     if config.ca and config.tls is not TlsMode.DISABLE:
-        try:
-            ssl.create_default_context(cadata=config.ca)
-        except (ssl.SSLError, ValueError):
-            message = "The CA certificate of the connection is no certificate in PEM form."
-            raise ConfigurationError(message) from None
+        checked_authority(config.ca)
         with tempfile.NamedTemporaryFile("w", prefix="tidemark-ca-", suffix=".pem") as file:
             file.write(config.ca + "\n")
             file.flush()

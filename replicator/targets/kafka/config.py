@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_servers, host_and_port, resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
-CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+-----END CERTIFICATE-----", re.DOTALL)
 LEGAL = re.compile(r"[A-Za-z0-9._-]*")
 MOST_OF_A_PREFIX = 100
 MOST_PARTITIONS = 1000
@@ -103,7 +104,7 @@ class KafkaConfig:
     def parse(cls, settings: Mapping[str, Any]) -> KafkaConfig:
         """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
         given = {name: value for name, value in settings.items() if value not in {"", None}}
-        servers = ",".join(part.strip() for part in str(given.get("bootstrap_servers", "")).split(",") if part.strip())
+        servers = checked_servers(str(given.get("bootstrap_servers", "")))
         if not servers:
             raise ConfigurationError("The Kafka target has no bootstrap servers.")
         prefix = str(given.get("topic_prefix", ""))
@@ -120,10 +121,6 @@ class KafkaConfig:
             raise ConfigurationError(
                 "The mechanism PLAIN would send the password in clear over SASL_PLAINTEXT.", remedy=remedy
             )
-        ca = str(given.get("ca", "")).strip()
-        if ca and not CERTIFICATE.search(ca):
-            remedy = "Paste the file with the lines BEGIN CERTIFICATE and END CERTIFICATE, or leave it empty."
-            raise ConfigurationError("The certificate authority is not in PEM form.", remedy=remedy)
         return cls(
             bootstrap_servers=servers,
             topic_prefix=prefix,
@@ -136,7 +133,7 @@ class KafkaConfig:
             sasl_mechanism=mechanism,
             username=str(given.get("username", "")),
             password=str(given.get("password", "")),
-            ca=ca,
+            ca=checked_authority(str(given.get("ca", ""))),
         )
 
     def topic(self, name: str) -> str:
@@ -145,7 +142,11 @@ class KafkaConfig:
 
     @property
     def client(self) -> dict[str, Any]:
-        """For every client of librdkafka."""
+        """For every client of librdkafka.  ConfigurationError where a server's name leads to an address that is never connected to."""
+        for server in self.bootstrap_servers.split(","):
+            host, port = host_and_port(server)
+            with suppress(OSError):  # which librdkafka tells
+                resolved(host, int(port))
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": "tidemark",

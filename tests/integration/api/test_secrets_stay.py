@@ -12,6 +12,7 @@ from replicator.errors import ConfigurationError
 from replicator.sources.registry import KINDS
 from replicator.targets.kinds import FORMS
 from tests.integration.api.conftest import SECRET
+from tests.integration.kafka.security import Authority
 from webapp.alerts import services as alerts
 from webapp.alerts.models import Channel
 from webapp.connections import services as connections
@@ -24,6 +25,7 @@ from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.selection import SelectionEntry
 from webapp.replicators.targets import changed_target, full_target
 
+PEM = Authority("test").pem.strip()
 AGAIN = "must be entered again"
 # What says neither where a secret is sent nor how; every other setting asks for it again, also one that is added later.
 HARMLESS = {
@@ -37,12 +39,12 @@ VALUES = {
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
 }  # fmt: skip
 SOURCES = {
-    "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": "-----BEGIN CERTIFICATE-----", "password": SECRET},
+    "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": PEM, "password": SECRET},
     "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
 }  # fmt: skip
 KAFKA = {
     "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u", "password": SECRET,
-    "ca": "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----",
+    "ca": PEM,
 }  # fmt: skip
 
 
@@ -78,7 +80,7 @@ def test_a_changed_address_of_a_source_asks_for_the_secret_again(db: None, kind:
     made = connections.create_connection(name="c", kind=kind, config=SOURCES[kind])
     changed = made.config | {name: VALUES[name]}
     if changed == made.config:
-        changed[name] = "-----BEGIN CERTIFICATE-----"
+        changed[name] = PEM
     for change in (connections.update_connection, connections.test_connection):
         with pytest.raises(ConfigurationError, match=AGAIN):
             change(connection=made, config=changed, **({"kind": kind} if change is connections.test_connection else {}))
