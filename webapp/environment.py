@@ -25,7 +25,9 @@ import ipaddress
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +52,34 @@ def flag(name: str, *, default: bool = False) -> bool:
 def home() -> Path:
     """The data folder; absolute."""
     return Path(os.environ.get("TIDEMARK_HOME") or "var").resolve()
+
+
+def keep_private(folder: Path, *locations: str) -> None:
+    """What this process and its children make from now on is their user's only, and so are the data folder and local locations.
+
+    Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its own there.
+    """
+    os.umask(0o077)
+    with suppress(OSError):  # read-only where nothing is kept in it
+        folder.mkdir(parents=True, exist_ok=True)
+        for item in folder.iterdir():
+            _close(item, 0o700)
+    _close(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    for url in locations:
+        if (parts := urlsplit(url)).scheme == "file":
+            place = Path(unquote(parts.path))
+            with suppress(OSError):
+                place.mkdir(parents=True, exist_ok=True)
+            _close(place, 0o700)
+
+
+def _close(path: Path, most: int) -> None:
+    """Of what is ours, take away what is beyond `most`."""
+    with suppress(OSError):
+        found = path.lstat()
+        mode = stat.S_IMODE(found.st_mode)
+        if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and mode & ~most:
+            path.chmod(mode & most)
 
 
 def secret_key(folder: Path) -> str:
