@@ -7,12 +7,15 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import psutil
 import pytest
 import redis
 
+from webapp.embedded import java_artifacts, postgres, postgres_source
+from webapp.embedded import redis as embedded_redis
 from webapp.embedded.redis import EmbeddedRedis
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,3 +112,26 @@ def test_redis_answers_only_who_knows_its_password(tmp_path: Path) -> None:
         ]
     finally:
         server.stop()
+
+
+def test_programs_that_are_unpacked_can_still_be_run_by_the_servers_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="tidemark-test-", dir="/var/tmp") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        (folder / "cache").mkdir()
+        (folder / "cache").chmod(0o711)
+        (folder / "cache" / "jars").symlink_to(postgres_source.cache_folder() / "jars")
+        for module in (postgres_source, java_artifacts):
+            monkeypatch.setattr(module, "cache_folder", lambda: folder / "cache")
+        for module in (postgres, embedded_redis):
+            monkeypatch.setattr(module, "open_to_others", lambda _: False)
+        servers = (
+            postgres.EmbeddedPostgres(folder / "p", durable=False),
+            postgres_source.EmbeddedPostgresSource(folder / "s", durable=False),
+            EmbeddedRedis(folder / "r"),
+        )
+        for server in servers:
+            try:
+                server.start()
+            finally:
+                server.stop()
