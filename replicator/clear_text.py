@@ -78,9 +78,12 @@ class _RememberedOnly(_Refusal):
         """One step: the proof, or what the server makes of it."""
         connection: Any = self._connection
         if packet.is_extra_auth_data():
-            if packet.get_all_data()[1] == _FULL and connection.password:
+            step = packet.get_all_data()[1]
+            if step == _FULL and connection.password:
                 raise ClearTextRefused(self.plugin)
-            connection.remembered = packet.get_all_data()[1] == _REMEMBERED
+            if step == _FULL:
+                connection.write_packet(b"")
+            connection.remembered = step == _REMEMBERED
         else:
             connection.salt = packet.read_all().removesuffix(b"\0")
             connection.write_packet(_auth.scramble_caching_sha2(connection.password, connection.salt))

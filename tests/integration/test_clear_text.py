@@ -57,6 +57,14 @@ def test_a_mysql_server_that_asks_for_it_never_gets_it(tmp_path: Path, first: st
         assert not rogue.told(PASSWORD)
 
 
+@pytest.mark.parametrize("then", ["", "caching_sha2_password"])
+def test_no_password_is_shown_to_any_server(tmp_path: Path, then: str) -> None:
+    with RogueMySQL(tmp_path, tls=False, first="caching_sha2_password", then=then).running() as rogue:
+        with pytest.raises(SourceAuthenticationFailed, match="Thanks"):
+            mysql(MySqlConfig(LOOPBACK, rogue.port, "u"))
+        assert rogue.heard[-1] == b""
+
+
 @pytest.mark.parametrize(("first", "then"), [one for one in PLUGINS if "old" not in one[1]])
 def test_a_mysql_server_that_has_proved_who_it_is_may_ask_for_it(tmp_path: Path, first: str, then: str) -> None:
     with RogueMySQL(tmp_path, tls=True, first=first, then=then).running() as server:
