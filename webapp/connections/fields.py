@@ -66,6 +66,8 @@ def _text(one: FormField, value: Any) -> str:
     text = "" if value is None else str(value)
     if len(text) > (longest := LONGEST.get(one.kind, LONGEST_TEXT)):
         raise ConfigurationError(f"{one.label} has more than {longest:,} characters.")
+    if one.kind == "textarea":
+        text = text.rstrip("\0")  # MySQL 8.0 ends the ca.pem that it makes so
     plain = text.translate(LINES) if one.kind == "textarea" else text
     if not (plain if one.secret else plain.strip()).isprintable():
         raise ConfigurationError(f"{one.label} has a character that cannot stand there.")
