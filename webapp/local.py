@@ -87,31 +87,31 @@ class LocalMachine:
 
     def _servers(self) -> None:
         own: dict[str, str] = {}
-        if not os.environ.get("DATABASE_URL"):
+        if not environment.secret("DATABASE_URL"):
             self._say("starting Postgres")
             postgres = EmbeddedPostgres(self.folder / "postgres", environment.kept_port(self.folder, "postgres"))
             postgres.start()
             self._stack.callback(postgres.stop)
             own["DATABASE_URL"] = postgres.url
-        if not os.environ.get("REDIS_URL"):
+        if not environment.secret("REDIS_URL"):
             self._say("starting Redis")
             redis = EmbeddedRedis(self.folder / "redis", environment.kept_port(self.folder, "redis"))
             redis.start()
             self._stack.callback(redis.stop)
             own["REDIS_URL"] = redis.url
         os.environ.update(own)
-        self._configure(os.environ)
+        self._configure({name: environment.secret(name) for name in ("DATABASE_URL", "REDIS_URL")})
         environment.publish_services(self.folder, own)
         self._stack.callback(environment.publish_services, self.folder, {})
 
     @staticmethod
-    def _configure(environ: Mapping[str, str]) -> None:
+    def _configure(urls: Mapping[str, str]) -> None:
         """Its settings were loaded before the servers had addresses."""
         from django.conf import settings  # noqa: PLC0415 - not before
         from django.db import connections  # noqa: PLC0415
 
-        settings.DATABASE_URL, settings.REDIS_URL = environ["DATABASE_URL"], environ["REDIS_URL"]
-        fresh = environment.database(environ["DATABASE_URL"])
+        settings.DATABASE_URL, settings.REDIS_URL = urls["DATABASE_URL"], urls["REDIS_URL"]
+        fresh = environment.database(urls["DATABASE_URL"])
         connections.close_all()
         settings.DATABASES["default"].update(fresh)
         connections["default"].settings_dict.update(fresh)

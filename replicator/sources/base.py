@@ -39,7 +39,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a connection's form.  `secret` fields are stored encrypted and never shown again."""
+    """One field of a connection's form.  `secret` fields are stored encrypted and never shown again.
+
+    keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again (invariant 8).
+    """
 
     name: str
     label: str
@@ -49,6 +52,7 @@ class FormField:
     help: str = ""
     secret: bool = False
     choices: tuple[tuple[str, str], ...] = ()
+    keeps_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,6 @@ def public_config(connection: Connection) -> dict[str, Any]:
     return {name: value for name, value in connection.config.items() if name not in secret}
 
 
-def secret_values(connection: Connection) -> tuple[str, ...]:
-    """What a text must not contain, for scrubbing."""
-    return tuple(value for value in unseal(connection.secrets).values() if value)
-
-
 @contextmanager
 def opened(connection: Connection) -> Iterator[Source]:
     """The source behind a connection, closed at the end of the block."""

@@ -23,9 +23,17 @@ def parsed(text: str, environ: Mapping[str, str]) -> Any:
     try:
         return _interpolated(yaml.safe_load(text) or {}, environ)
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"The file is not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigurationError(f"The file is not YAML: {_where_and_why(error)}") from None
     except RecursionError:
         raise ConfigurationError("The file is nested too deeply.") from None
+
+
+def _where_and_why(error: yaml.YAMLError) -> str:
+    """Without the lines of the file that PyYAML repeats: a password may stand in them (invariant 8)."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None:
+        return "line unknown: it has a character that YAML does not allow."
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def literal(value: Any) -> Any:

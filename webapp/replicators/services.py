@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from webapp.connections.models import Connection
-from webapp.connections.secrets import seal, unseal
+from webapp.connections.secrets import seal
 from webapp.monitoring.services import check_seconds, note
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
 from webapp.replicators.modes import change_mode
@@ -32,7 +32,7 @@ from webapp.replicators.table_services import (
     skip_table,
     try_again,
 )
-from webapp.replicators.targets import check_fixed, checked_target
+from webapp.replicators.targets import check_fixed, checked_target, stored_target
 
 __all__ = [
     "SelectionEntry",
@@ -116,11 +116,10 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
     waiting = ReplicatorTable.objects.filter(replicator=replicator, retry_at__isnull=False).order_by("id")
     tables = list(waiting.select_for_update(no_key=True))  # before their replicator, as the workers lock them
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
-    stored = unseal(fresh.target_secrets)
+    stored = stored_target(fresh)
     public, secret = checked_target(target, stored)
-    changed = sorted(
-        name for name, value in {**public, **secret}.items() if {**fresh.target, **stored}.get(name) != value
-    )
+    before = {**stored.public, **stored.secret}
+    changed = sorted(name for name, value in {**public, **secret}.items() if before.get(name) != value)
     check_fixed(fresh, public["kind"], changed)
     if changed:
         fresh.target, fresh.target_secrets = public, seal(secret)

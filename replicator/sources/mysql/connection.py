@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import pymysql
 from pymysql.constants import ER
 
+from replicator.addresses import checked_authority
+from replicator.clear_text import REMEDY, ClearTextRefused, connect_mysql
 from replicator.errors import (
-    ConfigurationError,
     SourceAuthenticationFailed,
     SourcePermissionDenied,
     SourceUnreachable,
@@ -73,14 +74,14 @@ _BROKEN_REMEDY = (
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     """An open connection in autocommit with utf8mb4, UTC, a lenient sql_mode and REPEATABLE READ.
 
-    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed,
-    SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
+    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed (also where the server asks
+    for the password in clear and is not verified), SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
     """
     options: dict[str, Any] = {
         "host": config.host,
         "port": config.port,
         "user": config.user,
-        "password": config.password,
+        "password": config.password.encode(),  # pymysql itself would take Latin-1
         "charset": "utf8mb4",
         "autocommit": True,
         "connect_timeout": config.connect_timeout,
@@ -91,7 +92,7 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     }
     reach("source.connect.before")
     with translated(f"{config.host}:{config.port}"):
-        connection: Connection = pymysql.connect(**(options | overrides))
+        connection: Connection = connect_mysql(verified=config.verified, **(options | overrides))
         try:
             _prepare(connection)
         except BaseException:
@@ -119,11 +120,7 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
         return {}
-    try:
-        context = ssl.create_default_context(cadata=config.ca or None)
-    except (ssl.SSLError, ValueError):
-        message = "The CA certificate of the connection is no certificate in PEM form."
-        raise ConfigurationError(message) from None
+    context = ssl.create_default_context(cadata=checked_authority(config.ca) or None)
     # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY
@@ -148,6 +145,8 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     number = _number(error)
     reason = _reason(error)
+    if isinstance(error, ClearTextRefused):
+        return SourceAuthenticationFailed(f"{where}: {reason}", remedy=REMEDY)
     of_server = number >= _SERVERS and number not in _CLIENTS
     if isinstance(where, TableId) and of_server and number not in _OF_THE_SERVER | _AUTHENTICATION:
         found = _of_table(number, reason, where)

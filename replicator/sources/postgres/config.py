@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
@@ -58,6 +59,11 @@ class PostgresConfig:
         """Server and database, for messages."""
         return f"{self.host}:{self.port}/{self.database}"
 
+    @property
+    def verified(self) -> bool:
+        """TLS proves who the server is; any name's certificate from any authority would not."""
+        return self.tls is TlsMode.VERIFY_FULL or (self.tls is TlsMode.VERIFY_CA and bool(self.ca))
+
     def publication_for(self, replicator: str) -> str:
         """The publication that a replicator reads: the user's, or `tidemark_<replicator>`."""
         return self.publication or _own_name(replicator)
@@ -79,13 +85,13 @@ class PostgresConfig:
             message = "The connection has no database."
             raise ConfigurationError(message)
         return cls(
-            host=host,
+            host=checked_host(host),
             port=_number(settings, "port", 1, 65535) or DEFAULT_PORT,
             user=user,
             password=str(settings.get("password") or ""),
             database=database,
             tls=_tls(_text(settings, "tls") or TlsMode.PREFER),
-            ca=_text(settings, "ca"),
+            ca=checked_authority(_text(settings, "ca")),
             connect_timeout=float(_number(settings, "connect_timeout", 1, 300) or 10),
             publication=_name(settings, "publication"),
             slot=_slot(settings),
@@ -179,6 +185,7 @@ FORM = (
         "publication",
         "Publication",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A publication of your own must exist and have the tables; "
         "it is never changed.",
     ),
@@ -186,6 +193,7 @@ FORM = (
         "slot",
         "Replication slot",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A slot of your own must exist (plugin pgoutput); only one "
         "replicator may use this connection, and it is never dropped.",
     ),
@@ -194,6 +202,7 @@ FORM = (
         "WAL kept at most (MB)",
         kind="number",
         required=False,
+        keeps_secret=True,
         help="Beyond it Tidemark drops its slot, so that the source's disk does not fill, and reads the tables again once it "
         "can. Empty: WAL is kept for as long as Tidemark needs it.",
     ),
@@ -202,10 +211,11 @@ FORM = (
         "DDL trigger on the source",
         kind="choice",
         required=False,
+        keeps_secret=True,
         default="no",
         choices=(("no", "No"), ("yes", "Yes")),
         help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
         "change with the table's next row.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
 )

@@ -47,30 +47,29 @@ class IcebergTarget:
         self._storage = storage
         self._spark = spark
         self._catalog = LakeCatalog(spark, replicator)
-        self._secret = spark.config.catalog_password
         self._limits = limits
 
     def prepare(self) -> None:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             self._spark.catalog()
 
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             found = self._catalog.load(table)
             return None if found is None else position(found)
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""
         started = time.monotonic()
-        with guarded(self._secret):
+        with guarded():
             outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
     def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             found = self._catalog.load(table)
             return "" if found is None else maintenance.maintain(self._catalog, found, reloading=reloading)
 

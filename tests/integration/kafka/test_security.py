@@ -37,7 +37,6 @@ def tried(broker: EmbeddedKafka, listener: str, **settings: Any) -> list[CheckRe
     [
         ("PLAINTEXT", {}),
         ("SASL_PLAINTEXT", OK | SCRAM),
-        ("SASL_PLAINTEXT", OK | PLAIN),
         ("SSL", {}),
         ("SASL_SSL", OK | SCRAM),
         ("SASL_SSL", OK | PLAIN),
@@ -65,7 +64,8 @@ GIVE = "Give the certificate authority"
     ("protocol", "listener", "changes", "message", "remedy"),
     [
         ("SASL_PLAINTEXT", "", {"password": WRONG}, USER_REFUSED, CORRECT),
-        ("SASL_PLAINTEXT", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
+        ("SASL_SSL", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
+        ("SASL_PLAINTEXT", "", PLAIN, "in clear", "Choose SASL_SSL"),
         ("SASL_SSL", "", {"password": WRONG}, USER_REFUSED, CORRECT),
         ("SASL_SSL", "", {"username": "nobody"}, "refuse the user nobody", CORRECT),
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
