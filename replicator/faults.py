@@ -85,6 +85,11 @@ POINTS: Mapping[str, str] = {
     "apply.move.after": "a table's state or target name has changed",
     "apply.maintain.before": "compaction and expiry are about to be looked at",
     "apply.compact.after": "a table was compacted; old snapshots are still there",
+    "apply.expire.listed": "the files of snapshots are listed to be deleted; the snapshots are still there",
+    "apply.expire.after": "snapshots are gone; their files wait",
+    "apply.delete.before": "files that waited are about to be deleted",
+    "apply.delete.between": "data files that waited are gone; the manifests that name them are there",
+    "apply.delete.after": "files that waited are gone; their list is there",
     "apply.maintain.after": "maintenance is over",
     # lease
     "lease.acquire.after": "the lease is held; nothing was done with it",

@@ -8,6 +8,8 @@
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
 | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3:// (docs/cluster.md) |
 | TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work |
+| TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay |
+| TIDEMARK_DELETION_GRACE_HOURS | 24: how long files of target tables stay that no snapshot needs |
 | EMAIL_URL | none: alerts by e-mail are not sent |
 | TIDEMARK_URL | none: alerts do not link to the pages |
 | TIDEMARK_ALERT_NETWORKS | none: webhooks go to public addresses only |
@@ -34,6 +36,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from replicator.errors import ConfigurationError
+from replicator.model.retention import GRACE_HOURS, STEPS, Retention
 from webapp.embedded.ports import free_port, is_free
 
 KEY_FILE = "secret.key"
@@ -41,6 +44,14 @@ OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
 TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def retention() -> tuple[str, float]:
+    """TIDEMARK_RETENTION_STEPS and TIDEMARK_DELETION_GRACE_HOURS.  Raises ConfigurationError."""
+    steps = os.environ.get("TIDEMARK_RETENTION_STEPS", "") or STEPS
+    hours = at_least("TIDEMARK_DELETION_GRACE_HOURS", GRACE_HOURS, least=0)
+    Retention.parse(steps, hours)
+    return steps, hours
 
 
 def flag(name: str, *, default: bool = False) -> bool:

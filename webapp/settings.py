@@ -35,6 +35,7 @@ TIDEMARK_ALERT_NETWORKS = environment.networks("TIDEMARK_ALERT_NETWORKS")
 # How people reach these pages: https://tidemark.example.com.  Alerts link there.
 TIDEMARK_URL = os.environ.get("TIDEMARK_URL", "").rstrip("/")
 # A standby takes over this long after a worker was heard of for the last time.
+TIDEMARK_RETENTION_STEPS, TIDEMARK_DELETION_GRACE_HOURS = environment.retention()
 TIDEMARK_LEASE_SECONDS = environment.at_least("TIDEMARK_LEASE_SECONDS", LEASE_SECONDS, least=1)
 TIDEMARK_SLICE_SECONDS = float(os.environ.get("TIDEMARK_SLICE_SECONDS", "60"))
 SPARK_MASTER = os.environ.get("SPARK_MASTER", "") or "local[*]"

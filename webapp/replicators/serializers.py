@@ -89,6 +89,16 @@ class OptionsSerializer(serializers.Serializer):
     retention_warn_percent = serializers.FloatField(
         required=False, help_text="Warn when so much of the log that the source may keep is kept"
     )
+    retention_steps = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        help_text="Which snapshots of the target's tables stay, like 10m/1s 2h/1m 7d/1h; empty: the installation's",
+    )
+    deletion_grace_hours = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="Files that no snapshot needs stay for so long; null: the installation's",
+    )
     snapshot_parallel = serializers.IntegerField(required=False)
     snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="What a chunk may take")
     snapshot_chunk_rows = serializers.IntegerField(required=False, help_text="Rows of a chunk at most")

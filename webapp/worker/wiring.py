@@ -69,5 +69,8 @@ def open_target(replicator: Replicator) -> Target:
         replicator=label(replicator),
         config=full_target(replicator),
         source=replicator.connection.kind,
+        retention=replicator.parsed_options.retention(
+            settings.TIDEMARK_RETENTION_STEPS, settings.TIDEMARK_DELETION_GRACE_HOURS
+        ),
     )
     return registry.open_target(str(replicator.target.get("kind", "iceberg")), opening)

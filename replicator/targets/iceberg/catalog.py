@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -23,6 +24,7 @@ from replicator.targets.base import TargetTable
 OWNER = "tidemark.replicator"
 MODE = "tidemark.mode"
 STAGED = "wap.id"
+RECENT = 20  # snapshots that a look at a table describes; there may be a thousand
 Json = dict[str, Any]
 
 
@@ -30,6 +32,7 @@ Json = dict[str, Any]
 class LakeTable:
     """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification.
 
+    Of many snapshots it has the newest only; `whole` has all.
     `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
     """
 
@@ -38,6 +41,14 @@ class LakeTable:
     handle: Any
     base: Any
     metadata: Json
+    snapshots: int
+
+    @cached_property
+    def whole(self) -> Json:
+        """The metadata with all snapshots."""
+        if len(self.metadata.get("snapshots", [])) == self.snapshots:
+            return self.metadata
+        return _as_json(self.engine, self.base)
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -88,6 +99,8 @@ class LakeTable:
         at = self.snapshot
         while at is not None:
             if at not in by_id:
+                by_id = {s["snapshot-id"]: s for s in self.whole.get("snapshots", [])}
+            if at not in by_id:
                 message = f"Snapshots of {self.name} were expired that said how far it is."
                 raise TargetError(
                     message, table=str(self.name), remedy="Resnapshot the table; let Tidemark expire snapshots."
@@ -97,7 +110,7 @@ class LakeTable:
 
     def staged(self, token: str) -> Json | None:
         """The snapshot that was written under this token and not made current."""
-        snapshots: list[Json] = self.metadata.get("snapshots", [])
+        snapshots: list[Json] = self.whole.get("snapshots", [])
         return next((s for s in reversed(snapshots) if s.get("summary", {}).get(STAGED) == token), None)
 
     def total(self, what: str) -> int:
@@ -202,7 +215,11 @@ class LakeCatalog:
         gone = self._change(table, "DELETE FROM iceberg_tables")
         if not gone:
             raise _overtaken(table)
-        table.engine.java("org.apache.iceberg.CatalogUtil").dropTableData(table.handle.io(), table.base)
+        io = table.handle.io()
+        table.engine.java("org.apache.iceberg.CatalogUtil").dropTableData(io, table.base)
+        io.deletePrefix(
+            table.metadata["location"]
+        )  # the folder is its own: older metadata files, what waits to be deleted
 
     def rename(self, table: LakeTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
@@ -259,8 +276,15 @@ class LakeCatalog:
     @staticmethod
     def _described(engine: Engine, name: TargetTable, handle: Any) -> LakeTable:
         base = handle.operations().current()
-        text = engine.java("org.apache.iceberg.TableMetadataParser").toJson(base)
-        return LakeTable(name, engine, handle, base, json.loads(text))
+        snapshots = base.snapshots()
+        count = int(snapshots.size())
+        described = base
+        if count > 2 * RECENT:
+            build = engine.java("org.apache.iceberg.TableMetadata").buildFrom(base)
+            described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
+            if described.currentSnapshot() is None:  # it was rolled back to an older one
+                described = base
+        return LakeTable(name, engine, handle, base, _as_json(engine, described), count)
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
@@ -271,6 +295,11 @@ class LakeCatalog:
             except Py4JJavaError:  # another worker was quicker
                 if not catalog.namespaceExists(namespace):
                     raise
+
+
+def _as_json(engine: Engine, base: Any) -> Json:
+    found: Json = json.loads(engine.java("org.apache.iceberg.TableMetadataParser").toJson(base))
+    return found
 
 
 def _overtaken(table: LakeTable) -> TargetConflict:
@@ -340,6 +369,17 @@ def prepared(table: LakeTable, build: Callable[[Any], Any], said: Mapping[str, s
 def refused(error: Exception) -> bool:
     """Did the compare-and-set certainly not happen?"""
     return isinstance(error, Py4JJavaError) and _is(error, "CommitFailedException")
+
+
+def without_snapshots(table: LakeTable, gone: Iterable[int], properties: Mapping[str, str]) -> Any:
+    """The table's metadata without these snapshots, and with these properties."""
+    numbers = table.engine.java("java.util.HashSet")()
+    for number in gone:
+        numbers.add(number)
+    build = table.engine.java("org.apache.iceberg.TableMetadata").buildFrom(table.base)
+    if properties:
+        build = build.setProperties(java_map(table.engine, properties))
+    return build.removeSnapshots(numbers).build()
 
 
 def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:

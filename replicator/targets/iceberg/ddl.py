@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,12 +16,12 @@ from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.catalog import MODE, LakeCatalog, LakeTable, publish
+from replicator.targets.iceberg.expiry import CHECKED, METADATA_PROPERTIES
 from replicator.targets.iceberg.naming import location
 from replicator.targets.iceberg.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.types import from_iceberg, to_iceberg
 
 KEPT = "tidemark.kept-columns"
-METADATA_VERSIONS = 20
 PROPERTIES = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -28,8 +29,7 @@ PROPERTIES = {
     "write.merge.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.compression-codec": "gzip",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": str(METADATA_VERSIONS),
+    **METADATA_PROPERTIES,
     "write.wap.enabled": "true",  # see commit.py
     "write.delete.granularity": "file",
     f"write.metadata.metrics.column.{SEQUENCE}": "full",
@@ -46,6 +46,7 @@ def create(catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, ch
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
     properties[MODE] = change.mode.value
+    properties[CHECKED] = str(int(time.time()))
     schema = _iceberg_schema(catalog.jvm(), change.schema.columns, change.mode)
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
 

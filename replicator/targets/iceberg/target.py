@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from replicator.errors import TargetConflict
 from replicator.faults import reach
 from replicator.merge.session import SparkPool, guarded
+from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
     NO_TABLE,
@@ -31,6 +32,7 @@ from replicator.targets.iceberg.direct import Counts, Limits
 from replicator.targets.iceberg.outcome import SKIPPED, Outcome
 from replicator.targets.iceberg.position import position
 
+DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
 
 
@@ -39,15 +41,23 @@ class IcebergTarget:
 
     capabilities = Capabilities()
 
-    def __init__(self, spark: SparkPool, storage: Storage, replicator: str, limits: Limits = apply.LIMITS) -> None:
+    def __init__(
+        self,
+        spark: SparkPool,
+        storage: Storage,
+        replicator: str,
+        limits: Limits = apply.LIMITS,
+        retention: Retention = DEFAULT_RETENTION,
+    ) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use.
 
-        limits: what is applied without Spark.
+        limits: what is applied without Spark.  retention: of tables that have none of their own.
         """
         self._storage = storage
         self._spark = spark
         self._catalog = LakeCatalog(spark, replicator)
         self._limits = limits
+        self._retention = retention
 
     def prepare(self) -> None:
         """See `Target`."""
@@ -71,7 +81,9 @@ class IcebergTarget:
         """See `Target`."""
         with guarded():
             found = self._catalog.load(table)
-            return "" if found is None else maintenance.maintain(self._catalog, found, reloading=reloading)
+            if found is None:
+                return ""
+            return maintenance.maintain(self._catalog, found, self._retention, reloading=reloading)
 
     def interrupt(self) -> None:
         """See `Target`."""
