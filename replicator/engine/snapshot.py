@@ -9,7 +9,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import KeyChanged, SourcePermissionDenied, TableDisappeared, TableError, TidemarkError
 from replicator.faults import reach
-from replicator.model.schema import ZERO_DATES
+from replicator.model.identifiers import TableId
+from replicator.model.schema import ZERO_DATES, TableSchema
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.throttle import Throttle
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
@@ -31,6 +32,7 @@ from replicator.state.chunks import (
     EVIDENCE,
     ChunkStore,
     ChunkToRead,
+    PlannedChunk,
     RawChunk,
     RunToPlan,
     chunk_detail,
@@ -40,6 +42,8 @@ from replicator.state.chunks import (
 )
 
 WANTED_SECONDS = 1.0
+# Runs whose next chunks are planned in one go, and how long: what is planned so far is read before the rest, however slow a table's key is.
+PLANNED_TOGETHER, PLANNING_SECONDS = 64, 1.0
 QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
 ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
 
@@ -157,28 +161,34 @@ class _Worker:
             reader.close()
 
     def _plan(self, reader: SnapshotReader) -> bool:
-        """One chunk more, by the size of the last one; False where no run can be planned further now.
+        """One chunk more of each of some runs, by the size of the last one; False where no run can be planned further now.
 
-        One thread at a time: they would plan the same run, and the source's catalog is one connection.
+        One thread at a time: they would plan the same runs.
         """
         with self._others.planning:
-            return self._plan_next(reader)
-
-    def _plan_next(self, reader: SnapshotReader) -> bool:
-        limit = self._options.parallel * self._options.ahead
-        for run in self._chunks.to_plan():
-            if run.ahead >= limit:
-                continue
+            runs = self._chunks.to_plan(self._options.parallel * self._options.ahead, PLANNED_TOGETHER)
+            if not runs:
+                return False
+            new = sorted({run.table for run in runs if not run.started})
+            schemas = reader.describe(new) if new else {}
+            planned, until = [], time.monotonic() + PLANNING_SECONDS
             try:
-                self._plan_run(reader, run)
-            except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
-                self._chunks.run_failed(run, error)
+                for run in runs:
+                    try:
+                        planned.append(self._next_chunk(reader, run, schemas))
+                    except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
+                        self._chunks.run_failed(run, error)
+                    if time.monotonic() > until or not self._goes_on():
+                        break
+            finally:
+                self._store_planned(planned)
             return True
-        return False
 
-    def _plan_run(self, reader: SnapshotReader, run: RunToPlan) -> None:
+    def _next_chunk(
+        self, reader: SnapshotReader, run: RunToPlan, schemas: Mapping[TableId, TableSchema | TableError]
+    ) -> PlannedChunk:
         if not run.started:
-            schema = self._source.catalog().describe([run.table]).get(run.table)
+            schema = schemas.get(run.table)
             if schema is None:
                 message = f"{run.table} is not there any more."
                 raise TableDisappeared(message, table=str(run.table))
@@ -188,24 +198,20 @@ class _Worker:
                 message = f"{run.table} has no key any more: it can be read as a whole only."
                 raise KeyChanged(message, table=str(run.table))
             if not schema.key:
-                self._planned(run, KeyRange(), end=None, done=True, keyless=True)
-                return
+                return PlannedChunk(run.run, None, KeyRange(), done=True, keyless=True)
             if any(schema.column(name).masked for name in schema.key):  # bounds are key values, and would be stored
-                self._planned(run, KeyRange(), end=None, done=True)
-                return
+                return PlannedChunk(run.run, None, KeyRange(), done=True)
         end = run.end if run.started else reader.end_key(run.table, run.condition)
         if end is None:
-            self._planned(run, KeyRange(), end=None, done=True)
-            return
+            return PlannedChunk(run.run, None, KeyRange(), done=True)
         upper = reader.next_bound(run.table, run.position, end, run.chunk_rows, run.condition)
-        self._planned(run, KeyRange(run.position, upper), end=end, done=upper == end)
+        return PlannedChunk(run.run, end, KeyRange(run.position, upper), done=upper == end)
 
-    def _planned(
-        self, run: RunToPlan, bounds: KeyRange, *, end: tuple[str, ...] | None, done: bool, keyless: bool = False
-    ) -> None:
-        reach("snapshot.plan.before")
-        self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless)
-        reach("snapshot.plan.after")
+    def _store_planned(self, planned: Sequence[PlannedChunk]) -> None:
+        if planned:
+            reach("snapshot.plan.before")
+            self._chunks.planned(planned)
+            reach("snapshot.plan.after")
 
     def _read_beside_others(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
         if self._keep():

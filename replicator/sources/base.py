@@ -202,6 +202,10 @@ class SnapshotReader(Protocol):
         """Write a watermark into the log; returns when it is committed."""
         ...
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """As `Catalog.describe`, and what `end_key` and `next_bound` go by from then on."""
+        ...
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now of the rows for which the condition is true (None: there is none)."""
         ...

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -71,15 +73,29 @@ class RawChunk:
     reload_from: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedChunk:
+    """The next chunk of a run.  `end`: the run's greatest key; `done`: it is the run's last chunk."""
+
+    run: int
+    end: tuple[str, ...] | None
+    bounds: KeyRange
+    done: bool
+    keyless: bool = False
+
+
 class ChunkStore(Protocol):
     """The snapshot loop's view of the state store, bound to one replicator."""
 
-    def to_plan(self) -> list[RunToPlan]: ...
+    def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
+        """At most `limit` runs of which fewer than `ahead` chunks are planned and not read, the oldest first."""
+        ...
 
-    def planned(
-        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
-    ) -> None:
-        """Store chunks with these bounds (compare-and-set on the run's position); `done` ends planning."""
+    def planned(self, chunks: Sequence[PlannedChunk]) -> None:
+        """Store chunks of different runs, each by compare-and-set on its run's position.
+
+        A run that another transaction holds is left as it is: it will be planned again.
+        """
         ...
 
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:

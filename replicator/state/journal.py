@@ -5,7 +5,7 @@ One transaction per `Journal.commit` (invariant 2).  A file in staging without a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -310,7 +310,7 @@ class ApplyTable:
     attempt: int = 0
     home: tuple[str, str] = ("", "")
     own: bool = False
-    others: frozenset[str] = frozenset()
+    others: Container[str] = frozenset()
     mode: Mode = Mode.MIRROR
     reload_from: int = -1
     made: bool = True

@@ -70,7 +70,7 @@ class Stand:
         del owner
         return self.todo.pop() if self.todo else None
 
-    def to_plan(self) -> list[Any]:
+    def to_plan(self, *_: object) -> list[Any]:
         return []
 
     def wanted(self, chunk: ChunkToRead) -> bool:

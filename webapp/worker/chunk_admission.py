@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from django.db.models import F
 
 from replicator.state.journal import ClosedChunk
-from webapp.monitoring.services import note
+from webapp.monitoring.models import TimelineEvent
+from webapp.monitoring.services import note, timeline_event
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, RunState, SnapshotRun
 from webapp.worker.database import clock
 
@@ -35,11 +36,17 @@ def finish_if_last(run_id: int) -> None:
             note_over(run_id)
 
 
-def note_began(run: SnapshotRun) -> None:
-    """A line of the timeline."""
-    table = run.table
-    summary = f"Snapshot of {run.what} began: {run.reason}"
-    note(replicator=table.replicator, kind="snapshot_began", summary=summary, table=str(table))
+def note_began(runs: Iterable[SnapshotRun]) -> None:
+    """A line of the timeline for each."""
+    TimelineEvent.objects.bulk_create(
+        timeline_event(
+            replicator=run.table.replicator,
+            kind="snapshot_began",
+            summary=f"Snapshot of {run.what} began: {run.reason}",
+            table=str(run.table),
+        )
+        for run in runs
+    )
 
 
 def note_over(run_id: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
@@ -52,9 +53,14 @@ class MySqlSnapshotReader:
             self._marking.close()
             raise
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """In a few statements for all of them; `end_key` and `next_bound` go by the descriptions that were found last."""
+        found = self._details(tables)
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
-        description = self._describe(table)
+        description = self._known.get(table) or self._describe(table)
         if not description.bounded:
             return None
         found = self._first_key(description, KeyRange(condition=condition), "DESC")
@@ -121,20 +127,26 @@ class MySqlSnapshotReader:
             read_rows(self._reading, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}", self._config.host)
         return self._reading
 
-    def _describe(self, table: TableId) -> TableDescription:
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         connection = self._connection()
         catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
         try:
-            found = catalog.details([table]).get(table)
+            found = catalog.details(tables)
         except TidemarkError:
             connection.close()
             raise
+        for table in tables:
+            self._known.pop(table, None)
+        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return found
+
+    def _describe(self, table: TableId) -> TableDescription:
+        found = self._details([table]).get(table)
         if isinstance(found, TableError):
             raise found
         if found is None:
             message = f"{table} is not there any more."
             raise TableDisappeared(message, table=str(table))
-        self._known[table] = found
         return found
 
     def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:

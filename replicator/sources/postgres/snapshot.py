@@ -7,7 +7,7 @@ that was committed before is missed by the snapshot (TRUNCATE and rewrites are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from replicator.errors import TableBusy, TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
 from replicator.sources.postgres.attributes import TableDescription
@@ -67,9 +68,14 @@ class PostgresSnapshotReader:
             self._marking.close()
             raise
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """In a few statements for all of them; `end_key` and `next_bound` go by the descriptions that were found last."""
+        found = self._details(tables)
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now.  None where there is no such row, or no index has the key's order: then it is one chunk."""
-        description = self._describe(table)
+        description = self._known.get(table) or self._describe(table)
         if not self._is_ordered(description):
             return None
         found = self._first_key(description, KeyRange(condition=condition), "DESC")
@@ -135,20 +141,26 @@ class PostgresSnapshotReader:
         if stream is not None and not stream.done:
             stream.cut()
 
-    def _describe(self, table: TableId) -> TableDescription:
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         connection = self._connection()
         catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
         try:
-            found = catalog.details([table]).get(table)
+            found = catalog.details(tables)
         except TidemarkError:
             connection.close()
             raise
+        for table in tables:
+            self._known.pop(table, None)
+        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return found
+
+    def _describe(self, table: TableId) -> TableDescription:
+        found = self._details([table]).get(table)
         if isinstance(found, TableError):
             raise found
         if found is None:
             message = f"{table} is not there any more."
             raise TableDisappeared(message, table=str(table))
-        self._known[table] = found
         return found
 
     def _is_ordered(self, description: TableDescription) -> bool:
