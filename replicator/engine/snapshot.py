@@ -23,6 +23,7 @@ from replicator.errors import KeyChanged, SourcePermissionDenied, TableDisappear
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import ZERO_DATES, TableSchema
+from replicator.periodic import periodically
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.throttle import Throttle
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
@@ -81,16 +82,21 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
     `released` is called by each thread at its end (see run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
     """
     pressed, others = hurried or (lambda: not keep()), _Others()
-    with ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool:
-        workers = [
-            pool.submit(
-                _run,
-                _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, pressed, options, report, others),
-                released,
-            )
-            for n in range(options.parallel)
-        ]
-        return sum(worker.result() for worker in workers)
+    workers = [
+        _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, pressed, options, report, others)
+        for n in range(options.parallel)
+    ]
+
+    def look() -> None:
+        for worker in workers:
+            worker.look()
+
+    with (
+        periodically(look, name="snapshot watch", released=released),
+        ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool,
+    ):
+        running = [pool.submit(_run, worker, released) for worker in workers]
+        return sum(one.result() for one in running)
 
 
 def _run(worker: _Worker, released: Callable[[], None]) -> int:
@@ -106,6 +112,16 @@ class _Others:
 
     planning: threading.Lock = field(default_factory=threading.Lock)
     in_time: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Statement:
+    """What a reader is asking its source.  `asked`: when it was last asked whether that is wanted still."""
+
+    reader: SnapshotReader
+    wanted: Callable[[], bool]
+    asked: float
+    cancelled: bool = False
 
 
 class _Worker:
@@ -126,6 +142,8 @@ class _Worker:
     ) -> None:
         self._hurried, self._others = hurried, others
         self._ended = -math.inf  # of the chunk before
+        self._statement: _Statement | None = None
+        self._looking = threading.Lock()
         self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
         self._owner, self._keep, self._options, self._report = owner, keep, options, report
 
@@ -141,6 +159,45 @@ class _Worker:
                 elif not self._plan(reader):
                     break
         return done
+
+    def look(self) -> None:
+        """By another thread: a statement that is not wanted any more ends at the source, whatever it waits for there (invariant 10).
+
+        As often as it takes: the reader may be about to send the next one.
+        """
+        with self._looking:
+            if (statement := self._statement) is None:
+                return
+            try:
+                if statement.cancelled or self._hurried() or not self._asked(statement):
+                    statement.cancelled = True
+                    statement.reader.cancel()
+            except TidemarkError as error:
+                self._report.log(Level.DEBUG, f"A statement could not be cancelled: {error.message}")
+
+    @staticmethod
+    def _asked(statement: _Statement) -> bool:
+        if time.monotonic() - statement.asked <= WANTED_SECONDS:
+            return True
+        statement.asked = time.monotonic()
+        return statement.wanted()
+
+    @contextmanager
+    def _asking(self, reader: SnapshotReader, wanted: Callable[[], bool] = lambda: True) -> Iterator[_Statement]:
+        """Within the block the source is asked for what `wanted` says; an error there is none once it was `cancelled`."""
+        statement = _Statement(reader, wanted, time.monotonic())
+        with self._looking:
+            self._statement = statement
+        try:
+            yield statement
+        except TidemarkError:
+            if not statement.cancelled:
+                raise
+        finally:
+            with self._looking:
+                self._statement = None
+            if statement.cancelled:
+                reader.close()  # a cancel on its way must not meet the next statement
 
     def _goes_on(self) -> bool:
         return self._keep() or (bool(self._others.in_time) and not self._hurried())
@@ -170,12 +227,18 @@ class _Worker:
             if not runs:
                 return False
             new = sorted({run.table for run in runs if not run.started})
-            schemas = reader.describe(new) if new else {}
-            planned, until = [], time.monotonic() + PLANNING_SECONDS
+            schemas: Mapping[TableId, TableSchema | TableError] = {}
+            planned: list[PlannedChunk] = []
+            with self._asking(reader) as statement:
+                schemas = reader.describe(new) if new else {}
+            if statement.cancelled:
+                return True
+            until = time.monotonic() + PLANNING_SECONDS
             try:
                 for run in runs:
                     try:
-                        planned.append(self._next_chunk(reader, run, schemas))
+                        with self._asking(reader, partial(self._chunks.planning, run.run)):
+                            planned.append(self._next_chunk(reader, run, schemas))
                     except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
                         self._chunks.run_failed(run, error)
                     if time.monotonic() > until or not self._goes_on():
@@ -225,22 +288,26 @@ class _Worker:
         """Low mark, SELECT, staged file, journal row, high mark: in this order."""
         try:
             if chunk.staged:  # a second high mark does no harm: the chunk is admitted at the first
-                reader.mark(high_mark(chunk))
+                with self._asking(reader):
+                    reader.mark(high_mark(chunk))
                 return 1
-            reader.mark(low_mark(chunk))
-            reach("snapshot.low.after")
-            if chunk.keyless:
-                data = reader.read_table(chunk.table, opened_mark(chunk))
-            else:
-                data = reader.read_chunk(chunk.table, chunk.bounds)
-                values_of(chunk.bounds.keys, data.schema)  # capture has to know them
-            reach("snapshot.select.after")
-            raw = self._stage(chunk, data)
-            reach("snapshot.file.after")
-            if raw is None or not self._chunks.read(raw):
+            raw = None
+            with self._asking(reader, partial(self._chunks.wanted, chunk)) as statement:
+                reader.mark(low_mark(chunk))
+                reach("snapshot.low.after")
+                if chunk.keyless:
+                    data = reader.read_table(chunk.table, opened_mark(chunk))
+                else:
+                    data = reader.read_chunk(chunk.table, chunk.bounds)
+                    values_of(chunk.bounds.keys, data.schema)  # capture has to know them
+                reach("snapshot.select.after")
+                raw = self._stage(chunk, data)
+                reach("snapshot.file.after")
+            if raw is None or statement.cancelled or not self._chunks.read(raw):
                 return 0
             reach("snapshot.chunk.after")
-            reader.mark(high_mark(chunk))
+            with self._asking(reader):
+                reader.mark(high_mark(chunk))
             reach("snapshot.high.after")
         except TidemarkError as error:
             self._report.log(Level.WARNING, error.message, **{**chunk_detail(chunk), "table": chunk.table})

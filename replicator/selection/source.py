@@ -114,6 +114,10 @@ class SelectedSource:
         tables = self.tables or TableSet()
         return self._source.names().selection(tables) if taken_of(tables) else tables
 
+    def cancel(self) -> None:
+        """As the source."""
+        self._source.cancel()
+
     def close(self) -> None:
         """The source, too."""
         self._source.close()
@@ -182,6 +186,9 @@ class _SnapshotReader:
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         return self._chosen(table, self._reader.read_table(table, opened))
+
+    def cancel(self) -> None:
+        self._reader.cancel()
 
     def close(self) -> None:
         self._reader.close()

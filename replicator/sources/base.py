@@ -203,7 +203,7 @@ class SnapshotReader(Protocol):
         ...
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-        """As `Catalog.describe`, and what `end_key` and `next_bound` go by from then on."""
+        """As `Catalog.describe`; the next `end_key` of each table goes by it."""
         ...
 
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
@@ -225,6 +225,10 @@ class SnapshotReader(Protocol):
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
+        ...
+
+    def cancel(self) -> None:
+        """By any thread: what is under way ends at the server, and with an error here.  Raises SourceUnreachable."""
         ...
 
     def close(self) -> None: ...
@@ -359,5 +363,12 @@ class Source(Protocol):
     def log_reader(self, replicator: str, options: ReadOptions) -> LogReader: ...
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader: ...
+
+    def cancel(self) -> None:
+        """By any thread: what the catalog or the log's status is asking ends at the server, and with an error here.
+
+        Raises SourceUnreachable.
+        """
+        ...
 
     def close(self) -> None: ...

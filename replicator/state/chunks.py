@@ -98,6 +98,10 @@ class ChunkStore(Protocol):
         """
         ...
 
+    def planning(self, run: int) -> bool:
+        """False: its bounds are not wanted any more (paused, cancelled, planned by another)."""
+        ...
+
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
         """A planned chunk, or one whose reader is gone; None where there is nothing, or too many wait for capture.
 

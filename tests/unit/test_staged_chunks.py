@@ -88,6 +88,9 @@ class Stand:
     def log(self, *_: object, **__: object) -> None:
         """Of no interest."""
 
+    def cancel(self) -> None:
+        """The reader's."""
+
     def close(self) -> None:
         """The reader's."""
 

@@ -17,7 +17,7 @@ from replicator.sources.registry import source_kind
 from webapp.connections.fields import split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
-from webapp.connections.selectors import full_config
+from webapp.connections.selectors import ATTENDED, full_config
 from webapp.logs import scrub
 
 
@@ -105,7 +105,7 @@ def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -
     form = source_kind(kind).form
     hidden = tuple(str(config.get(field.name) or "") for field in form if field.secret)
     try:
-        source = source_kind(kind).open(config)
+        source = source_kind(kind).open({**config, **ATTENDED})
         try:
             results = source.check(tables)
         finally:

@@ -113,6 +113,14 @@ class OrmChunkStore:
         SnapshotRun.objects.bulk_update(runs, PLANNED_FIELDS)
 
     @stored
+    def planning(self, run: int) -> bool:
+        """See `ChunkStore`."""
+        return (
+            wants_reading(self._id)
+            and SnapshotRun.objects.filter(_wanted(""), pk=run, state=RunState.PLANNING).exists()
+        )
+
+    @stored
     @transaction.atomic
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
         """None where there is nothing, or too many chunks wait for capture."""

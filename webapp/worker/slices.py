@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
@@ -15,8 +16,9 @@ from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
-from replicator.errors import FenceLost, SourceBusy, StateError, TidemarkError
+from replicator.errors import FenceLost, SourceBusy, SourceError, StateError, TidemarkError
 from replicator.faults import reach
+from replicator.periodic import periodically
 from replicator.sources.base import Source, Waiting
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
@@ -137,7 +139,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
     del idle  # the log never ends
     assert tenure.lease is not None
     staging = wiring.storage()
-    with wiring.opened_source(replicator) as source:
+    with wiring.opened_source(replicator) as source, _cancelled(source, tenure):
         journal = OrmJournal(replicator.pk, source, staging.delete, journaled)
         _begin_log(replicator, journal, source, tenure)
         run_capture(
@@ -153,6 +155,25 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
             report=wiring.reporter(replicator, Stage.CAPTURE),
             hurried=tenure.hurried,
         )
+
+
+@contextmanager
+def _cancelled(source: Source, tenure: Tenure) -> Iterator[None]:
+    """What the source is asked for within the block ends there once it is not to be finished (invariant 10); then an error is none."""
+    cancelled = threading.Event()
+
+    def look() -> None:
+        if tenure.hurried():
+            cancelled.set()
+            with suppress(SourceError):
+                source.cancel()
+
+    with periodically(look, name="capture watch"):
+        try:
+            yield
+        except SourceError:
+            if not cancelled.is_set():
+                raise
 
 
 def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenure: Tenure) -> None:

@@ -103,6 +103,9 @@ class ThreeRows:
     def log(self, *_: object, **__: object) -> None:
         """Of no interest."""
 
+    def cancel(self) -> None:
+        """Nothing is asked for long."""
+
     def close(self) -> None:
         """Nothing is open."""
 
