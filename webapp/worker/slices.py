@@ -34,7 +34,7 @@ from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_waits, stage_works
 from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
 from webapp.worker.pacing import Pacing
-from webapp.worker.policy import InternalError, as_tidemark
+from webapp.worker.policy import InternalError, Verdict, as_tidemark
 from webapp.worker.tenure import Tenure
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -109,7 +109,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
         LOGGER.error("Unexpected error in %s of %s", stage, replicator.name, exc_info=cause)
     reach("slice.failure.before")
     try:
-        _count(stage, replicator.pk, lease, error)
+        verdict = _count(stage, replicator.pk, lease, error)
     except FenceLost:
         LOGGER.warning("%s of %s, after another worker took over: %s", stage, replicator.name, error.message)
         return
@@ -119,13 +119,17 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
     report = wiring.reporter(replicator, stage)
     stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
     told = {"stack": stack} if stack else {}
+    if verdict is not None:  # else it has started anew
+        told["next"] = (
+            f"tried again at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped: see the remedy"
+        )
     report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **told)
 
 
 @stored
-def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> None:
+def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> Verdict | None:
     with fenced(lease, expired=True):
-        stage_failed(replicator_id, stage, error)
+        return stage_failed(replicator_id, stage, error)
 
 
 @stored
