@@ -138,7 +138,7 @@ class LocalMachine:
         if name == "web":
             return [
                 sys.executable, "-m", "gunicorn", "webapp.wsgi:application", "--bind", f"{bind}:{self.port}",
-                "--worker-class", "gthread", "--threads", "8", "--workers", "1", "--chdir", str(ROOT),
+                "--worker-class", "webapp.serving.WebWorker", "--threads", "8", "--workers", "1", "--chdir", str(ROOT),
                 "--graceful-timeout", "3", "--no-control-socket",
             ]  # fmt: skip
         celery = [sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery"]

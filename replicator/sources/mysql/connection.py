@@ -87,8 +87,8 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
         "charset": "utf8mb4",
         "autocommit": True,
         "connect_timeout": config.connect_timeout,
-        "read_timeout": READ_TIMEOUT,
-        "write_timeout": READ_TIMEOUT,
+        "read_timeout": _patience(config),
+        "write_timeout": _patience(config),
         "program_name": "tidemark",
         **_tls_options(config),
     }
@@ -101,6 +101,11 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
             connection.close()
             raise
         return connection
+
+
+def _patience(config: MySqlConfig) -> float:
+    """Seconds for an answer: a server that stands still does not end a statement by itself."""
+    return config.statement_timeout + 5.0 if config.statement_timeout else READ_TIMEOUT
 
 
 def cancel(config: MySqlConfig, *connections: Connection | None) -> None:
