@@ -7,9 +7,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+from celery import Celery
+from django.conf import settings
 from django.db import connections as databases
 
 from replicator.sources.base import KeyRange
@@ -19,6 +22,8 @@ from replicator.state.chunks import PlannedChunk
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.connections import selectors as sources
+from webapp.embedded.processes import Child, ProcessGroup
+from webapp.local import LocalMachine
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, SnapshotRun
@@ -167,6 +172,50 @@ def test_what_capture_asks_the_source_ends_when_it_is_told_to_stop(
     wait(lambda: not statements(any_lab), WITHIN)
     capture.end()
     assert not Failure.objects.exists()
+
+
+@contextmanager
+def snapshot_worker(environment: dict[str, str], redis_url: str, folder: Path) -> Iterator[Child]:
+    """The process of `manage.py up`."""
+    group = ProcessGroup(folder)
+    more = {"REDIS_URL": redis_url, "PYTHONPATH": str(settings.BASE_DIR), "DJANGO_SETTINGS_MODULE": "webapp.settings"}
+    try:
+        yield group.start("snapshot", LocalMachine(port=0).command("snapshot"), environment | more)
+    finally:
+        group.stop()
+
+
+def test_two_statements_that_last_do_not_stop_the_snapshots_of_others(
+    lab: Lab, redis_url: str, process_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Two worker processes were all that there were."""
+    made = []
+    for name in ("a", "b", "c"):
+        lab.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
+        selection = [services.SelectionEntry(lab.database, name)]
+        made.append(
+            services.create_replicator(
+                name=f"{lab.name}_{name}", connection=lab.connection(), selection=selection, start=True
+            )
+        )
+        capture = Slice(Stage.CAPTURE, made[-1].pk)
+        wait(made[-1].tables.filter(tracked=True, state="loading").exists)
+        capture.end()
+    *lasting, other = made
+    SnapshotRun.objects.filter(table__replicator__in=lasting).update(condition=slow(lab))
+    broker = Celery(broker=redis_url)
+    with snapshot_worker(process_environment, redis_url, tmp_path) as worker:
+        for one in lasting:
+            broker.send_task("tidemark.snapshot_slice", args=[one.pk], queue="snapshot")
+        wait(lambda: statements(lab) == 2 or not worker.alive, 120)
+        assert worker.alive, worker.tail()
+        broker.send_task("tidemark.snapshot_slice", args=[other.pk], queue="snapshot")
+        wait(ChunkRow.objects.filter(run__table__replicator=other, state=ChunkState.READ).exists)
+        assert statements(lab) == 2
+        for one in lasting:
+            services.stop_replicator(replicator=one)
+        wait(lambda: not statements(lab), WITHIN)
+    broker.close()
 
 
 def translated_of(lab: Lab) -> Any:
