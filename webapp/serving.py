@@ -19,6 +19,7 @@ from gunicorn.workers.gthread import _DEFER, ThreadWorker
 from psycopg2 import extensions
 
 WEB_SECONDS = 30.0  # as long as a page waits for a source, too
+AGAIN_SECONDS = 5.0  # and right after a wait in vain: a request asks, connects anew and asks again
 PROBES = {b"/healthz": 1, b"/readyz": 2}  # threads of each: one that is asked about the database keeps no other waiting
 _EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
 _own = threading.local()
@@ -36,13 +37,16 @@ def at_most(seconds: float) -> Iterator[None]:
 
 def wait(connection: Any) -> None:
     """psycopg2's wait callback.  A server that stands still sends no error, and its own time limits stand still with it."""
-    seconds = getattr(_own, "seconds", None) or WEB_SECONDS
-    deadline = time.monotonic() + seconds
+    now = time.monotonic()
+    usual = AGAIN_SECONDS if now < getattr(_own, "in_vain", 0.0) + AGAIN_SECONDS else WEB_SECONDS
+    seconds = getattr(_own, "seconds", None) or usual
+    deadline = now + seconds
     while (state := connection.poll()) != extensions.POLL_OK:
         poller = select.poll()
         poller.register(connection.fileno(), _EVENTS[state])
         left = deadline - time.monotonic()
         if left <= 0 or not poller.poll(left * 1000):
+            _own.in_vain = time.monotonic()
             raise psycopg2.OperationalError(f"no answer within {seconds:g} s")
 
 
