@@ -43,6 +43,15 @@ KEY_FILE = "secret.key"
 OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
+# A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP: what waits for it
+# is bounded by leases in workers, and in the web server by `webapp.serving`.
+PEER_GONE = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
 TRUE = frozenset({"1", "true", "yes", "on"})
 
 
@@ -221,7 +230,7 @@ def database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or query.pop("port", "")),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **query},
+        "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **PEER_GONE, **query},
     }
 
 

@@ -16,6 +16,9 @@ from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection
 from webapp.connections.secrets import unseal
 
+# A page that waits longer is given up by who asked for it; its statement must not go on at the source.
+ATTENDED = {"statement_timeout": 30}
+
 
 def list_connections() -> QuerySet[Connection]:
     """By name, each with `replicator_count`."""
@@ -50,8 +53,8 @@ def public_config(connection: Connection) -> dict[str, Any]:
 
 @contextmanager
 def opened(connection: Connection) -> Iterator[Source]:
-    """The source behind a connection, closed at the end of the block."""
-    source = source_kind(connection.kind).open(full_config(connection))
+    """The source behind a connection, for who waits for its answers; closed at the end of the block."""
+    source = source_kind(connection.kind).open(full_config(connection) | ATTENDED)
     try:
         yield source
     finally:

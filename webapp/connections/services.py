@@ -8,6 +8,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError, TidemarkError
@@ -18,6 +19,7 @@ from replicator.sources.registry import source_kind
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
+from webapp.connections.selectors import ATTENDED, full_config
 
 
 @transaction.atomic
@@ -52,7 +54,15 @@ def update_connection(
         _restart_replicators(connection)
     connection.save()
     _note_change(connection, changed, user)
+    if config is not None:
+        _go_on(connection, f"the connection {connection.name} was changed", user)
     return connection
+
+
+def _go_on(connection: Connection, why: str, user: User | None = None) -> None:
+    from webapp.replicators.services import go_on  # noqa: PLC0415 - its models stand on this app's
+
+    go_on(connection=connection, why=why, user=user)
 
 
 def _note_change(connection: Connection, changed: Sequence[str], user: User | None) -> None:
@@ -91,11 +101,14 @@ def test_connection(
     given = config if connection is None else {**connection.config, **config}
     stored = None if connection is None else _stored(connection, given)
     public, secret = _checked(kind, given, stored)
-    results = _run_checks(kind, {**public, **secret}, tables)
+    values = {**public, **secret}
+    results = _run_checks(kind, values, tables)
     if connection is not None:
         lines = [asdict(result) | {"status": str(result.status)} for result in results]
         Connection.objects.filter(pk=connection.pk).update(last_check=lines, last_checked_at=timezone.now())
         connection.refresh_from_db(fields=["last_check", "last_checked_at"])
+        if values == full_config(connection) and all(result.status is not Status.FAILED for result in results):
+            _go_on(connection, f"the test of the connection {connection.name} passed")
     return results
 
 
@@ -104,7 +117,7 @@ test_connection.__test__ = False  # type: ignore[attr-defined] - not a test, wha
 
 def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -> list[CheckResult]:
     try:
-        source = source_kind(kind).open(config)
+        source = source_kind(kind).open({**config, **ATTENDED})
         try:
             results = source.check(tables)
         finally:
@@ -138,8 +151,8 @@ def _stored(connection: Connection, config: Mapping[str, Any]) -> Stored:
 
 
 def _restart_replicators(connection: Connection) -> None:
-    """Make running slices end, so that the next one opens the source with the new values."""
-    for replicator in connection.replicators.all():
-        replicator.next_retry_at = None
-        replicator.plan_version += 1
-        replicator.save(update_fields=["next_retry_at", "plan_version"])
+    """Make running slices end, and waiting ones begin, so that the next one opens the source with the new values."""
+    replicators = connection.replicators.order_by("id")
+    replicators.update(next_retry_at=None, plan_version=F("plan_version") + 1)
+    for replicator in replicators:  # what a stage waits for is its failures' time
+        replicator.failures.filter(table=None, resolved_at=None).update(next_retry_at=None)

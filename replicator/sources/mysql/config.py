@@ -33,6 +33,7 @@ class MySqlConfig:
     """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
 
     `server_id` None: each replicator gets one of its own, see `server_id_for`.
+    `statement_timeout`: seconds for one SELECT, where somebody waits for the answer (0: without end).
     """
 
     host: str
@@ -44,6 +45,7 @@ class MySqlConfig:
     server_id: int | None = None
     connect_timeout: float = 10.0
     watermark_database: str = "tidemark"
+    statement_timeout: int = 0
 
     @property
     def verified(self) -> bool:
@@ -75,6 +77,7 @@ class MySqlConfig:
             server_id=_number(settings, "server_id", 0, 1, MAX_SERVER_ID) if server_id else None,
             connect_timeout=float(_number(settings, "connect_timeout", 10, 1, 300)),
             watermark_database=str(settings.get("watermark_database") or "").strip() or "tidemark",
+            statement_timeout=_number(settings, "statement_timeout", 0, 0, 3600),
         )
 
 

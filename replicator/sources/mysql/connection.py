@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeAlias
 
 import pymysql
@@ -47,7 +47,10 @@ _SESSION = (
     "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
     "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0"
 )
-_OPTIONAL_SESSION = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
+_OPTIONAL_SESSION = (
+    "SET SESSION max_statement_time = {seconds}",
+    "SET SESSION max_execution_time = {milliseconds}",
+)
 READ_TIMEOUT = 600.0
 # The server answers, but this one table's files, tablespace or underlying tables are not as they must be (mysqld_error.h:
 # ER_CANT_OPEN_FILE, FILE_NOT_FOUND, GET_ERRNO, NOT_FORM_FILE, NOT_KEYFILE, OLD_KEYFILE, WRONG_MRG_TABLE, CRASHED_ON_USAGE,
@@ -85,8 +88,8 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
         "charset": "utf8mb4",
         "autocommit": True,
         "connect_timeout": config.connect_timeout,
-        "read_timeout": READ_TIMEOUT,
-        "write_timeout": READ_TIMEOUT,
+        "read_timeout": _patience(config),
+        "write_timeout": _patience(config),
         "program_name": "tidemark",
         **_tls_options(config),
     }
@@ -94,21 +97,42 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     with translated(f"{config.host}:{config.port}"):
         connection: Connection = connect_mysql(verified=config.verified, **(options | overrides))
         try:
-            _prepare(connection)
+            _prepare(connection, config.statement_timeout)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _prepare(connection: Connection) -> None:
+def _patience(config: MySqlConfig) -> float:
+    """Seconds for an answer: a server that stands still does not end a statement by itself."""
+    return config.statement_timeout + 5.0 if config.statement_timeout else READ_TIMEOUT
+
+
+def cancel(config: MySqlConfig, *connections: Connection | None) -> None:
+    """End at the server what these connections are busy with; by any thread.  Raises as `connect`."""
+    busy = [one.thread_id() for one in connections if one is not None and one.open]  # type: ignore[no-untyped-call]
+    if busy:
+        with closing(connect(config)) as own, own.cursor() as cursor, translated(f"{config.host}:{config.port}"):
+            for number in busy:
+                try:
+                    cursor.execute(f"KILL QUERY {number}")
+                except pymysql.err.MySQLError as error:
+                    if _number(error) != ER.NO_SUCH_THREAD:  # it is gone already
+                        raise
+
+
+def _prepare(connection: Connection, limit: int) -> None:
+    """`limit`: seconds for one SELECT, 0 for none."""
     with connection.cursor() as cursor:
         cursor.execute("SET NAMES utf8mb4")
         cursor.execute(_SESSION)
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         for statement in _OPTIONAL_SESSION:
             try:
-                cursor.execute(statement)  # MariaDB knows the first only, MySQL the second
+                cursor.execute(
+                    statement.format(seconds=limit, milliseconds=1000 * limit)
+                )  # MariaDB knows the first only, MySQL the second
             except pymysql.err.MySQLError as error:
                 if _number(error) != ER.UNKNOWN_SYSTEM_VARIABLE:
                     raise

@@ -38,6 +38,7 @@ class PostgresConfig:
 
     `publication`, `slot`: the user's own, which must exist; empty: Tidemark makes one of each for every replicator.
     `retention_limit_mb`: WAL that the server may keep for a replicator before its slot is given up (None: without end).
+    `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
     `event_trigger`: a trigger on the source writes table definitions into the log, in the order of the changes.
     """
 
@@ -53,6 +54,7 @@ class PostgresConfig:
     slot: str = ""
     retention_limit_mb: int | None = None
     event_trigger: bool = False
+    statement_timeout: int = 0
 
     @property
     def where(self) -> str:
@@ -97,6 +99,7 @@ class PostgresConfig:
             slot=_slot(settings),
             retention_limit_mb=_number(settings, "retention_limit_mb", 64, 2**31 - 1),
             event_trigger=_choice(settings, "event_trigger"),
+            statement_timeout=_number(settings, "statement_timeout", 0, 3600) or 0,
         )
 
 

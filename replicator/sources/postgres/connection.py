@@ -7,7 +7,7 @@ import re
 import ssl
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -143,7 +143,7 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
         "dbname": config.database,
         "connect_timeout": max(_LEAST_TIMEOUT, math.ceil(config.connect_timeout)),
         "application_name": "tidemark",
-        "options": SESSION_OPTIONS,
+        "options": f"{SESSION_OPTIONS} -c statement_timeout={config.statement_timeout}s",
         "sslmode": str(config.tls),
         "gssencmode": "disable",
         **_KEEPALIVE,
@@ -160,6 +160,21 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
             connection.close()
             raise
         return connection
+
+
+def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
+    """End at the server what these connections are busy with; by any thread.
+
+    On a connection as protected as theirs: what libpq itself would send (CancelRequest) goes in the clear.  Raises as `connect`.
+    """
+    busy = [str(one.info.backend_pid) for one in connections if one is not None and not one.closed]
+    if busy:
+        with closing(connect(config)) as own:
+            read_rows(
+                own,
+                f"SELECT pg_catalog.pg_cancel_backend(pid) FROM unnest(ARRAY[{', '.join(busy)}]) AS pid",
+                config.where,
+            )
 
 
 def _prepare(connection: Connection) -> None:
