@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import numpy as np
-import psycopg2
 
 from replicator.errors import LogCorrupt
 from replicator.model.identifiers import TableId
@@ -57,12 +55,7 @@ class CopyRows:
                 self.cut()
 
     def cut(self) -> None:
-        """End the COPY now, and the connection with it.
-
-        The server is told: it may have no row to send for long, and so not notice.
-        """
-        with suppress(psycopg2.Error):
-            self._connection.cancel()
+        """End the COPY now, and the connection with it."""
         self._blocks.cut()
         self._connection.close()
 

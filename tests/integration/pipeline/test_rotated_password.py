@@ -67,7 +67,7 @@ def test_it_goes_on_when_the_source_takes_the_old_password_again_and_the_test_pa
     connections.test_connection(kind=connection.kind, config={}, connection=connection)
     assert lab.replicator.status == Status.FAILED
     lab.execute(f"ALTER USER {user} IDENTIFIED BY 'first'")
-    connections.test_connection(kind=connection.kind, config={"port": "1"}, connection=connection)
+    connections.test_connection(kind=connection.kind, config={"port": "1", "password": "first"}, connection=connection)
     assert lab.replicator.status == Status.FAILED
     connections.test_connection(kind=connection.kind, config={}, connection=connection)
     assert lab.replicator.status == Status.STARTING
