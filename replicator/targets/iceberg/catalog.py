@@ -211,15 +211,9 @@ class LakeCatalog:
         builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
 
     def drop(self, table: LakeTable) -> None:
-        """Remove the table with its files.  TargetConflict where it is not as it was read."""
-        gone = self._change(table, "DELETE FROM iceberg_tables")
-        if not gone:
+        """Forget the table; its files are `dropped`'s.  TargetConflict where it is not as it was read."""
+        if not self._change(table, "DELETE FROM iceberg_tables"):
             raise _overtaken(table)
-        io = table.handle.io()
-        table.engine.java("org.apache.iceberg.CatalogUtil").dropTableData(io, table.base)
-        io.deletePrefix(
-            table.metadata["location"]
-        )  # the folder is its own: older metadata files, what waits to be deleted
 
     def rename(self, table: LakeTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""

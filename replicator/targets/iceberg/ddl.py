@@ -12,9 +12,11 @@ from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.mode import Mode
+from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
+from replicator.targets.iceberg import dropped
 from replicator.targets.iceberg.catalog import MODE, LakeCatalog, LakeTable, publish
 from replicator.targets.iceberg.expiry import CHECKED, METADATA_PROPERTIES
 from replicator.targets.iceberg.naming import location
@@ -36,11 +38,13 @@ PROPERTIES = {
 }
 
 
-def create(catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create) -> None:
-    """In place of `older`, a table of this replicator.  TargetConflict where another worker was quicker."""
+def create(
+    catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create, retention: Retention
+) -> None:
+    """In place of `older`, a table of this replicator, whose files stay for the grace.  TargetConflict where another worker was quicker."""
     change.mode.check(change.schema)
     if older is not None:
-        catalog.drop(older)
+        dropped.drop(catalog, older, retention)
         reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}

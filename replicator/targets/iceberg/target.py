@@ -26,7 +26,7 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import apply, ddl, maintenance
+from replicator.targets.iceberg import apply, ddl, dropped, maintenance
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.direct import Counts, Limits
 from replicator.targets.iceberg.outcome import SKIPPED, Outcome
@@ -97,13 +97,13 @@ class IcebergTarget:
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
-                ddl.create(self._catalog, table, older, change)
+                ddl.create(self._catalog, table, older, change, self._retention)
                 how = "create" if older is None else "recreate"
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
                 if (found := self._as_seen(table, seen)) is not None:
-                    self._catalog.drop(found)
+                    dropped.drop(self._catalog, found, self._retention)
                 how = SKIPPED if found is None else "drop"
                 reach("apply.drop.after")
             case Rename():

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ from replicator import faults
 from replicator.errors import ConfigurationError
 from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
-from replicator.targets.base import Drop, Merge, TargetTable
-from replicator.targets.iceberg import expiry, maintenance, waiting
+from replicator.staging.storage import Storage
+from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
+from replicator.targets.iceberg import dropped, expiry, maintenance, waiting
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.newest import newest_metadata
 from tests.integration.spark.lake import Lake, insert, schema_of, update
@@ -197,12 +200,42 @@ def test_metadata_stays_below_a_mebibyte(lake: Lake) -> None:
     assert RETENTION.most * (len(json.dumps(snapshot, separators=(",", ":"))) + 60) < 1 << 20
 
 
-def test_a_dropped_table_leaves_nothing(lake: Lake) -> None:
-    table = changed(lake, 4)
+def named(lake: Lake) -> list[str]:
+    with closing(sqlite3.connect(lake.catalog_file)) as catalog:
+        return [location for (location,) in catalog.execute("SELECT metadata_location FROM iceberg_tables")]
+
+
+@pytest.mark.parametrize("change", [Drop(), Create(KEYED, 2, -1, "L2")])
+def test_readers_of_a_table_that_is_dropped_or_made_anew_keep_its_files(lake: Lake, change: Drop | Create) -> None:
+    """After the grace all of it goes, and of no other table."""
+    table, other = changed(lake, 4), changed(lake, 1)
     expiry.expire(loaded(lake, table), RETENTION, NOW)
+    plan = planned(lake, table)
+    expected, warehouse = finished(plan), Storage(lake.config.warehouse)
     folder = Path(loaded(lake, table).metadata["location"].removeprefix("file:"))
-    lake.target.apply(table, Drop())
+    lake.target.apply(table, change)
+    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY - 60) == 0
+    assert finished(plan) == expected
+    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY + 60) == 1
     assert not folder.exists()
+    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert len(lake.rows(other)) == 10
+    assert lake.target.position(table) == (Position(-1, -1, 2, "L2") if isinstance(change, Create) else None)
+
+
+def test_what_a_catalog_names_again_stays(lake: Lake) -> None:
+    """One that was restored from before the table was dropped; and a worker that was killed before the catalog forgot it."""
+    table = changed(lake, 2)
+    seen, warehouse = named(lake), Storage(lake.config.warehouse)
+    faults.arm([Fault("apply.drop.listed", "fail")])
+    with pytest.raises(FaultInjected):
+        lake.target.apply(table, Drop())
+    faults.disarm()
+    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert len(lake.rows(table)) == 10
+    lake.target.apply(table, Drop())
+    assert dropped.delete_due(warehouse, seen, time.time() + 2 * DAY) == 0
+    assert Path(seen[0].removeprefix("file:")).exists()
 
 
 def test_many_snapshots_cost_a_merge_nothing_to_describe(lake: Lake) -> None:
