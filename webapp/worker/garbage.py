@@ -34,12 +34,13 @@ def collect() -> dict[str, int]:
     return {
         "segments": _applied_segments(storage, now),
         "files": sum(_orphans(storage, wiring.label(replicator), now) for replicator in Replicator.objects.all()),
-        "tables": _dropped_tables(now),
+        "tables": dropped_tables(now),
         "rows": _old_rows(now),
     }
 
 
-def _dropped_tables(now: datetime) -> int:
+def dropped_tables(now: datetime) -> int:
+    """Folders of target tables that are in no catalog row any more, and due; returns their number."""
     from replicator.targets.iceberg.dropped import delete_due  # noqa: PLC0415 - only workers need the JVM's bridge
 
     with connection.cursor() as cursor:

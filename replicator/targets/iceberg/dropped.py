@@ -17,6 +17,7 @@ from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.expiry import own_retention
+from replicator.targets.iceberg.readable import plain
 
 FOLDER = "_dropped"  # no namespace's folder begins so (`naming.location`)
 _NAME = re.compile(r"(\d+)\.[0-9a-f]{32}\.json")
@@ -58,4 +59,4 @@ def delete_due(warehouse: Storage, named: Collection[str], now: float) -> int:
 
 def _plain(uri: str) -> str:
     """One form of each location: Hadoop writes `file:/` and `s3a:`."""
-    return re.sub(r"^file:/+", "file:///", re.sub(r"^s3[an]:", "s3:", uri)).rstrip("/")
+    return plain(re.sub(r"^s3[an]:", "s3:", uri)).rstrip("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.errors import ConfigurationError
 from replicator.faults import reach
 from replicator.model.retention import STEPS, Retention
-from replicator.targets.iceberg import waiting
+from replicator.targets.iceberg import readable, waiting
 from replicator.targets.iceberg.catalog import STAGED, Json, LakeTable, publish, without_snapshots
 from replicator.targets.iceberg.position import depth
 
@@ -33,9 +33,9 @@ def expire(table: LakeTable, retention: Retention, now: float) -> int:
     listed = [s for s in snapshots if s["snapshot-id"] in gone]
     older = [one["metadata-file"] for one in table.whole.get("metadata-log", ())]
     if older:
-        waiting.write(table, waiting.METADATA, older)
+        waiting.write(table, readable.METADATA, older)
     if listed:
-        waiting.write(table, waiting.SNAPSHOTS, listed, waiting.expired_sizes(snapshots, gone))
+        waiting.write(table, readable.SNAPSHOTS, listed, waiting.expired_sizes(snapshots, gone))
     reach("apply.expire.listed")
     publish(table, without_snapshots(table, gone, lacking))
     reach("apply.expire.after")

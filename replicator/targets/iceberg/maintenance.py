@@ -9,7 +9,7 @@ from replicator.faults import reach
 from replicator.merge.changes import quoted
 from replicator.merge.session import CATALOG
 from replicator.model.retention import Retention
-from replicator.targets.iceberg import waiting
+from replicator.targets.iceberg import readable, waiting
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.expiry import CHECKED, expire, own_retention
 from replicator.targets.iceberg.files import lake_files
@@ -145,9 +145,9 @@ def _list_orphans(catalog: LakeCatalog, table: LakeTable) -> list[str]:
     arguments = f"older_than => TIMESTAMP {sql_string(older)}, dry_run => true{listed}"
     with catalog.session({}) as spark:
         rows = spark.sql(_call("remove_orphan_files", table, arguments)).collect()
-    folder = f"/{waiting.FOLDER}/"
+    folder = f"/{readable.FOLDER}/"
     if paths := [row[0] for row in rows if folder not in row[0]]:
-        waiting.write(table, waiting.PATHS, paths)
+        waiting.write(table, readable.PATHS, paths)
     table.handle.updateProperties().set(CHECKED, str(int(time.time()))).commit()
     return ["looked for orphaned files"]
 

@@ -19,16 +19,13 @@ from py4j.protocol import Py4JJavaError
 
 from replicator.faults import reach
 from replicator.targets.iceberg.catalog import Json, LakeTable
+from replicator.targets.iceberg.readable import FOLDER, LIST_NAME, METADATA, SNAPSHOTS, plain
 
-FOLDER = "waiting"
-METADATA, SNAPSHOTS, PATHS = "metadata", "snapshots", "paths"
 METADATA_SECONDS = (
     3600  # older metadata files are not needed to find the newest, so they do not wait for the whole grace
 )
 MAX_SNAPSHOTS = 5000  # of one pass: the table's changes wait meanwhile
-_NAME = re.compile(r"(\d+)\.(metadata|snapshots|paths)\.(\d+)\.(\d+)\.[0-9a-f]+\.json")
 _MANIFEST = re.compile(r"\bpath=(.*?), length=\d")
-_LOCAL = re.compile(r"^file:/+")
 
 
 @dataclass(frozen=True, order=True)
@@ -60,7 +57,7 @@ def write(table: LakeTable, kind: str, entries: Sequence[Any], size: int = 0) ->
 
 def lists(table: LakeTable) -> list[Waiting]:
     """All, the oldest first: one listing of a folder that has a file per expiry pass of the last day."""
-    names = [(uri, _NAME.fullmatch(uri.rpartition("/")[2])) for uri in listed(table, _folder(table))]
+    names = [(uri, LIST_NAME.fullmatch(uri.rpartition("/")[2])) for uri in listed(table, _folder(table))]
     return sorted(Waiting(int(name[1]), name[2], int(name[3]), int(name[4]), uri) for uri, name in names if name)
 
 
@@ -209,8 +206,3 @@ def _reduced(snapshot: Json) -> Json:
     """What is needed to read a snapshot's manifest list."""
     names = ("snapshot-id", "timestamp-ms", "sequence-number", "manifest-list", "schema-id")
     return {name: snapshot[name] for name in names if name in snapshot} | {"summary": {"operation": "overwrite"}}
-
-
-def plain(uri: str) -> str:
-    """One form of each path: Hadoop writes `file:/`, Iceberg `file:///`."""
-    return _LOCAL.sub("file:/", uri)

@@ -20,7 +20,7 @@ from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
-from replicator.targets.iceberg import dropped, expiry, maintenance, waiting
+from replicator.targets.iceberg import dropped, expiry, maintenance, readable, waiting
 from replicator.targets.iceberg.catalog import LakeTable
 from replicator.targets.iceberg.newest import newest_metadata
 from tests.integration.spark.lake import Lake, insert, schema_of, update
@@ -86,7 +86,7 @@ def test_expiry_deletes_nothing_and_the_grace_deletes_what_no_snapshot_needs(lak
     assert finished(plan) == expected
     assert deleted(lake, table, time.time() + DAY + 60) > 30
     left = files(lake, table)
-    assert not [file for file in left if f"/{waiting.FOLDER}/" in file]
+    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
     assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
     assert sorted(lake.rows(table)) == [(key, "500-2") for key in range(10)]
     changed(lake, 1, table, first=700)
@@ -145,7 +145,7 @@ def test_a_crash_at_an_edge_of_deletion_is_done_again(lake: Lake, point: str) ->
     faults.disarm()
     deleted(lake, table, NOW + 2 * DAY)
     left = files(lake, table)
-    assert not [file for file in left if f"/{waiting.FOLDER}/" in file]
+    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
     assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
     assert len(lake.rows(table)) == 10
 
@@ -165,7 +165,7 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
         assert deleted(lake, table, NOW + 9 * DAY) == 0
         assert files(lake, table) == before
         assert "names an older state" in lake.target.maintain(table)
-        assert waiting.plain(newest_metadata(behind) or "") == waiting.plain(newest)
+        assert readable.plain(newest_metadata(behind) or "") == readable.plain(newest)
     assert sorted(lake.rows(table)) == rows
 
 
@@ -266,3 +266,15 @@ def test_a_table_has_its_own_retention_by_its_properties(lake: Lake) -> None:
     loaded(lake, table).handle.updateProperties().set(expiry.GRACE_HOURS, "soon").commit()
     with pytest.raises(ConfigurationError, match=expiry.GRACE_HOURS):
         lake.target.maintain(table)
+
+
+def test_how_far_back_a_table_can_be_read_is_told_without_a_jvm(lake: Lake) -> None:
+    table = changed(lake, 4)
+    before = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    times = [snapshot["timestamp-ms"] for snapshot in loaded(lake, table).whole["snapshots"]]
+    assert before.oldest is not None
+    assert (before.oldest.timestamp() * 1000, before.snapshots, before.waiting) == (pytest.approx(min(times)), 5, 0)
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    after = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    assert after.snapshots <= 2
+    assert after.waiting > 0
