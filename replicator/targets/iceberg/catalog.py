@@ -13,13 +13,14 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from replicator.errors import ConfigurationError, TargetConflict, TargetError
+from replicator.errors import ConfigurationError, TargetConflict, TargetError, ValuesLost
 from replicator.merge.engine import Engine
 from replicator.merge.local_files import write_plainly
 from replicator.merge.session import CATALOG, SparkPool, java_map
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
+from replicator.targets.iceberg.readable import newest_metadata
 
 OWNER = "tidemark.replicator"
 MODE = "tidemark.mode"
@@ -161,6 +162,8 @@ class LakeCatalog:
         except Py4JJavaError as error:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
+            if _is(error, "NotFoundException"):
+                raise self._restored(engine, name) from None
             raise
         if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
             write_plainly(engine, handle.io())
@@ -182,7 +185,9 @@ class LakeCatalog:
         try:
             location = known.handle.operations().refresh().metadataFileLocation()
         except Py4JJavaError as error:
-            if _is(error, "NoSuchTableException", "IllegalStateException"):  # gone, or another table's UUID
+            if _is(
+                error, "NoSuchTableException", "IllegalStateException", "NotFoundException"
+            ):  # or another table's UUID
                 return None
             raise
         same = location == known.base.metadataFileLocation()
@@ -237,22 +242,44 @@ class LakeCatalog:
         The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood still for
         longer than its lease would take another's table away.
         """
+        where = "WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
+        seen = table.base.metadataFileLocation()
+        with self._prepared(table.engine, f"{statement} {where}", *values, CATALOG, table.name.name, seen) as prepared:
+            return bool(prepared.executeUpdate() == 1)
+
+    @contextmanager
+    def _prepared(self, engine: Engine, statement: str, *values: str) -> Iterator[Any]:
+        """A statement for the catalog's database, on a connection of its own."""
         config = self.pool.config.catalog
-        java = table.engine.jvm.java
-        login = java.util.Properties()
+        login = engine.jvm.java.util.Properties()
         for key, value in config.items():
             login.setProperty(key.removeprefix("jdbc."), value)
-        connection = java.sql.DriverManager.getConnection(config["uri"], login)
+        connection = engine.jvm.java.sql.DriverManager.getConnection(config["uri"], login)
         try:
-            prepared = connection.prepareStatement(
-                f"{statement} WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
-            )
-            seen = table.base.metadataFileLocation()
-            for place, value in enumerate((*values, CATALOG, table.name.name, seen), 1):
+            prepared = connection.prepareStatement(statement)
+            for place, value in enumerate(values, 1):
                 prepared.setString(place, value)
-            return bool(prepared.executeUpdate() == 1)
+            yield prepared
         finally:
             connection.close()
+
+    def _restored(self, engine: Engine, name: TargetTable) -> ValuesLost:
+        """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one from now on.
+
+        What the journal of that database knows of the table's rows is as old: it is to be read anew.  Without any metadata file the catalog forgets the table.
+        """
+        row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
+        place = (CATALOG, name.namespace, name.name)
+        with self._prepared(engine, f"SELECT metadata_location {row}", *place) as prepared:
+            found = prepared.executeQuery()
+            old = str(found.getString(1)) if found.next() else ""
+        new = newest_metadata(old)
+        statement = "UPDATE iceberg_tables SET metadata_location = ?" if new else "DELETE FROM iceberg_tables"
+        where = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
+        with self._prepared(engine, f"{statement} {where}", *([new] if new else []), *place, old) as prepared:
+            prepared.executeUpdate()
+        message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
+        return ValuesLost(message, table=str(name))
 
     def jvm(self) -> Any:
         """Java packages."""

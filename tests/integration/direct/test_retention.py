@@ -15,14 +15,13 @@ from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan
 
 from replicator import faults
-from replicator.errors import ConfigurationError
+from replicator.errors import ConfigurationError, ValuesLost
 from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
 from replicator.targets.iceberg import dropped, expiry, maintenance, readable, waiting
 from replicator.targets.iceberg.catalog import LakeTable
-from replicator.targets.iceberg.newest import newest_metadata
 from tests.integration.spark.lake import Lake, insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -165,8 +164,38 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
         assert deleted(lake, table, NOW + 9 * DAY) == 0
         assert files(lake, table) == before
         assert "names an older state" in lake.target.maintain(table)
-        assert readable.plain(newest_metadata(behind) or "") == readable.plain(newest)
+        named = behind.base.metadataFileLocation()
+        assert readable.plain(readable.newest_metadata(named) or "") == readable.plain(newest)
     assert sorted(lake.rows(table)) == rows
+
+
+@pytest.mark.parametrize("left", ["newer ones", "nothing"])
+def test_a_catalog_whose_metadata_file_is_gone_names_the_newest_and_the_table_is_read_anew(
+    lake: Lake, left: str
+) -> None:
+    """A database restored from longer ago than metadata files stay; by a process that knew the table, and by one that did not."""
+    table = changed(lake, 2)
+    with lake.catalog_at(table) as restore:
+        old = loaded(lake, table).base.metadataFileLocation()
+        changed(lake, 2, table, first=500)
+        rows = sorted(lake.rows(table))
+        restore()
+        folder = Path(old.removeprefix("file:"))
+        folder.unlink()
+        if left == "nothing":
+            for file in folder.parent.iterdir():
+                file.unlink()
+        for target in (lake.target, lake.another_worker()):
+            if target is lake.target or left != "nothing":
+                restore()
+                with pytest.raises(ValuesLost, match="was restored: it is read anew"):
+                    target.position(table)
+            if left == "nothing":
+                assert target.position(table) is None
+            else:
+                assert sorted(lake.rows(table)) == rows
+        lake.target.apply(table, Create(KEYED, 1, -1, "L2"))
+        assert lake.target.position(table) == Position(-1, -1, 1, "L2")
 
 
 def test_old_metadata_files_go_after_an_hour_and_the_newest_never(lake: Lake) -> None:
