@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
@@ -17,6 +18,23 @@ DOCS_PREFIX = "/api/docs"
 DOCS_POLICY = settings.CONTENT_SECURITY_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
     "script-src 'self'", "script-src 'self' 'unsafe-inline'"
 )
+
+
+class NoNul:
+    """400 for a U+0000 in an address: the metadata database has no such character, and no page a use for it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Bodies are the forms' and serializers', which refuse it themselves."""
+        if "\0" not in request.path_info and "\0" not in unquote(request.META.get("QUERY_STRING", "")):
+            return self.get_response(request)
+        message = "The address has a character (U+0000) that no text here can have."
+        if request.path.startswith("/api/"):
+            return JsonResponse({"code": "configuration", "message": message, "remedy": ""}, status=400)
+        return HttpResponse(f"{message}\n", status=400, content_type="text/plain")
 
 
 class DatabaseAway:
