@@ -18,7 +18,7 @@ class SourceKind:
 
     `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its plural
     takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.  `valid`: ConfigurationError
-    for settings that cannot be right.
+    for settings that cannot be right.  `dialect`: sqlglot's name of its SQL (`conditions`).
     """
 
     name: str
@@ -30,6 +30,7 @@ class SourceKind:
     about: str = ""
     database_word: str = "database"
     keeps_log: bool = False
+    dialect: str = ""
     valid: Callable[[Mapping[str, Any]], object] = dict
 
 
@@ -42,6 +43,7 @@ KINDS = {
         mysql.FORM,
         mysql.GUIDE,
         valid=mysql.MySqlConfig.parse,
+        dialect="mysql",
         about="MySQL 8.0 and later, MariaDB 10.6 and later: RDS, Aurora, Cloud SQL, Azure too",
     ),
     "postgres": SourceKind(
@@ -54,6 +56,7 @@ KINDS = {
         about="13 to 18: RDS, Aurora, Cloud SQL, Azure, Supabase, Neon too",
         database_word="schema",
         keeps_log=True,
+        dialect="postgres",
         valid=postgres.PostgresConfig.parse,
     ),
 }

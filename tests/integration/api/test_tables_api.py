@@ -133,7 +133,7 @@ def test_parts_of_a_table_are_read_paused_and_stopped(client: APIClient, url: st
     schema = TableSchema(orders.table_id, (Column("id", INT, nullable=False, source_type="int"),), ("id",))
     SchemaVersion.objects.create(table=orders, version=1, schema=schema.to_dict())
     ReplicatorTable.objects.filter(pk=orders.pk).update(state=TableState.STREAMING.value, tracked=True)
-    for wrong in ({}, {"keys": [1], "where": "a"}, {"keys": 5}, {"keys": ["x"]}, {"keys": []}, {"where": "a;b"}):
+    for wrong in ({}, {"keys": [1], "where": "a"}, {"keys": 5}, {"keys": ["x"]}, {"keys": []}):
         assert client.post(f"{at}snapshot/", wrong, format="json").status_code == 400, wrong
     refused = client.post(f"{at}snapshot/", {"where": "nothing = 1"}, format="json")
     assert (refused.status_code, refused.json()["code"]) == (409, "condition_refused")

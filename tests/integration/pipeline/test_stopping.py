@@ -69,6 +69,13 @@ class Slice:
         assert not self.thread.is_alive()
 
 
+@pytest.fixture(autouse=True)
+def _any_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None that is taken lasts long enough."""
+    for kind in ("mysql", "postgres"):
+        monkeypatch.setattr(f"replicator.sources.{kind}.key_bounds.condition_sql", lambda text, *_: text)
+
+
 def slow(lab: Lab) -> str:
     """A condition that lasts for minutes on each row."""
     return "pg_sleep(300) IS NOT NULL" if isinstance(lab, PostgresLab) else "SLEEP(300) = 0"
