@@ -34,7 +34,8 @@ class EmbeddedRedis:
 
     def start(self) -> None:
         """ServerFailed with the log's end where it does not come up."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        with open_files():  # its user walks through those above it
+            self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         command = [str(self._program()), str(self._settings())]
         if self._unprivileged is not None:

@@ -71,7 +71,7 @@ GIVE = "Give the certificate authority"
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SASL_SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SSL", "", {"ca": ""}, "this machine’s own certificate authorities", GIVE),
-        ("SSL", "", {"ca": "none"}, "not in PEM form", "Paste the file"),
+        ("SSL", "", {"ca": "none"}, "no certificate in PEM form", "Paste the file"),
         (
             "SASL_SSL", "", {"sasl_mechanism": "SCRAM-SHA-256"},
             "do not take the SASL mechanism SCRAM-SHA-256; they take PLAIN, SCRAM-SHA-512.", "Choose a mechanism",
