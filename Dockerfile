@@ -4,7 +4,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends openjdk-17-jre-headless tini \
  && rm -rf /var/lib/apt/lists/*
 
-RUN useradd --create-home tidemark && mkdir /data && chown tidemark /data
+RUN useradd --create-home --uid 1000 tidemark && mkdir /data /secrets && chown tidemark /data /secrets && chmod 700 /data /secrets
 WORKDIR /app
 # The kernels' cache is a folder that the user can write: on a machine with another processor they are compiled anew.
 ENV PYTHONUNBUFFERED=1 TIDEMARK_CACHE=/srv/tidemark TIDEMARK_HOME=/data NUMBA_CACHE_DIR=/srv/kernels

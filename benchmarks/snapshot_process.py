@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from replicator.snapshot.sizing import START_ROWS, next_chunk_rows
 from replicator.sources.base import KeyRange
 from replicator.sources.registry import SourceKind, source_kind
 from replicator.staging.storage import Storage
-from replicator.state.chunks import ChunkToRead, RawChunk, RunToPlan
+from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk, RunToPlan
 from replicator.state.journal import JournalEntry
 from replicator.state.lease import Lease
 
@@ -49,22 +49,21 @@ class MemoryChunks:
         self._position: tuple[str, ...] | None = None
         self._chunk_rows, self._made, self._over, self._all = START_ROWS, 0, 0, False
         if not follows:
-            self.planned(RUN, end=None, bounds=[KeyRange()], done=True)
+            self.planned([PlannedChunk(RUN, None, KeyRange(), done=True)])
 
-    def to_plan(self) -> list[RunToPlan]:
+    def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
         with self._lock:
             ahead, begun = len(self._todo), self._made > 0
             run = RunToPlan(RUN, self._table, self._end, self._position, begun, self._chunk_rows, ahead)
-            return [] if self._all else [run]
+            return [] if self._all or len(self._todo) >= ahead else [run][:limit]
 
-    def planned(
-        self, run: int, *, end: tuple[str, ...] | None, bounds: list[KeyRange], done: bool, keyless: bool = False
-    ) -> None:
+    def planned(self, chunks: Sequence[PlannedChunk]) -> None:
         with self._lock:
-            for one in bounds:
+            for one in chunks:
                 self._made += 1
-                self._todo.append(ChunkToRead(self._made, run, self._table, f"a{self._made}", one, keyless))
-            self._end, self._position, self._all = end, bounds[-1].upper, done
+                attempt = f"a{self._made}"
+                self._todo.append(ChunkToRead(self._made, one.run, self._table, attempt, one.bounds, one.keyless))
+                self._end, self._position, self._all = one.end, one.bounds.upper, one.done
 
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
         del owner, seconds

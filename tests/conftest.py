@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -121,6 +122,34 @@ def postgres_version() -> Iterator[Callable[[str], EmbeddedPostgresSource]]:
 def postgres_source(postgres_version: Callable[[str], EmbeddedPostgresSource]) -> EmbeddedPostgresSource:
     """A live Postgres 17 with the settings that replication needs."""
     return postgres_version(VERSION)
+
+
+@pytest.fixture(scope="session")
+def postgres_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedPostgresSource, str]]:
+    """A server with TLS, and the certificate of its authority, for the name localhost."""
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "server.key", folder / "server.crt"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    server = EmbeddedPostgresSource(HOME / "postgres-tls", durable=False)
+    server.start()
+    for file in (key, certificate):
+        _give(server, file)
+    server.stop()
+    server = EmbeddedPostgresSource(HOME / "postgres-tls", options={"ssl": "on"}, durable=False)
+    server.start()
+    yield server, certificate.read_text()
+    server.stop()
+
+
+def _give(server: EmbeddedPostgresSource, file: Path) -> None:
+    data = server.folder / "data"
+    owner = (data / "PG_VERSION").stat()
+    copy = data / file.name
+    copy.write_bytes(file.read_bytes())
+    copy.chmod(0o600)
+    os.chown(copy, owner.st_uid, owner.st_gid)
 
 
 @pytest.fixture(scope="session")

@@ -26,7 +26,7 @@ from replicator.errors import (
     TargetError,
     TidemarkError,
 )
-from webapp.logs import scrub
+from replicator.redaction import redacted
 
 STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
     (ConfigurationError, status.HTTP_400_BAD_REQUEST),
@@ -89,7 +89,7 @@ def error_response(error: Exception, context: Mapping[str, Any]) -> Response | N
 
 
 def _answer(number: int, code: str, message: str, remedy: str, **more: Any) -> Response:
-    return Response({"code": code, "message": scrub(message), "remedy": remedy, **more}, status=number)
+    return Response({"code": code, "message": redacted(message), "remedy": remedy, **more}, status=number)
 
 
 def _flat(detail: Any, prefix: str = "") -> dict[str, list[str]]:

@@ -3,11 +3,13 @@
 | variable | default |
 |---|---|
 | TIDEMARK_HOME | ./var |
-| DATABASE_URL, REDIS_URL | the embedded servers below TIDEMARK_HOME |
+| DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
 | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3:// (docs/cluster.md) |
 | TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work |
+| TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay |
+| TIDEMARK_DELETION_GRACE_HOURS | 24: how long files of target tables stay that no snapshot needs |
 | EMAIL_URL | none: alerts by e-mail are not sent |
 | TIDEMARK_URL | none: alerts do not link to the pages |
 | TIDEMARK_ALERT_NETWORKS | none: webhooks go to public addresses only |
@@ -16,6 +18,7 @@
 | TIDEMARK_METRICS_TOKEN | none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it |
 | TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE), _FILE | none: no OpenLineage events |
 | TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode 600 |
+| TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
 """
 
 from __future__ import annotations
@@ -24,19 +27,40 @@ import ipaddress
 import json
 import os
 import secrets
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from replicator.errors import ConfigurationError
+from replicator.model.retention import GRACE_HOURS, STEPS, Retention
 from webapp.embedded.ports import free_port, is_free
 
 KEY_FILE = "secret.key"
+OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
-STORE_SECRETS = ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
+# A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP: what waits for it
+# is bounded by leases in workers, and in the web server by `webapp.serving`.
+PEER_GONE = {
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 20_000,
+}
 TRUE = frozenset({"1", "true", "yes", "on"})
+
+
+def retention() -> tuple[str, float]:
+    """TIDEMARK_RETENTION_STEPS and TIDEMARK_DELETION_GRACE_HOURS.  Raises ConfigurationError."""
+    steps = os.environ.get("TIDEMARK_RETENTION_STEPS", "") or STEPS
+    hours = at_least("TIDEMARK_DELETION_GRACE_HOURS", GRACE_HOURS, least=0)
+    Retention.parse(steps, hours)
+    return steps, hours
 
 
 def flag(name: str, *, default: bool = False) -> bool:
@@ -50,6 +74,34 @@ def home() -> Path:
     return Path(os.environ.get("TIDEMARK_HOME") or "var").resolve()
 
 
+def keep_private(folder: Path, *locations: str) -> None:
+    """What this process and its children make from now on is their user's only, and so are the data folder and local locations.
+
+    Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its own there.
+    """
+    os.umask(0o077)
+    with suppress(OSError):  # read-only where nothing is kept in it
+        folder.mkdir(parents=True, exist_ok=True)
+        for item in folder.iterdir():
+            _close(item, 0o700)
+    _close(folder, 0o711 if os.geteuid() == 0 else 0o700)
+    for url in locations:
+        if (parts := urlsplit(url)).scheme == "file":
+            place = Path(unquote(parts.path))
+            with suppress(OSError):
+                place.mkdir(parents=True, exist_ok=True)
+            _close(place, 0o700)
+
+
+def _close(path: Path, most: int) -> None:
+    """Of what is ours, take away what is beyond `most`."""
+    with suppress(OSError):
+        found = path.lstat()
+        mode = stat.S_IMODE(found.st_mode)
+        if found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode) and mode & ~most:
+            path.chmod(mode & most)
+
+
 def secret_key(folder: Path) -> str:
     """TIDEMARK_SECRET_KEY, else the key file (made with mode 600; a race between processes has one winner)."""
     if value := os.environ.get("TIDEMARK_SECRET_KEY"):
@@ -57,9 +109,7 @@ def secret_key(folder: Path) -> str:
     path = folder / KEY_FILE
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        fresh = folder / f"{KEY_FILE}.{os.getpid()}.{secrets.token_hex(4)}"
-        fresh.touch(mode=0o600)
-        fresh.write_text(secrets.token_urlsafe(48))
+        fresh = _private(path, secrets.token_urlsafe(48))
         try:
             os.link(fresh, path)
         except FileExistsError:
@@ -67,6 +117,37 @@ def secret_key(folder: Path) -> str:
         finally:
             fresh.unlink()
     return path.read_text().strip()
+
+
+def old_secret_keys(folder: Path) -> list[str]:
+    """Keys that secrets may still be stored under, while the key is changed (`manage.py rotate_key`)."""
+    try:
+        kept = (folder / OLD_KEY_FILE).read_text().strip()
+    except FileNotFoundError:
+        kept = ""
+    return [key for key in (os.environ.get("TIDEMARK_SECRET_KEY_OLD", ""), kept) if key]
+
+
+def fresh_secret_key(folder: Path) -> str:
+    """A new key in the key file, the old one kept beside it; the one that is there where a change is under way."""
+    kept, present = folder / OLD_KEY_FILE, secret_key(folder)
+    if not kept.exists() or kept.read_text().strip() == present:
+        _private(kept, present).replace(kept)
+        _private(folder / KEY_FILE, secrets.token_urlsafe(48)).replace(folder / KEY_FILE)
+    return secret_key(folder)
+
+
+def forget_old_secret_key(folder: Path) -> None:
+    """The change is over."""
+    (folder / OLD_KEY_FILE).unlink(missing_ok=True)
+
+
+def _private(path: Path, text: str) -> Path:
+    """A file beside `path` that only its owner may read, to be given its name."""
+    fresh = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    fresh.touch(mode=0o600)
+    fresh.write_text(text)
+    return fresh
 
 
 def embedded_services(folder: Path) -> dict[str, str]:
@@ -83,10 +164,7 @@ def publish_services(folder: Path, urls: Mapping[str, str]) -> None:
     if not urls:
         path.unlink(missing_ok=True)
         return
-    fresh = path.with_suffix(f".{os.getpid()}")
-    fresh.touch(mode=0o600)  # they hold passwords
-    fresh.write_text(json.dumps(dict(urls)))
-    fresh.replace(path)
+    _private(path, json.dumps(dict(urls))).replace(path)  # they hold passwords
 
 
 def kept_port(folder: Path, name: str) -> int:
@@ -105,8 +183,8 @@ def kept_port(folder: Path, name: str) -> int:
 
 
 def service_url(name: str, folder: Path) -> str:
-    """From the environment, else from the embedded servers, else empty."""
-    return os.environ.get(name) or embedded_services(folder).get(name, "")
+    """From the environment, or the file that NAME_FILE names, else from the embedded servers, else empty."""
+    return secret(name) or embedded_services(folder).get(name, "")
 
 
 def location(name: str, folder: Path, below: str, *, query: bool = False) -> str:
@@ -136,11 +214,6 @@ def store_region() -> str:
     return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
 
 
-def store_secrets() -> tuple[str, ...]:
-    """What must be in no log and on no page, of a store's credentials."""
-    return tuple(value for name in STORE_SECRETS if (value := os.environ.get(name)))
-
-
 def database(url: str) -> dict[str, Any]:
     """Django's form of a Postgres URL; ValueError for any other."""
     parts = urlsplit(url or "postgresql:///tidemark")
@@ -157,8 +230,88 @@ def database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or query.pop("port", "")),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **query},
+        "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **PEER_GONE, **query},
     }
+
+
+def jdbc_url(url: str) -> str:
+    """The same database for Java, with every option of the URL, and libpq's variables for TLS and login, under the driver's names.
+
+    User and password go elsewhere.  ConfigurationError for what the driver cannot hold: dropped, it would hold in half of Tidemark only.
+    """
+    found = database(url)
+    hosts = (found["HOST"] or "localhost").split(",")
+    if any(host.startswith(("/", "@")) for host in hosts):
+        raise ConfigurationError(
+            "DATABASE_URL names a socket, but Java reaches the database over TCP only.", remedy=_OTHER_URL
+        )
+    ports = (found["PORT"] or "5432").split(",")
+    ports *= len(hosts) if len(ports) == 1 else 1
+    at = ",".join(
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in zip(hosts, ports, strict=True)
+    )
+    given = {name: value for name, variable in _LIBPQ_VARIABLES.items() if (value := os.environ.get(variable))}
+    given |= {name: value for name, value in parse_qsl(urlsplit(url).query) if name not in {"host", "port"}}
+    options = "&".join(
+        f"{name}={quote(value, safe='.-')}" for option in given.items() for name, value in [_for_java(*option)] if name
+    )
+    return f"jdbc:postgresql://{at}/{quote(found['NAME'], safe='')}{'?' if options else ''}{options}"
+
+
+_OTHER_URL = "Change DATABASE_URL."
+_LIBPQ_VARIABLES = {
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+    "channel_binding": "PGCHANNELBINDING",
+    "require_auth": "PGREQUIREAUTH",
+}
+# https://www.postgresql.org/docs/current/libpq-connect.html → https://jdbc.postgresql.org/documentation/use/
+_JDBC_NAMES = {
+    "sslmode": "sslmode",
+    "sslrootcert": "sslrootcert",
+    "sslcert": "sslcert",
+    "sslkey": "sslkey",
+    "sslnegotiation": "sslNegotiation",
+    "channel_binding": "channelBinding",
+    "require_auth": "requireAuth",
+    "gssencmode": "gssEncMode",
+    "krbsrvname": "kerberosServerName",
+    "connect_timeout": "connectTimeout",
+    "application_name": "ApplicationName",
+    "options": "options",
+    "target_session_attrs": "targetServerType",
+    "keepalives": "tcpKeepAlive",
+    "load_balance_hosts": "loadBalanceHosts",
+}
+_JDBC_VALUES = {
+    "target_session_attrs": {
+        "any": "any", "read-write": "primary", "primary": "primary", "read-only": "secondary", "standby": "secondary",
+        "prefer-standby": "preferSecondary",
+    },
+    "keepalives": {"0": "false", "1": "true"},
+    "load_balance_hosts": {"disable": "false", "random": "true"},
+}  # fmt: skip
+# How fast a dead peer is noticed, and what the driver does by itself: nothing is less safe without them.
+_WITHOUT_JDBC = frozenset({
+    "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "client_encoding", "fallback_application_name",
+    "sslcompression", "sslsni",
+})  # fmt: skip
+
+
+def _for_java(name: str, value: str) -> tuple[str, str]:
+    """The driver's name and value; no name for what it needs none of."""
+    if name in _WITHOUT_JDBC:
+        return "", ""
+    if (name, value) == ("sslrootcert", "system"):
+        return "sslfactory", "org.postgresql.ssl.DefaultJavaSSLFactory"
+    values = _JDBC_VALUES.get(name)
+    if name not in _JDBC_NAMES or (values is not None and value not in values):
+        raise ConfigurationError(
+            f"DATABASE_URL has {name}, which Java's driver cannot hold as it stands.", remedy=_OTHER_URL
+        )
+    return _JDBC_NAMES[name], values[value] if values else value
 
 
 def names(value: str) -> list[str]:
@@ -242,6 +395,9 @@ def mail(url: str) -> Mail:
     tls = query.get("tls", "starttls")
     if parts.scheme != "smtp" or not parts.hostname or tls not in {"starttls", "implicit", "none"}:
         message = "EMAIL_URL must be smtp://[user:password@]host[:port]?tls=starttls|implicit|none&from=address"
+        raise ValueError(message)
+    if parts.password and tls == "none":
+        message = "EMAIL_URL with tls=none would send the password in clear: use tls=starttls or tls=implicit, or no password."
         raise ValueError(message)
     return Mail(
         host=parts.hostname,

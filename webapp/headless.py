@@ -18,6 +18,7 @@ from webapp.embedded.postgres import EmbeddedPostgres
 # Commands that need the metadata database; `up` and `demo` bring their own servers.
 COMMANDS = frozenset({
     "apply", "run", "status", "verify", "migrate", "showmigrations", "shell", "dbshell", "createsuperuser", "changepassword",
+    "rotate_key",
 })  # fmt: skip
 LOCK_FILE = "services.lock"
 USERS_FILE = "services.users"
@@ -27,7 +28,7 @@ START_SECONDS = 30.0
 @contextmanager
 def metadata_database(command: str) -> Iterator[None]:
     """DATABASE_URL is set inside the block: the user's, that of a running `up`, or that of a server of our own."""
-    if command not in COMMANDS or os.environ.get("DATABASE_URL"):
+    if command not in COMMANDS or environment.secret("DATABASE_URL"):
         yield
         return
     folder = environment.home()

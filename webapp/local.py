@@ -21,6 +21,7 @@ from webapp.headless import hold_services
 
 ROOT = Path(__file__).resolve().parent.parent
 # (queue, pool, how many at a time): one thread for each replicator that is busy; those beyond take turns of a slice
+SNAPSHOT_PLACES = 8  # processes at most: a replicator has one at a time, however many tables it reads
 WORKERS = (("control", "threads", 4), ("capture", "threads", 24), ("snapshot", "prefork", 2), ("merge", "threads", 24))
 WEB_SECONDS = 60.0
 WATCH_SECONDS = 1.0
@@ -87,31 +88,31 @@ class LocalMachine:
 
     def _servers(self) -> None:
         own: dict[str, str] = {}
-        if not os.environ.get("DATABASE_URL"):
+        if not environment.secret("DATABASE_URL"):
             self._say("starting Postgres")
             postgres = EmbeddedPostgres(self.folder / "postgres", environment.kept_port(self.folder, "postgres"))
             postgres.start()
             self._stack.callback(postgres.stop)
             own["DATABASE_URL"] = postgres.url
-        if not os.environ.get("REDIS_URL"):
+        if not environment.secret("REDIS_URL"):
             self._say("starting Redis")
             redis = EmbeddedRedis(self.folder / "redis", environment.kept_port(self.folder, "redis"))
             redis.start()
             self._stack.callback(redis.stop)
             own["REDIS_URL"] = redis.url
         os.environ.update(own)
-        self._configure(os.environ)
+        self._configure({name: environment.secret(name) for name in ("DATABASE_URL", "REDIS_URL")})
         environment.publish_services(self.folder, own)
         self._stack.callback(environment.publish_services, self.folder, {})
 
     @staticmethod
-    def _configure(environ: Mapping[str, str]) -> None:
+    def _configure(urls: Mapping[str, str]) -> None:
         """Its settings were loaded before the servers had addresses."""
         from django.conf import settings  # noqa: PLC0415 - not before
         from django.db import connections  # noqa: PLC0415
 
-        settings.DATABASE_URL, settings.REDIS_URL = environ["DATABASE_URL"], environ["REDIS_URL"]
-        fresh = environment.database(environ["DATABASE_URL"])
+        settings.DATABASE_URL, settings.REDIS_URL = urls["DATABASE_URL"], urls["REDIS_URL"]
+        fresh = environment.database(urls["DATABASE_URL"])
         connections.close_all()
         settings.DATABASES["default"].update(fresh)
         connections["default"].settings_dict.update(fresh)
@@ -137,14 +138,16 @@ class LocalMachine:
         if name == "web":
             return [
                 sys.executable, "-m", "gunicorn", "webapp.wsgi:application", "--bind", f"{bind}:{self.port}",
-                "--worker-class", "gthread", "--threads", "8", "--workers", "1", "--chdir", str(ROOT),
+                "--worker-class", "webapp.serving.WebWorker", "--threads", "8", "--workers", "1", "--chdir", str(ROOT),
                 "--graceful-timeout", "3", "--no-control-socket",
             ]  # fmt: skip
         celery = [sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery"]
         if name == "beat":
             return [*celery, "beat", "--schedule", str(self.folder / "beat"), "--pidfile=", "-l", "WARNING"]
         pool, count = next((pool, count) for queue, pool, count in WORKERS if queue == name)
+        # A process that waits for a source's statement is not at work: another is made, so that two such do not stop all snapshots.
+        places = ["--autoscale", f"{SNAPSHOT_PLACES},{count}"] if pool == "prefork" else ["-c", str(count)]
         return [
-            *celery, "worker", "-Q", name, "--pool", pool, "-c", str(count), "-n", f"{name}@%h",
+            *celery, "worker", "-Q", name, "--pool", pool, *places, "-n", f"{name}@%h",
             "--without-gossip", "--without-mingle", "--without-heartbeat", "-l", "WARNING",
         ]  # fmt: skip

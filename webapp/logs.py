@@ -1,51 +1,16 @@
-"""Lines on stdout, as JSON objects or as text (TIDEMARK_LOG_FORMAT), secrets scrubbed (invariant 8)."""
+"""Lines on stdout, as JSON objects or as text (TIDEMARK_LOG_FORMAT), secrets hidden (invariant 8)."""
 
 from __future__ import annotations
 
 import json
 import logging
-import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-# user:password@ in URLs, and password=…, token=… in any spelling.
-_URL = re.compile(r"(?<=://)([^\s:/@]*):([^\s/@]+)@")
-_PAIR = re.compile(
-    r"(?i)\b(password\s*[=:]|passwd\s*[=:]|pwd\s*[=:]|secret\s*[=:]|token\s*[=:]|identified by\s)(\s*)(['\"]?)[^\s'\",;&}]+\3"
-)
+from replicator.redaction import redacted, redacted_values
+
 # What a line is about stands at the top of it, where log stores find it; the rest below `detail`.
 ABOUT = ("replicator", "stage", "table", "code")
-SHORTEST_SECRET = 4  # shorter ones would take words out of sentences
-
-
-def scrub(text: str, secrets: tuple[str, ...] = ()) -> str:
-    """`text` without the given secret values and without what looks like one."""
-    for secret in secrets:
-        if secret:
-            text = text.replace(secret, "•••")
-    return _PAIR.sub(r"\1\2•••", _URL.sub(r"\1:•••@", text))
-
-
-def own_secrets() -> tuple[str, ...]:
-    """Those of this installation's settings."""
-    from django.conf import settings  # noqa: PLC0415 - formatters are made while the settings load
-
-    values = (
-        settings.SECRET_KEY,
-        settings.DATABASES["default"]["PASSWORD"],
-        settings.TIDEMARK_METRICS_TOKEN,
-        settings.TIDEMARK_OPENLINEAGE_TOKEN,
-    )
-    return tuple(value for value in values if len(value) >= SHORTEST_SECRET)
-
-
-def _clean(value: Any, secrets: tuple[str, ...]) -> Any:
-    if isinstance(value, str):
-        return scrub(value, secrets)
-    if isinstance(value, Mapping):
-        return {str(key): _clean(item, secrets) for key, item in value.items()}
-    return [_clean(item, secrets) for item in value] if isinstance(value, list | tuple) else value
 
 
 class JsonFormatter(logging.Formatter):
@@ -69,21 +34,20 @@ class TextFormatter(logging.Formatter):
 
 
 def fields_of(record: logging.LogRecord, formatter: logging.Formatter) -> dict[str, Any]:
-    """The line's parts, scrubbed.  A record's `fields` never take the place of what every line has."""
-    secrets = own_secrets()
+    """The line's parts, without secrets.  A record's `fields` never take the place of what every line has."""
     given = dict(getattr(record, "fields", {}))
     detail = dict(given.pop("detail", {}) or {})
     line: dict[str, Any] = {
         "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": scrub(record.getMessage(), secrets),
+        "message": redacted(record.getMessage()),
     }
     for name in ABOUT:
         if value := given.pop(name, None) or (detail.pop(name, None) if name == "code" else None):
-            line[name] = _clean(value, secrets)
+            line[name] = redacted_values(value, name)
     if rest := {**given, **detail}:
-        line["detail"] = _clean(rest, secrets)
+        line["detail"] = redacted_values(rest)
     if record.exc_info:
-        line["stack"] = scrub(formatter.formatException(record.exc_info), secrets)
+        line["stack"] = redacted(formatter.formatException(record.exc_info))
     return line

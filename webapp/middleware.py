@@ -1,17 +1,70 @@
-"""Response headers that Django does not set by itself."""
+"""Response headers that Django does not set by itself, and the answer while the metadata database gives none."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from urllib.parse import unquote
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse
+from django.db import InterfaceError, OperationalError, connection
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+LOGGER = logging.getLogger("tidemark.web")
+UNANSWERED = (OperationalError, InterfaceError)
 
 # Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
 DOCS_PREFIX = "/api/docs"
 DOCS_POLICY = settings.CONTENT_SECURITY_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
     "script-src 'self'", "script-src 'self' 'unsafe-inline'"
 )
+
+
+class NoNul:
+    """400 for a U+0000 in an address: the metadata database has no such character, and no page a use for it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Bodies are the forms' and serializers', which refuse it themselves."""
+        if "\0" not in request.path_info and "\0" not in unquote(request.META.get("QUERY_STRING", "")):
+            return self.get_response(request)
+        message = "The address has a character (U+0000) that no text here can have."
+        if request.path.startswith("/api/"):
+            return JsonResponse({"code": "configuration", "message": message, "remedy": ""}, status=400)
+        return HttpResponse(f"{message}\n", status=400, content_type="text/plain")
+
+
+class DatabaseAway:
+    """503 where the metadata database does not answer: it is no fault of the request, which may be sent again."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Also what other middleware asks the database."""
+        try:
+            return self.get_response(request)
+        except UNANSWERED as error:
+            return self.process_exception(request, error)  # type: ignore[return-value]
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Django's middleware protocol."""
+        if not isinstance(error, UNANSWERED):
+            return None
+        connection.close()
+        LOGGER.error("%s: the metadata database does not answer: %s", request.path, str(error).strip())
+        message = "The metadata database does not answer."
+        if request.path.startswith("/api/"):
+            said = {"code": "state", "message": message, "remedy": "Try again when it does."}
+            answer: HttpResponse = JsonResponse(said, status=503)
+        else:
+            answer = HttpResponse(f"{message}\n", status=503, content_type="text/plain")
+        answer["Retry-After"] = "10"
+        return answer
 
 
 class ContentSecurityPolicy:

@@ -11,6 +11,7 @@ from webapp import environment
 BASE_DIR = Path(__file__).resolve().parent.parent
 TIDEMARK_HOME = environment.home()
 SECRET_KEY = environment.secret_key(TIDEMARK_HOME)
+SECRET_KEY_FALLBACKS = environment.old_secret_keys(TIDEMARK_HOME)
 DEBUG = environment.flag("DEBUG")
 ALLOWED_HOSTS = environment.names(os.environ.get("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]"))
 CSRF_TRUSTED_ORIGINS = environment.names(os.environ.get("CSRF_TRUSTED_ORIGINS", ""))
@@ -19,6 +20,7 @@ DATABASE_URL = environment.service_url("DATABASE_URL", TIDEMARK_HOME)
 REDIS_URL = environment.service_url("REDIS_URL", TIDEMARK_HOME)
 TIDEMARK_STAGING_URL = environment.location("TIDEMARK_STAGING_URL", TIDEMARK_HOME, "staging", query=True)
 TIDEMARK_WAREHOUSE_URL = environment.location("TIDEMARK_WAREHOUSE_URL", TIDEMARK_HOME, "warehouse")
+environment.keep_private(TIDEMARK_HOME, TIDEMARK_STAGING_URL, TIDEMARK_WAREHOUSE_URL)
 TIDEMARK_SEGMENT_RETENTION_HOURS = float(os.environ.get("TIDEMARK_SEGMENT_RETENTION_HOURS", "6"))
 TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS", "7"))
 TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "200000"))
@@ -33,6 +35,7 @@ TIDEMARK_ALERT_NETWORKS = environment.networks("TIDEMARK_ALERT_NETWORKS")
 # How people reach these pages: https://tidemark.example.com.  Alerts link there.
 TIDEMARK_URL = os.environ.get("TIDEMARK_URL", "").rstrip("/")
 # A standby takes over this long after a worker was heard of for the last time.
+TIDEMARK_RETENTION_STEPS, TIDEMARK_DELETION_GRACE_HOURS = environment.retention()
 TIDEMARK_LEASE_SECONDS = environment.at_least("TIDEMARK_LEASE_SECONDS", LEASE_SECONDS, least=1)
 TIDEMARK_SLICE_SECONDS = float(os.environ.get("TIDEMARK_SLICE_SECONDS", "60"))
 SPARK_MASTER = os.environ.get("SPARK_MASTER", "") or "local[*]"
@@ -79,6 +82,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "webapp.middleware.ContentSecurityPolicy",
+    "webapp.middleware.NoNul",
+    "webapp.middleware.DatabaseAway",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -161,6 +166,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Everything the pages can do: connections, replicators, snapshots, verification.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",

@@ -70,7 +70,7 @@ class Admission:
                 self._report.log(Level.WARNING, told)
             return
         if mark.kind == "P":
-            self._entry.plans.add((mark.run, mark.attempt))
+            self._entry.plans.add(mark.attempt)
         elif mark.kind == "L":
             self._low(mark)
         elif mark.kind == "O":
@@ -110,7 +110,7 @@ class Admission:
         if why := self._misplaced(raw):
             self._reopen(mark, raw, why)
             return
-        if raw.plan and (mark.run, raw.plan) not in self._entry.plans:
+        if raw.plan and raw.plan not in self._entry.plans:
             self._unplan(mark, raw)
             return
         shows = self._evidence(raw)

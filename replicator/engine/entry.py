@@ -52,7 +52,7 @@ class EntryBuilder:
         self.closed: list[ClosedChunk] = []
         self.reopened: list[tuple[int, str]] = []
         self.bases: dict[tuple[int, str], int] = {}
-        self.plans: set[tuple[int, str]] = set()
+        self.plans: set[str] = set()
         self.unplanned: set[int] = set()
         self.reloads: list[ReloadRequest] = []
         self.failures: list[tuple[TableId, TidemarkError]] = []

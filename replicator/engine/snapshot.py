@@ -9,7 +9,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,7 +21,9 @@ import pyarrow.parquet as pq
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import KeyChanged, SourcePermissionDenied, TableDisappeared, TableError, TidemarkError
 from replicator.faults import reach
-from replicator.model.schema import ZERO_DATES
+from replicator.model.identifiers import TableId
+from replicator.model.schema import ZERO_DATES, TableSchema
+from replicator.periodic import periodically
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.throttle import Throttle
 from replicator.sources.base import Chunk, KeyRange, ReadOptions, SnapshotReader, Source
@@ -31,6 +33,7 @@ from replicator.state.chunks import (
     EVIDENCE,
     ChunkStore,
     ChunkToRead,
+    PlannedChunk,
     RawChunk,
     RunToPlan,
     chunk_detail,
@@ -41,6 +44,8 @@ from replicator.state.chunks import (
 )
 
 WANTED_SECONDS = 1.0
+# Runs whose next chunks are planned in one go, and how long: what is planned so far is read before the rest, however slow a table's key is.
+PLANNED_TOGETHER, PLANNING_SECONDS = 64, 1.0
 QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
 ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
 
@@ -78,16 +83,21 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
     `released` is called by each thread at its end (see run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
     """
     pressed, others = hurried or (lambda: not keep()), _Others()
-    with ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool:
-        workers = [
-            pool.submit(
-                _run,
-                _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, pressed, options, report, others),
-                released,
-            )
-            for n in range(options.parallel)
-        ]
-        return sum(worker.result() for worker in workers)
+    workers = [
+        _Worker(replicator, source, chunks, storage, f"{owner}/{n}", keep, pressed, options, report, others)
+        for n in range(options.parallel)
+    ]
+
+    def look() -> None:
+        for worker in workers:
+            worker.look()
+
+    with (
+        periodically(look, name="snapshot watch", released=released),
+        ThreadPoolExecutor(options.parallel, thread_name_prefix="snapshot") as pool,
+    ):
+        running = [pool.submit(_run, worker, released) for worker in workers]
+        return sum(one.result() for one in running)
 
 
 def _run(worker: _Worker, released: Callable[[], None]) -> int:
@@ -103,6 +113,16 @@ class _Others:
 
     planning: threading.Lock = field(default_factory=threading.Lock)
     in_time: set[str] = field(default_factory=set)
+
+
+@dataclass
+class _Statement:
+    """What a reader is asking its source.  `asked`: when it was last asked whether that is wanted still."""
+
+    reader: SnapshotReader
+    wanted: Callable[[], bool]
+    asked: float
+    cancelled: bool = False
 
 
 class _Worker:
@@ -123,6 +143,8 @@ class _Worker:
     ) -> None:
         self._hurried, self._others = hurried, others
         self._ended = -math.inf  # of the chunk before
+        self._statement: _Statement | None = None
+        self._looking = threading.Lock()
         self._replicator, self._source, self._chunks, self._storage = replicator, source, chunks, storage
         self._owner, self._keep, self._options, self._report = owner, keep, options, report
 
@@ -138,6 +160,45 @@ class _Worker:
                 elif not self._plan(reader):
                     break
         return done
+
+    def look(self) -> None:
+        """By another thread: a statement that is not wanted any more ends at the source, whatever it waits for there (invariant 10).
+
+        As often as it takes: the reader may be about to send the next one.
+        """
+        with self._looking:
+            if (statement := self._statement) is None:
+                return
+            try:
+                if statement.cancelled or self._hurried() or not self._asked(statement):
+                    statement.cancelled = True
+                    statement.reader.cancel()
+            except TidemarkError as error:
+                self._report.log(Level.DEBUG, f"A statement could not be cancelled: {error.message}")
+
+    @staticmethod
+    def _asked(statement: _Statement) -> bool:
+        if time.monotonic() - statement.asked <= WANTED_SECONDS:
+            return True
+        statement.asked = time.monotonic()
+        return statement.wanted()
+
+    @contextmanager
+    def _asking(self, reader: SnapshotReader, wanted: Callable[[], bool] = lambda: True) -> Iterator[_Statement]:
+        """Within the block the source is asked for what `wanted` says; an error there is none once it was `cancelled`."""
+        statement = _Statement(reader, wanted, time.monotonic())
+        with self._looking:
+            self._statement = statement
+        try:
+            yield statement
+        except TidemarkError:
+            if not statement.cancelled:
+                raise
+        finally:
+            with self._looking:
+                self._statement = None
+            if statement.cancelled:
+                reader.close()  # a cancel on its way must not meet the next statement
 
     def _goes_on(self) -> bool:
         return self._keep() or (bool(self._others.in_time) and not self._hurried())
@@ -158,28 +219,45 @@ class _Worker:
             reader.close()
 
     def _plan(self, reader: SnapshotReader) -> bool:
-        """One chunk more, by the size of the last one; False where no run can be planned further now.
+        """One chunk more of each of some runs, by the size of the last one; False where no run can be planned further now.
 
-        One thread at a time: they would plan the same run, and the source's catalog is one connection.
+        One thread at a time: they would plan the same runs.
         """
         with self._others.planning:
-            return self._plan_next(reader)
-
-    def _plan_next(self, reader: SnapshotReader) -> bool:
-        limit = self._options.parallel * self._options.ahead
-        for run in self._chunks.to_plan():
-            if run.ahead >= limit:
-                continue
+            runs = self._chunks.to_plan(self._options.parallel * self._options.ahead, PLANNED_TOGETHER)
+            if not runs:
+                return False
+            new = [run for run in runs if not run.started]
+            schemas: Mapping[TableId, TableSchema | TableError] = {}
+            plan = ""
+            planned: list[PlannedChunk] = []
+            with self._asking(reader) as statement:
+                if new:  # what is found from here on holds in the past that has the mark, and no other: a source may be set back
+                    plan = self._chunks.begin_plan([run.run for run in new])
+                    reader.mark(plan_mark(plan))
+                    reach("snapshot.plan.marked")
+                    schemas = reader.describe(sorted({run.table for run in new}))
+            if statement.cancelled:
+                return True
+            until = time.monotonic() + PLANNING_SECONDS
             try:
-                self._plan_run(reader, run)
-            except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
-                self._chunks.run_failed(run, error)
+                for run in runs:
+                    try:
+                        with self._asking(reader, partial(self._chunks.planning, run.run)):
+                            planned.append(self._next_chunk(reader, run, schemas, plan))
+                    except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
+                        self._chunks.run_failed(run, error)
+                    if time.monotonic() > until or not self._goes_on():
+                        break
+            finally:
+                self._store_planned(planned)
             return True
-        return False
 
-    def _plan_run(self, reader: SnapshotReader, run: RunToPlan) -> None:
+    def _next_chunk(
+        self, reader: SnapshotReader, run: RunToPlan, schemas: Mapping[TableId, TableSchema | TableError], plan: str
+    ) -> PlannedChunk:
         if not run.started:
-            schema = self._source.catalog().describe([run.table]).get(run.table)
+            schema = schemas.get(run.table)
             if schema is None:
                 message = f"{run.table} is not there any more."
                 raise TableDisappeared(message, table=str(run.table))
@@ -189,40 +267,20 @@ class _Worker:
                 message = f"{run.table} has no key any more: it can be read as a whole only."
                 raise KeyChanged(message, table=str(run.table))
             if not schema.key:
-                self._planned(run, KeyRange(), end=None, done=True, keyless=True)
-                return
+                return PlannedChunk(run.run, None, KeyRange(), done=True, keyless=True, plan=plan)
             if any(schema.column(name).masked for name in schema.key):  # bounds are key values, and would be stored
-                self._planned(run, KeyRange(), end=None, done=True)
-                return
-        plan, end = self._begin_plan(reader, run)
+                return PlannedChunk(run.run, None, KeyRange(), done=True, plan=plan)
+        end = run.end if run.started else reader.end_key(run.table, run.condition)
         if end is None:
-            self._planned(run, KeyRange(), end=None, done=True, plan=plan)
-            return
+            return PlannedChunk(run.run, None, KeyRange(), done=True, plan=plan)
         upper = reader.next_bound(run.table, run.position, end, run.chunk_rows, run.condition)
-        self._planned(run, KeyRange(run.position, upper), end=end, done=upper == end, plan=plan)
+        return PlannedChunk(run.run, end, KeyRange(run.position, upper), done=upper == end, plan=plan)
 
-    def _begin_plan(self, reader: SnapshotReader, run: RunToPlan) -> tuple[str, tuple[str, ...] | None]:
-        """The plan's token and end, which holds in the past that has its mark, and no other (a source may be set back)."""
-        if run.started:
-            return "", run.end
-        plan = self._chunks.begin_plan(run.run)
-        reader.mark(plan_mark(run.run, plan))
-        reach("snapshot.plan.marked")
-        return plan, reader.end_key(run.table, run.condition)
-
-    def _planned(
-        self,
-        run: RunToPlan,
-        bounds: KeyRange,
-        *,
-        end: tuple[str, ...] | None,
-        done: bool,
-        keyless: bool = False,
-        plan: str = "",
-    ) -> None:
-        reach("snapshot.plan.before")
-        self._chunks.planned(run.run, end=end, bounds=[bounds], done=done, keyless=keyless, plan=plan)
-        reach("snapshot.plan.after")
+    def _store_planned(self, planned: Sequence[PlannedChunk]) -> None:
+        if planned:
+            reach("snapshot.plan.before")
+            self._chunks.planned(planned)
+            reach("snapshot.plan.after")
 
     def _read_beside_others(self, reader: SnapshotReader, chunk: ChunkToRead) -> int:
         if self._keep():
@@ -236,22 +294,26 @@ class _Worker:
         """Low mark, SELECT, staged file, journal row, high mark: in this order."""
         try:
             if chunk.staged:  # a second high mark does no harm: the chunk is admitted at the first
-                reader.mark(high_mark(chunk))
+                with self._asking(reader):
+                    reader.mark(high_mark(chunk))
                 return 1
-            reader.mark(low_mark(chunk))
-            reach("snapshot.low.after")
-            if chunk.keyless:
-                data = reader.read_table(chunk.table, opened_mark(chunk))
-            else:
-                data = reader.read_chunk(chunk.table, chunk.bounds)
-                values_of(chunk.bounds.keys, data.schema)  # capture has to know them
-            reach("snapshot.select.after")
-            raw = self._stage(chunk, data)
-            reach("snapshot.file.after")
-            if raw is None or not self._chunks.read(raw):
+            raw = None
+            with self._asking(reader, partial(self._chunks.wanted, chunk)) as statement:
+                reader.mark(low_mark(chunk))
+                reach("snapshot.low.after")
+                if chunk.keyless:
+                    data = reader.read_table(chunk.table, opened_mark(chunk))
+                else:
+                    data = reader.read_chunk(chunk.table, chunk.bounds)
+                    values_of(chunk.bounds.keys, data.schema)  # capture has to know them
+                reach("snapshot.select.after")
+                raw = self._stage(chunk, data)
+                reach("snapshot.file.after")
+            if raw is None or statement.cancelled or not self._chunks.read(raw):
                 return 0
             reach("snapshot.chunk.after")
-            reader.mark(high_mark(chunk))
+            with self._asking(reader):
+                reader.mark(high_mark(chunk))
             reach("snapshot.high.after")
         except TidemarkError as error:
             self._report.log(Level.WARNING, error.message, **{**chunk_detail(chunk), "table": chunk.table})

@@ -18,8 +18,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from replicator.errors import SparkUnavailable
-from replicator.merge.failures import jvm_is_gone, reason, without_secret
+from replicator.merge.failures import MAX_TEXT, jvm_is_gone, reason
 from replicator.merge.remote import new_session
+from replicator.redaction import redacted
 
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 HADOOP = "spark.hadoop."
@@ -41,8 +42,6 @@ class Launch(Protocol):
 
     @property
     def jars(self) -> Sequence[Path]: ...
-    @property
-    def catalog_password(self) -> str: ...
     @property
     def master(self) -> str: ...
     @property
@@ -134,11 +133,11 @@ def _start_or_say(launch: Launch, generation: int) -> Engine:
     except Exception as error:  # noqa: BLE001 - whatever keeps Spark from starting, the user reads its reason
         if _engine is None:
             _clear()
-        raise _unavailable(error, launch) from None
+        raise _unavailable(error) from None
 
 
-def _unavailable(error: Exception, launch: Launch) -> SparkUnavailable:
-    return SparkUnavailable(f"Spark does not start: {without_secret(reason(error), launch.catalog_password)}")
+def _unavailable(error: Exception) -> SparkUnavailable:
+    return SparkUnavailable(f"Spark does not start: {redacted(reason(error))[:MAX_TEXT]}")
 
 
 def generation() -> int:
@@ -242,7 +241,7 @@ def _start(launch: Launch, generation: int) -> Engine:
         except Exception as error:
             if jvm_is_gone(error):
                 raise
-            raise _unavailable(error, launch) from None
+            raise _unavailable(error) from None
 
     return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
 

@@ -10,6 +10,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, TargetError, TidemarkError, ValueDoesNotFit
 from replicator.merge.remote import told_by_a_server, without_answer
+from replicator.redaction import redacted
 
 _FREE = "Free space where the target's tables lie."
 _REMOTE = "Check that the Spark Connect server runs and that SPARK_REMOTE names it; Tidemark goes on by itself."
@@ -38,8 +39,6 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
 _GONE = ("SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
 # The last one is py4j's word for a class that it cannot ask for any more; all that are asked for are there.
 _UNANSWERED = ("Answer from Java side is empty", "An error occurred while calling", "does not exist in the JVM")
-_SECRET = re.compile(r"(?i)\b(password|secret|token|access.?key)\b(\s*[=:]\s*)[^\s,;&]+")
-_CREDENTIALS = re.compile(r"://[^/\s:@]+:[^/\s@]+@")
 _FRAME = re.compile(r"^\s*(at |\.\.\. \d+ more|== |\^|JVM stacktrace)")
 _CLASS = re.compile(r"^(?:[a-z_]\w*\.)+([A-Z]\w*)(?::\s*|$)")
 _UNTOLD = ("SparkException", "Py4JJavaError", "ExecutionException", "RuntimeException")
@@ -60,7 +59,7 @@ def jvm_is_gone(error: BaseException) -> bool:
     return unanswered or any(mark in text for mark in _GONE)
 
 
-def translated(error: Exception, secret: str = "") -> Exception:
+def translated(error: Exception) -> Exception:
     """The Tidemark error for `error`; `error` itself where it is one already, or none of Spark's."""
     if isinstance(error, TidemarkError):
         return error
@@ -72,7 +71,7 @@ def translated(error: Exception, secret: str = "") -> Exception:
     if not causes and not isinstance(error, Py4JError):
         return error
     whole = "\n".join(f"{name}: {text}" for name, text in causes) + str(getattr(error, "_stacktrace", "") or "")
-    text = without_secret(reason(error), secret)
+    text = redacted(reason(error))[:MAX_TEXT]
     for marks, made in _KINDS:
         if any(mark in whole for mark in marks):
             return made(text)
@@ -89,7 +88,7 @@ def reason(error: BaseException) -> str:
     return causes[0][0].rsplit(".", 1)[-1]
 
 
-def stack_of(error: BaseException, secret: str = "") -> str:
+def stack_of(error: BaseException) -> str:
     """Where Java raised it, its causes below; empty where Java says nothing or is gone."""
     if isinstance(error, TidemarkError) or jvm_is_gone(error):
         return ""
@@ -97,19 +96,12 @@ def stack_of(error: BaseException, secret: str = "") -> str:
         text = str(error) if isinstance(error, Py4JJavaError) else _python_stack(error)
     except (Py4JError, OSError):
         return ""
-    return without_secret(text, secret, MAX_STACK)
+    return redacted(text)[:MAX_STACK]
 
 
 def _python_stack(error: BaseException) -> str:
     """What pyspark keeps of Java's stack, by an attribute of Spark's own process or of a Connect server."""
     return str(getattr(error, "_stackTrace", "") or getattr(error, "_stacktrace", "") or "")
-
-
-def without_secret(text: str, secret: str, longest: int = MAX_TEXT) -> str:
-    """Invariant 8."""
-    if secret:
-        text = text.replace(secret, "***")
-    return _CREDENTIALS.sub("://***@", _SECRET.sub(r"\1\2***", text))[:longest]
 
 
 def _first_line(text: str) -> str:

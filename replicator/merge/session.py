@@ -105,7 +105,7 @@ class SparkPool:
     def catalog(self) -> tuple[engine.Engine, Any]:
         """The Iceberg catalog through the Java API, with the engine that it lives in.  Raises SparkUnavailable, TargetError."""
         running = self.spark()
-        with self._lock, guarded(self.config.catalog_password):
+        with self._lock, guarded():
             if self._catalog is None or self._catalog[0] != running.generation:
                 build = running.jvm.org.apache.iceberg.CatalogUtil.buildIcebergCatalog
                 properties = java_map(running, self.config.catalog)
@@ -116,7 +116,7 @@ class SparkPool:
     def session(self, settings: Mapping[str, str]) -> Iterator[SparkSession]:
         """Lend a session in which `settings` hold; Spark's failures leave it translated.  Raises TargetError and its kin."""
         running = self.spark()
-        with guarded(self.config.catalog_password):
+        with guarded():
             name, session = self._take(running)
             running.use_pool(name)
             for key, value in settings.items():
@@ -147,7 +147,7 @@ class SparkPool:
 
 
 @contextlib.contextmanager
-def guarded(secret: str) -> Iterator[None]:
+def guarded() -> Iterator[None]:
     """Translate what Spark and Java raise; a JVM that died is forgotten, so that the next use starts another."""
     newest = engine.generation()
     try:
@@ -155,10 +155,10 @@ def guarded(secret: str) -> Iterator[None]:
     except Exception as error:
         if jvm_is_gone(error):
             engine.forget(newest)
-        if (known := translated(error, secret)) is error:
+        if (known := translated(error)) is error:
             raise
         if isinstance(known, TidemarkError):
-            known.stack = known.stack or stack_of(error, secret)
+            known.stack = known.stack or stack_of(error)
         raise known from (None if isinstance(error, Py4JError) else error.__cause__)
 
 

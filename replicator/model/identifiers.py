@@ -81,8 +81,12 @@ class TablePattern:
 
 @lru_cache(maxsize=1000)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    wild = {"*": ".*", "?": "."}
-    return re.compile("".join(wild.get(one) or re.escape(one) for one in pattern), re.DOTALL)
+    """What stands between two stars is taken where it is found first, and never again: so it takes no longer than text times pattern."""
+    first, *others = ("".join("." if one == "?" else re.escape(one) for one in part) for part in pattern.split("*"))
+    if not others:
+        return re.compile(first, re.DOTALL)
+    *middle, last = others
+    return re.compile(f"{first}{''.join(f'(?>.*?{part})' for part in middle if part)}.*{last}", re.DOTALL)
 
 
 @dataclass(frozen=True)

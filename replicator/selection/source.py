@@ -114,6 +114,10 @@ class SelectedSource:
         tables = self.tables or TableSet()
         return self._source.names().selection(tables) if taken_of(tables) else tables
 
+    def cancel(self) -> None:
+        """As the source."""
+        self._source.cancel()
+
     def close(self) -> None:
         """The source, too."""
         self._source.close()
@@ -135,7 +139,7 @@ class _Catalog:
         return self._catalog.infos(tables)
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-        return {table: self._taken(table, found) for table, found in self._catalog.describe(tables).items()}
+        return _taken_schemas(self._catalog.describe(tables), taken_of(self._tables))
 
     def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
         return self._catalog.cascades(tables)
@@ -143,14 +147,20 @@ class _Catalog:
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         self._catalog.try_rows(table, rows)
 
-    def _taken(self, table: TableId, found: TableSchema | TableError) -> TableSchema | TableError:
-        taken = taken_of(self._tables).get(table)
-        if taken is None or isinstance(found, TableError):
-            return found
-        try:
-            return taken.schema(found)
-        except SelectionDoesNotFit as error:
-            return error
+
+def _taken_schemas(
+    found: Mapping[TableId, TableSchema | TableError], taken: Mapping[TableId, Taken]
+) -> dict[TableId, TableSchema | TableError]:
+    return {table: _taken_schema(one, taken.get(table)) for table, one in found.items()}
+
+
+def _taken_schema(found: TableSchema | TableError, taken: Taken | None) -> TableSchema | TableError:
+    if taken is None or isinstance(found, TableError):
+        return found
+    try:
+        return taken.schema(found)
+    except SelectionDoesNotFit as error:
+        return error
 
 
 class _SnapshotReader:
@@ -159,6 +169,9 @@ class _SnapshotReader:
 
     def mark(self, token: str) -> None:
         self._reader.mark(token)
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        return _taken_schemas(self._reader.describe(tables), self._taken)
 
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         return self._reader.end_key(table, condition)
@@ -173,6 +186,9 @@ class _SnapshotReader:
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         return self._chosen(table, self._reader.read_table(table, opened))
+
+    def cancel(self) -> None:
+        self._reader.cancel()
 
     def close(self) -> None:
         self._reader.close()

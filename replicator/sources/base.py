@@ -39,7 +39,10 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a connection's form.  `secret` fields are stored encrypted and never shown again."""
+    """One field of a connection's form.  `secret` fields are stored encrypted and never shown again.
+
+    keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again (invariant 8).
+    """
 
     name: str
     label: str
@@ -49,6 +52,7 @@ class FormField:
     help: str = ""
     secret: bool = False
     choices: tuple[tuple[str, str], ...] = ()
+    keeps_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,10 @@ class SnapshotReader(Protocol):
         """Write a watermark into the log; returns when it is committed."""
         ...
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """As `Catalog.describe`; the next `end_key` of each table goes by it."""
+        ...
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now of the rows for which the condition is true (None: there is none)."""
         ...
@@ -221,6 +229,10 @@ class SnapshotReader(Protocol):
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
         """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment."""
+        ...
+
+    def cancel(self) -> None:
+        """By any thread: what is under way ends at the server, and with an error here.  Raises SourceUnreachable."""
         ...
 
     def close(self) -> None: ...
@@ -355,5 +367,12 @@ class Source(Protocol):
     def log_reader(self, replicator: str, options: ReadOptions) -> LogReader: ...
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader: ...
+
+    def cancel(self) -> None:
+        """By any thread: what the catalog or the log's status is asking ends at the server, and with an error here.
+
+        Raises SourceUnreachable.
+        """
+        ...
 
     def close(self) -> None: ...

@@ -1,60 +1,189 @@
 """Conditions and keys that a user gave, inside of the statements of a source.
 
-A condition is handed to the source's SELECT as it is, in parentheses; the source alone knows what it means.  Who may ask for a snapshot
-may read the table anyway.  Nothing but a condition may come of it: no second statement, no comment that swallows what follows, no
-parenthesis that ends ours.
+A condition is parsed and built again from columns that are taken in clear, literals, operators and a short list of functions: who
+may ask for a snapshot, or writes a signal, need not have the rights of Tidemark's account.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from replicator.errors import ConditionRefused, ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
+
+if TYPE_CHECKING:
+    from sqlglot import exp
 
 LONGEST = 10_000
-_NEVER = {";": "a semicolon", "--": "a comment (--)", "/*": "a comment (/*)", "\0": "a NUL"}
 _REMEDY = "Give what would stand behind WHERE, such as: updated_at >= '2026-01-01' AND region = 'north'"
+_CODE = re.compile(r"\((?:error|SQLSTATE) \w+\)")
+# Names of sqlglot's classes; of functions, those that neither wait nor tell anything but of their arguments.
+_PARTS = frozenset(
+    [
+        "And",
+        "Or",
+        "Not",
+        "Paren",
+        "EQ",
+        "NEQ",
+        "LT",
+        "LTE",
+        "GT",
+        "GTE",
+        "NullSafeEQ",
+        "NullSafeNEQ",
+        "Is",
+        "Null",
+        "Boolean",
+        "Literal",
+        "Column",
+        "Identifier",
+        "In",
+        "Between",
+        "Like",
+        "ILike",
+        "Add",
+        "Sub",
+        "Mul",
+        "Div",
+        "Mod",
+        "Neg",
+        "Cast",
+        "DataType",
+        "DataTypeParam",
+        "Interval",
+        "Var",
+        "Lower",
+        "Upper",
+        "Length",
+        "Trim",
+        "Substring",
+        "Coalesce",
+        "Abs",
+        "Year",
+        "Month",
+        "Day",
+        "TsOrDsToDate",
+        "CurrentDate",
+        "CurrentTime",
+        "CurrentTimestamp",
+    ]
+)
+_TYPES = frozenset(
+    [
+        "DATE",
+        "TIME",
+        "TIMETZ",
+        "TIMESTAMP",
+        "TIMESTAMPTZ",
+        "DATETIME",
+        "INT",
+        "BIGINT",
+        "UBIGINT",
+        "SMALLINT",
+        "TINYINT",
+        "DECIMAL",
+        "DOUBLE",
+        "FLOAT",
+        "TEXT",
+        "VARCHAR",
+        "CHAR",
+        "BOOLEAN",
+        "UUID",
+        "INTERVAL",
+    ]
+)
+_NAMED = frozenset({"NOW"})  # functions for which sqlglot has no class
 
 
-def require_condition(text: str) -> str:
-    """The condition, stripped.  ConfigurationError for what cannot be one; whether it is one the source is asked (`try_rows`)."""
-    condition = text.strip()
-    wrong = next((name for part, name in _NEVER.items() if part in condition), "")
-    if wrong:
-        message = f"A condition must not hold {wrong}, not even in a text."
-        raise ConfigurationError(message, remedy=_REMEDY)
-    if not condition or len(condition) > LONGEST:
-        message = (
-            "The condition is empty." if not condition else f"The condition is longer than {LONGEST:,} characters."
-        )
-        raise ConfigurationError(message, remedy=_REMEDY)
-    return condition
+def condition_sql(text: str, schema: TableSchema, dialect: str) -> str:
+    """The condition in the words of the source (`mysql`, `postgres`).  ConditionRefused for all that is none over columns of the schema.
 
-
-def trials(condition: str) -> list[str]:
-    """What the server must take, all of it, so that the condition is one expression.
-
-    A text with a parenthesis that ends ours (`1) OR (1`) is none inside of CASE, and one that ends CASE is none in parentheses.
+    A column that is left out is not in the schema; of a masked one no rows can be chosen, for that would tell its values.
     """
-    return [f"({condition})", f"CASE WHEN {condition} THEN TRUE ELSE FALSE END"]
+    try:
+        return _rebuilt(text.strip(), schema, dialect)
+    except RecursionError:
+        raise _refused(schema, "it is nested too deeply") from None
+
+
+@lru_cache(maxsize=64)
+def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
+    import sqlglot  # noqa: PLC0415 - a third of a second, and few processes need it
+    from sqlglot import exp  # noqa: PLC0415
+
+    if not text:
+        raise _refused(schema, "it is empty")
+    if len(text) > LONGEST or "\0" in text:
+        raise _refused(schema, f"it is longer than {LONGEST:,} characters, or has a NUL")
+    try:
+        [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect)
+    except (sqlglot.errors.SqlglotError, ValueError):
+        raise _refused(schema, "it is not one expression that is true or false") from None
+    if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions", "from_", "where"}:  # fmt: skip
+        raise _refused(schema, "it is not one expression that is true or false")
+    found: exp.Expression = statement.args["where"].this
+    for part in list(found.walk()):
+        _check(part, schema, dialect)
+    return found.sql(dialect=dialect, comments=False)
+
+
+def _check(part: exp.Expression, schema: TableSchema, dialect: str) -> None:
+    """Names of columns are quoted on the way, as the schema has them."""
+    kind = type(part).__name__
+    if kind == "Column":
+        part.this.replace(_column(part, schema, dialect))
+    elif kind == "Literal":
+        if part.is_string and "\\" in part.name:  # by the server's settings one, or an escape
+            raise _refused(schema, "it has a backslash in a text")
+    elif kind == "DataType" and part.this.name not in _TYPES:
+        raise _refused(schema, f"it has the type {part.sql()}, which a condition here cannot have")
+    elif kind not in _PARTS and not (kind == "Anonymous" and part.name.upper() in _NAMED and not part.expressions):
+        raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which a condition here cannot have")  # fmt: skip
+
+
+def _column(part: exp.Expression, schema: TableSchema, dialect: str) -> exp.Expression:
+    from sqlglot import exp  # noqa: PLC0415
+
+    name, quoted = part.name, bool(getattr(part.this, "quoted", False))
+    fold = str.casefold if dialect == "mysql" else str if quoted else str.lower
+    known = [
+        one for one in schema.columns if one.name == fold(name) or (dialect == "mysql" and fold(one.name) == fold(name))
+    ]
+    if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db", "catalog")):  # fmt: skip
+        raise _refused(schema, f"it names {part.sql()}, which is no column that is taken")
+    if known[0].masked:
+        raise _refused(schema, f"{known[0].name} is masked, so that rows cannot be chosen by it")
+    return exp.to_identifier(known[0].name, quoted=True)
+
+
+def _refused(schema: TableSchema, why: str) -> ConditionRefused:
+    message = f"The condition is not taken: {why}."
+    return ConditionRefused(message, table=str(schema.table), remedy=_REMEDY)
 
 
 @contextmanager
 def users_fault(table: TableId, *, asked: bool) -> Iterator[None]:
     """What the server has against a statement with something of the user's in it, is said of that, and not tried again.
 
-    `asked`: there is something of the user's in it.
+    `asked`: there is something of the user's in it.  The server's own words may hold values: only its code is told.
     """
     try:
         yield
+    except ConditionRefused:
+        raise
     except TidemarkError as error:
         if not asked or not (error.answered or isinstance(error, ConfigurationError)):
             raise
-        message = f"The source does not take what was asked for: {error.message}"
+        code = _CODE.search(error.message)
+        message = f"The source does not take what was asked for{f' {code[0]}' if code else ''}."
         raise ConditionRefused(message, table=str(table)) from None
 
 

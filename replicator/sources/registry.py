@@ -17,7 +17,8 @@ class SourceKind:
     """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
 
     `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its plural
-    takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.
+    takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.  `valid`: ConfigurationError
+    for settings that cannot be right.  `dialect`: sqlglot's name of its SQL (`conditions`).
     """
 
     name: str
@@ -29,6 +30,8 @@ class SourceKind:
     about: str = ""
     database_word: str = "database"
     keeps_log: bool = False
+    dialect: str = ""
+    valid: Callable[[Mapping[str, Any]], object] = dict
 
 
 KINDS = {
@@ -39,6 +42,8 @@ KINDS = {
         mysql.parse_offset,
         mysql.FORM,
         mysql.GUIDE,
+        valid=mysql.MySqlConfig.parse,
+        dialect="mysql",
         about="MySQL 8.0 and later, MariaDB 10.6 and later: RDS, Aurora, Cloud SQL, Azure too",
     ),
     "postgres": SourceKind(
@@ -51,6 +56,8 @@ KINDS = {
         about="13 to 18: RDS, Aurora, Cloud SQL, Azure, Supabase, Neon too",
         database_word="schema",
         keeps_log=True,
+        dialect="postgres",
+        valid=postgres.PostgresConfig.parse,
     ),
 }
 

@@ -33,10 +33,10 @@ class Storage:
 
     def __init__(self, url: str) -> None:
         """The location is made on the first write; a bucket must be there."""
-        place, _, query = url.partition("?")
-        self.url = place.rstrip("/")
+        place, mark, query = url.partition("?")
+        self.url, self.query = place.rstrip("/"), mark + query
         try:
-            self._fs, self._root = pafs.FileSystem.from_uri(self.url + (query and f"?{query}"))
+            self._fs, self._root = pafs.FileSystem.from_uri(self.url + self.query)
         except (OSError, pa.ArrowInvalid) as error:
             message = f"The staging location cannot be opened: {error}"
             raise StagingError(message) from error
@@ -126,6 +126,11 @@ class Storage:
     def _read(source: pa.NativeFile, path: str) -> bytes:
         with translated(path):
             return bytes(source.read(_PART_BYTES))
+
+    def read(self, path: str) -> bytes:
+        """A small file's bytes."""
+        with translated(path), self._fs.open_input_stream(self.local(path)) as stream:
+            return bytes(stream.read())
 
     def size(self, path: str) -> int:
         """Bytes."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -73,29 +75,41 @@ class RawChunk:
     plan: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedChunk:
+    """The next chunk of a run.  `end`: the run's greatest key; `done`: it is the run's last chunk.
+
+    plan: what `begin_plan` gave, where it is the first one.
+    """
+
+    run: int
+    end: tuple[str, ...] | None
+    bounds: KeyRange
+    done: bool
+    keyless: bool = False
+    plan: str = ""
+
+
 class ChunkStore(Protocol):
     """The snapshot loop's view of the state store, bound to one replicator."""
 
-    def to_plan(self) -> list[RunToPlan]: ...
-
-    def begin_plan(self, run: int) -> str:
-        """The token of the mark that is to be in the log before the run's end is asked for."""
+    def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
+        """At most `limit` runs of which fewer than `ahead` chunks are planned and not read, the oldest first."""
         ...
 
-    def planned(
-        self,
-        run: int,
-        *,
-        end: tuple[str, ...] | None,
-        bounds: list[KeyRange],
-        done: bool,
-        keyless: bool = False,
-        plan: str = "",
-    ) -> None:
-        """Store chunks with these bounds (compare-and-set on the run's position); `done` ends planning.
+    def begin_plan(self, runs: Sequence[int]) -> str:
+        """The token of the mark that is to be in the log before anything is asked for these runs, which are not started."""
+        ...
 
-        plan: what `begin_plan` gave, at the first bounds: the end is of another planner where the run has another by now.
+    def planned(self, chunks: Sequence[PlannedChunk]) -> None:
+        """Store chunks of different runs, each by compare-and-set on its run's position, the first on its plan.
+
+        A run that another transaction holds is left as it is: it will be planned again.
         """
+        ...
+
+    def planning(self, run: int) -> bool:
+        """False: its bounds are not wanted any more (paused, cancelled, planned by another)."""
         ...
 
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
@@ -158,9 +172,9 @@ def high_mark(chunk: ChunkToRead) -> str:
     return f"H:{chunk.run}:{chunk.chunk}:{chunk.attempt}"
 
 
-def plan_mark(run: int, plan: str) -> str:
-    """Watermark token before the run's end is asked for: where the log has it not, the end is of a future that the source lost."""
-    return f"P:{run}:0:{plan}"
+def plan_mark(plan: str) -> str:
+    """Watermark token before runs' ends are asked for: where the log has it not, they are of a future that the source lost."""
+    return f"P:0:0:{plan}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ One transaction per `Journal.commit` (invariant 2).  A file in staging without a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
@@ -195,7 +195,7 @@ class JournalEntry:
     tracking              tables that capture follows from here on (newly)
     closed, reopened      chunks admitted / (chunk, attempt) to be read again
     bases                 keyless tables: (run, attempt) → sequence number that its rows stand for
-    plans                 (run, token) of the plan marks that were met
+    plans                 tokens of the plan marks that were met
     unplanned             runs to begin again: their plan's mark is not in the log before those of their chunks
     reloads               tables to read anew
     failures              tables to stop, with their error
@@ -214,7 +214,7 @@ class JournalEntry:
     closed: tuple[ClosedChunk, ...] = ()
     reopened: tuple[tuple[int, str], ...] = ()
     bases: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    plans: frozenset[tuple[int, str]] = frozenset()
+    plans: frozenset[str] = frozenset()
     unplanned: frozenset[int] = frozenset()
     reloads: tuple[ReloadRequest, ...] = ()
     failures: tuple[tuple[TableId, TidemarkError], ...] = ()
@@ -314,7 +314,7 @@ class ApplyTable:
     attempt: int = 0
     home: tuple[str, str] = ("", "")
     own: bool = False
-    others: frozenset[str] = frozenset()
+    others: Container[str] = frozenset()
     mode: Mode = Mode.MIRROR
     reload_from: int = -1
     made: bool = True

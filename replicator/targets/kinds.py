@@ -16,7 +16,13 @@ from replicator.targets.kafka.config import KafkaConfig
 Settings = Mapping[str, Any]
 MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
 ICEBERG_FORM = (
-    FormField("namespace_prefix", "Namespace prefix", required=False, help="Put before each database’s name."),
+    FormField(
+        "namespace_prefix",
+        "Namespace prefix",
+        required=False,
+        keeps_secret=True,
+        help="Put before each database’s name.",
+    ),
 )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from replicator.errors import ConfigurationError
+from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class Opening:
     """What a target may ask for.  `replicator`: the label that marks what is its own; `config`: its settings, secrets included.
 
-    spark: called by who needs it only.  source: the kind of the source.
+    spark: called by who needs it only.  source: the kind of the source.  retention: of tables that have none of their own.
     """
 
     spark: Callable[[], SparkPool]
@@ -26,12 +27,13 @@ class Opening:
     replicator: str
     config: Mapping[str, Any]
     source: str
+    retention: Retention = field(default_factory=Retention.parse)
 
 
 def _iceberg(opening: Opening) -> Target:
     from replicator.targets.iceberg import IcebergTarget  # noqa: PLC0415 - Spark is loaded only where it is needed
 
-    return IcebergTarget(opening.spark(), opening.storage, opening.replicator)
+    return IcebergTarget(opening.spark(), opening.storage, opening.replicator, retention=opening.retention)
 
 
 def _kafka(opening: Opening) -> Target:

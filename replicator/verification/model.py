@@ -13,7 +13,7 @@ from typing import Any
 class SourceConfig:
     """Where to read the source.
 
-    `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  Only for kind "postgres":
+    `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  verified: TLS proves who the server is.  Only for kind "postgres":
     `database`, and `ca`, the PEM text of the authorities that sslmode verify-… trusts.
     """
 
@@ -25,6 +25,7 @@ class SourceConfig:
     kind: str = "mysql"
     database: str = ""
     ca: str = field(default="", repr=False)
+    verified: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from pymysql.constants import ER
 from pymysql.converters import encoders
 from pymysql.cursors import SSCursor
 
+from replicator.clear_text import connect_mysql
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
 from replicator.verification.cells import Cell, Cells, Rule, show
 from replicator.verification.model import SourceConfig, TablePair
@@ -158,12 +159,13 @@ class MySqlReader:
 def connect(config: SourceConfig) -> pymysql.Connection[SSCursor]:
     """A connection that gives values as the bytes the server sent.  Raises SourceUnreachable."""
     try:
-        connection = pymysql.connect(
+        connection = connect_mysql(
+            verified=config.verified,
             **{"connect_timeout": 10, **config.connect},
             host=config.host,
             port=config.port,
             user=config.user,
-            password=config.password,
+            password=config.password.encode(),
             charset="utf8mb4",
             use_unicode=False,
             conv=ENCODERS,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 import psycopg2
 from psycopg2 import extensions
 
+from replicator.clear_text import LIBPQ_OPTIONS, libpq_address
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
 from replicator.verification.cells import Cell, Cells, Rule, show
 from replicator.verification.model import SourceConfig, TablePair
@@ -175,9 +176,8 @@ def connect(config: SourceConfig) -> extensions.connection:
     try:
         with authorities(config.ca) as own:
             connection: extensions.connection = psycopg2.connect(
-                **{"connect_timeout": 10, **own, **config.connect},
-                host=config.host,
-                port=config.port,
+                **{"connect_timeout": 10, **({} if config.verified else LIBPQ_OPTIONS), **own, **config.connect},
+                **libpq_address(config.host, config.port),
                 user=config.user,
                 password=config.password,
                 dbname=config.database,
@@ -188,8 +188,9 @@ def connect(config: SourceConfig) -> extensions.connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
         connection.set_session("REPEATABLE READ", readonly=True, autocommit=False)
-    except psycopg2.Error as error:
-        message = f"cannot connect to {config.host}:{config.port}: {first_line(error)}"
+    except (psycopg2.Error, OSError) as error:
+        said = first_line(error) if isinstance(error, psycopg2.Error) else error
+        message = f"cannot connect to {config.host}:{config.port}: {said}"
         raise SourceUnreachable(message) from None
     extensions.register_type(AS_PRINTED, connection)
     return connection

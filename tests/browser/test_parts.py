@@ -54,7 +54,7 @@ def test_a_condition_is_refused_and_taken(visit: Callable[..., Visitor], install
     visitor.go(f"/replicators/{busy.pk}/tables/{table.pk}/snapshots/")
     page.fill("#id_where", "nothing = 1")
     page.locator("#by-condition button").click()
-    page.locator("#by-condition [role=alert]", has_text="does not take").wait_for()
+    page.locator("#by-condition [role=alert]", has_text="is not taken").wait_for()
     assert page.input_value("#id_where") == "nothing = 1"
     page.fill("#id_where", "id < 100")
     page.locator("#by-condition button").click()

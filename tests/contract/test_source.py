@@ -276,15 +276,14 @@ def test_a_wrong_condition_is_the_users_and_is_told_in_a_sentence(place: Place, 
     place.run("CREATE TABLE @.t (id int PRIMARY KEY, v int)", "INSERT INTO @.t VALUES (1, 1)")
     place.follow("t")
     table = place.table("t")
-    with pytest.raises(ConditionRefused, match="does not take what was asked for"):
+    with pytest.raises(ConditionRefused, match="The condition is not taken"):
         place.source.catalog().try_rows(table, KeyRange(condition=wrong))
     place.source.catalog().try_rows(table, KeyRange(condition="v = 1"))  # the connection is none the worse for it
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
-    if not wrong.startswith("1 = 1"):
-        with pytest.raises(ConditionRefused):
-            reader.end_key(table, wrong)
-        with pytest.raises(ConditionRefused):
-            rows(reader, table, KeyRange(condition=wrong))
+    with pytest.raises(ConditionRefused):
+        reader.end_key(table, wrong)
+    with pytest.raises(ConditionRefused):
+        rows(reader, table, KeyRange(condition=wrong))
     assert rows(reader, table, KeyRange(condition="v = 1")) == [{"id": 1, "v": 1}]
     reader.close()
 

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from psycopg2.extras import LogicalReplicationConnection
@@ -313,34 +310,6 @@ def test_a_standby_is_refused() -> None:
     assert results["marks"].status is not Status.OK
 
 
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedPostgresSource, str]]:
-    """A server with TLS, and the certificate of its authority, for the name localhost."""
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "server.key", folder / "server.crt"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-    command += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(command, check=True, capture_output=True)
-    server = EmbeddedPostgresSource(HOME / "postgres-tls", durable=False)
-    server.start()
-    for file in (key, certificate):
-        _give(server, file)
-    server.stop()
-    server = EmbeddedPostgresSource(HOME / "postgres-tls", options={"ssl": "on"}, durable=False)
-    server.start()
-    yield server, certificate.read_text()
-    server.stop()
-
-
-def _give(server: EmbeddedPostgresSource, file: Path) -> None:
-    data = server.folder / "data"
-    owner = (data / "PG_VERSION").stat()
-    copy = data / file.name
-    copy.write_bytes(file.read_bytes())
-    copy.chmod(0o600)
-    os.chown(copy, owner.st_uid, owner.st_gid)
-
-
 @pytest.mark.parametrize(
     ("mode", "host", "ca", "fits"),
     [
@@ -354,9 +323,9 @@ def _give(server: EmbeddedPostgresSource, file: Path) -> None:
     ],
 )
 def test_tls_modes_mean_what_libpqs_do(
-    secure: tuple[EmbeddedPostgresSource, str], mode: str, host: str, ca: bool, fits: bool
+    postgres_tls: tuple[EmbeddedPostgresSource, str], mode: str, host: str, ca: bool, fits: bool
 ) -> None:
-    server, certificate = secure
+    server, certificate = postgres_tls
     config = dataclasses.replace(config_of(server), tls=TlsMode(mode), host=host, ca=certificate if ca else "")
     if not fits:
         with pytest.raises(ConfigurationError, match="certificate"):

@@ -466,7 +466,8 @@ def test_a_limit_of_the_server_hides_no_rows(any_server: Any, write: Write, lake
 def test_columns_that_the_account_may_not_see_are_an_error(any_server: Any, write: Write, lake: SqlCatalog) -> None:
     server, cursor = any_server
     cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(20), secret INT)")
-    cursor.execute("CREATE USER looker IDENTIFIED BY 'looker'")
+    native = "WITH mysql_native_password" if "mysql" in type(server).__name__.lower() else ""  # the other one needs TLS
+    cursor.execute(f"CREATE USER looker IDENTIFIED {native} BY 'looker'")
     cursor.execute("GRANT SELECT (id, v) ON t TO looker")
     write("t", small([]))
     pair = TablePair("verify me", "t", "verify me", "t", ("id",))

@@ -16,11 +16,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.state.tables import TableState
 from replicator.verification import CatalogConfig
+from tests.integration.kafka.security import Authority
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.management.commands import verify
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, Status, TableSelection
+
+PEM = Authority("test").pem.strip()
 
 
 class Target:
@@ -219,7 +222,7 @@ def test_a_postgres_source_is_read_with_the_settings_of_its_connection(
     [
         ({}, {"sslmode": "prefer"}),
         ({"tls": "disable"}, {"sslmode": "disable"}),
-        ({"tls": "verify-full", "ca": "PEM"}, {"sslmode": "verify-full"}),
+        ({"tls": "verify-full", "ca": PEM}, {"sslmode": "verify-full"}),
         ({"tls": "verify-ca"}, {"sslmode": "verify-ca", "sslrootcert": "authorities.pem"}),
     ],
 )
@@ -232,3 +235,4 @@ def test_tls_of_a_postgres_source_is_that_of_its_connection(
     found = verify.source_config(source)
     assert found.connect == {**tls, "gssencmode": "disable"}
     assert (found.port, found.database, found.ca) == (5432, "u", config.get("ca", ""))
+    assert found.verified == (config.get("tls") == "verify-full")

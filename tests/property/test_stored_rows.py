@@ -102,6 +102,7 @@ def test_a_journal_entry_is_read_back_as_it_was_written(name: str) -> None:
 
 
 def test_key_ranges_of_every_type_survive_their_rows() -> None:
+    from replicator.state.chunks import PlannedChunk
     from webapp.replicators.models import ChunkRow
     from webapp.worker.chunk_store import OrmChunkStore
     from webapp.worker.journal_store import OrmJournal, bounds_of
@@ -120,7 +121,8 @@ def test_key_ranges_of_every_type_survive_their_rows() -> None:
         ("CAST('0000-00-00' AS DATE)", "CAST('-838:59:59.000000' AS TIME(6))"), ("0.00000000000000000000000000000001", "'"),
     )  # fmt: skip
     ranges = [KeyRange(low, high) for low, high in zip((None, *keys), (*keys, None), strict=True)]
-    store.planned(run.run, end=keys[-1], bounds=ranges, done=False)
+    for bounds in ranges:
+        store.planned([PlannedChunk(run.run, keys[-1], bounds, done=False)])
     assert [bounds_of(row) for row in ChunkRow.objects.order_by("number")] == ranges
     assert store.to_plan()[0].end == keys[-1]
 

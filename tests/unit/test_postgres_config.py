@@ -53,7 +53,7 @@ def test_a_wrong_setting_is_named(wrong: dict[str, str], named: str) -> None:
 
 
 def test_secrets_are_in_no_text_of_it() -> None:
-    assert "s3cret" not in repr(PostgresConfig.parse(LEAST | {"password": "s3cret", "ca": "s3cret"}))
+    assert "s3cret" not in repr(PostgresConfig("h", password="s3cret", ca="s3cret"))
 
 
 def test_each_replicator_has_a_slot_that_postgres_allows_and_no_other_has() -> None:

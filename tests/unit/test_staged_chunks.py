@@ -70,7 +70,7 @@ class Stand:
         del owner
         return self.todo.pop() if self.todo else None
 
-    def to_plan(self) -> list[Any]:
+    def to_plan(self, *_: object) -> list[Any]:
         return []
 
     def wanted(self, chunk: ChunkToRead) -> bool:
@@ -87,6 +87,9 @@ class Stand:
 
     def log(self, *_: object, **__: object) -> None:
         """Of no interest."""
+
+    def cancel(self) -> None:
+        """The reader's."""
 
     def close(self) -> None:
         """The reader's."""

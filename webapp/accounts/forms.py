@@ -6,6 +6,9 @@ from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import AuthenticationForm
+from django.core.exceptions import PermissionDenied
+
+from webapp.accounts import services
 
 
 class SignInForm(AuthenticationForm):
@@ -16,6 +19,20 @@ class SignInForm(AuthenticationForm):
         super().__init__(*args, **kwargs)
         for name in ("username", "password"):
             self.fields[name].widget.attrs["class"] = "input"
+
+    def clean(self) -> dict[str, Any]:
+        """Not asked where somebody guesses: a right guess looks then like a wrong one."""
+        name = str(self.cleaned_data.get("username", ""))[:150]
+        address = str(self.request.META.get("REMOTE_ADDR", "")) if self.request else ""
+        try:
+            services.refuse_guessing(name=name, address=address)
+        except PermissionDenied as error:
+            raise forms.ValidationError(str(error), code="guessing") from None
+        try:
+            return super().clean()
+        except forms.ValidationError:
+            services.note_failed_sign_in(name=name, address=address)
+            raise
 
 
 class TokenForm(forms.Form):

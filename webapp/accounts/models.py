@@ -23,6 +23,20 @@ class ApiToken(models.Model):
         return f"{self.name} ({self.prefix}…)"
 
 
+class FailedSignIn(models.Model):
+    """Kept for a day; `address` is the client's."""
+
+    name = models.CharField(max_length=150)
+    address = models.CharField(max_length=64)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = (models.Index(fields=("at",)),)
+
+    def __str__(self) -> str:
+        return f"{self.name} from {self.address}"
+
+
 class OneTimeLogin(models.Model):
     """A link that signs a user in once."""
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import secrets
 from datetime import timedelta
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.utils import timezone
 
-from webapp.accounts.models import ApiToken, OneTimeLogin
+from webapp.accounts.models import ApiToken, FailedSignIn, OneTimeLogin
 
 TOKEN_MARK = "tdm_"  # noqa: S105 - the beginning that all tokens share
 SEEN_EVERY = timedelta(minutes=1)
+GUESSING_WINDOW = timedelta(minutes=10)
+GUESSES, GUESSES_IN_ALL = 5, 50
+LOGGER = logging.getLogger("tidemark.web")
 
 
 def digest(plain: str) -> str:
@@ -60,6 +65,26 @@ def use_one_time_login(*, token: str) -> User | None:
     if fresh.update(used_at=now) != 1:
         return None
     return OneTimeLogin.objects.select_related("user").get(digest=digest(token)).user
+
+
+def refuse_guessing(*, name: str, address: str) -> None:
+    """PermissionDenied where so many sign-ins failed lately that somebody may be guessing.
+
+    By name and address, so that a stranger locks nobody out of an account but from his own address; and by each of them alone, much later.
+    """
+    lately = FailedSignIn.objects.filter(at__gt=timezone.now() - GUESSING_WINDOW)
+    mine, his = lately.filter(name=name), lately.filter(address=address)
+    if mine.filter(address=address).count() >= GUESSES or max(mine.count(), his.count()) >= GUESSES_IN_ALL:
+        minutes = int(GUESSING_WINDOW.total_seconds() // 60)
+        message = f"Too many sign-ins failed. Try again in {minutes} minutes."
+        raise PermissionDenied(message)
+
+
+def note_failed_sign_in(*, name: str, address: str) -> None:
+    """Counted, and said in the process's log."""
+    LOGGER.warning("A sign-in failed: %r from %s", name, address)
+    FailedSignIn.objects.filter(at__lt=timezone.now() - timedelta(days=1)).delete()
+    FailedSignIn.objects.create(name=name, address=address)
 
 
 def ensure_admin(*, username: str = "admin") -> User:

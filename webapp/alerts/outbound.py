@@ -1,7 +1,7 @@
 """HTTP requests to addresses that users typed: only to where they may go (server-side request forgery).
 
 Allowed: http and https, to public addresses, and to the networks that the operator names in TIDEMARK_ALERT_NETWORKS.  Every
-other one is refused: loopback, private, link-local (the clouds' metadata services among them), multicast, reserved.  The name is
+other one is refused: loopback, private, multicast, reserved, and in any case link-local (the clouds' metadata services among them).  The name is
 resolved once and the connection goes to that very address, so that a second answer of the DNS changes nothing.  Redirects are not
 followed, proxies of the environment are not used, certificates are checked, and of the answer only the status is read.
 """
@@ -17,14 +17,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from urllib.parse import SplitResult, urlsplit
 
+from replicator.addresses import Address, forms_of, is_link_local
 from replicator.errors import ConfigurationError
 
 SECONDS = 10.0
 PORTS = {"http": 80, "https": 443}
 MOST_OF_A_URL = 2000
 WHOLE_SECONDS = 20.0  # a server that answers a byte at a time is cut off
-NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -55,12 +54,8 @@ def checked_url(url: str) -> SplitResult:
 
 def allowed(address: Address, also: Sequence[Network]) -> bool:
     """May a message go there?"""
-    if isinstance(address, ipaddress.IPv6Address):
-        inside = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
-        if address in NAT64:
-            inside = ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-        if inside is not None and not allowed(inside, also):
-            return False
+    if is_link_local(address) or not all(allowed(inside, also) for inside in forms_of(address) if inside != address):
+        return False
     if any(address in network for network in also if network.version == address.version):
         return True
     return address.is_global and not address.is_multicast

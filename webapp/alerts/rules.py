@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from replicator.errors import ConfigurationError
+from replicator.redaction import redacted
 from replicator.telemetry.slo import FAST, SLOW
 from webapp.alerts.models import RuleKind
-from webapp.logs import scrub
 from webapp.monitoring.slo import Figures
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
 from webapp.replicators.retention import log_kept
@@ -145,13 +145,13 @@ def _table_failed(facts: Facts, params: Mapping[str, float]) -> Finding | None:
 
 def _stopped(facts: Facts, params: Mapping[str, float]) -> Finding | None:
     one = facts.replicator
-    error = {"code": one.error_code, "remedy": scrub(one.error_remedy)}
+    error = {"code": one.error_code, "remedy": redacted(one.error_remedy)}
     if one.status == Status.FAILED:
-        return Finding(f"It has stopped: {scrub(one.error_message)}", CRITICAL, detail=error)
+        return Finding(f"It has stopped: {redacted(one.error_message)}", CRITICAL, detail=error)
     since = one.first_failure_at
     if one.status == Status.RETRYING and since and facts.now - since >= timedelta(minutes=params["retrying_minutes"]):
         spent = span((facts.now - since).total_seconds())
-        return Finding(f"It has been failing for {spent}: {scrub(one.error_message)}", WARNING, detail=error)
+        return Finding(f"It has been failing for {spent}: {redacted(one.error_message)}", WARNING, detail=error)
     return None
 
 

@@ -23,7 +23,10 @@ class ChannelSerializer(serializers.Serializer):
         help_text="Of kinds webhook and slack; left out of a change, the stored one stays",
     )
     key = serializers.CharField(
-        required=False, allow_blank=True, write_only=True, help_text="Signs webhooks: X-Tidemark-Signature, HMAC-SHA256"
+        required=False,
+        allow_blank=True,
+        write_only=True,
+        help_text="Signs webhooks: X-Tidemark-Signature, HMAC-SHA256. Another url asks for it again",
     )
     last_sent_at = serializers.DateTimeField(read_only=True, allow_null=True)
     last_error = serializers.CharField(read_only=True)

@@ -38,6 +38,7 @@ def save_channel(
 ) -> Channel:
     """A new one, or a change.  Empty url and key (None) keep what is stored; an empty text removes the key.
 
+    Another url asks for the key again: it is used only for the address for which it was entered (invariant 8).
     ConfigurationError that says what is wrong.
     """
     channel = channel or Channel()
@@ -56,6 +57,12 @@ def save_channel(
         hidden = {"url": url.strip() or stored.get("url", ""), "key": stored.get("key", "") if key is None else key}
         if not hidden["url"]:
             raise ConfigurationError("The address is missing.")
+        if key is None and hidden["key"] and hidden["url"] != stored["url"]:
+            raise ConfigurationError(
+                "The signing key must be entered again, because the address was changed: a stored secret is used only for the "
+                "address for which it was entered.",
+                remedy="Give the key together with the new address.",
+            )
         channel.config = {"host": str(checked_url(hidden["url"]).hostname)}
         channel.secrets = seal({part: value for part, value in hidden.items() if value})
     channel.save()

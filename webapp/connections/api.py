@@ -71,7 +71,7 @@ class ConnectionViewSet(ApiViewSet):
 
     @extend_schema(request=serializers.ConnectionUpdateSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change name or settings; settings left out stay, secrets included."""
+        """Change name or settings; settings left out stay, secrets too unless what says where or how they are sent changes."""
         connection = self._get(pk)
         body = self.read(serializers.ConnectionUpdateSerializer, request)
         if "config" in body:

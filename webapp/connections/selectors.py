@@ -16,6 +16,9 @@ from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection
 from webapp.connections.secrets import unseal
 
+# A page that waits longer is given up by who asked for it; its statement must not go on at the source.
+ATTENDED = {"statement_timeout": 30}
+
 
 def list_connections() -> QuerySet[Connection]:
     """By name, each with `replicator_count`."""
@@ -48,15 +51,10 @@ def public_config(connection: Connection) -> dict[str, Any]:
     return {name: value for name, value in connection.config.items() if name not in secret}
 
 
-def secret_values(connection: Connection) -> tuple[str, ...]:
-    """What a text must not contain, for scrubbing."""
-    return tuple(value for value in unseal(connection.secrets).values() if value)
-
-
 @contextmanager
 def opened(connection: Connection) -> Iterator[Source]:
-    """The source behind a connection, closed at the end of the block."""
-    source = source_kind(connection.kind).open(full_config(connection))
+    """The source behind a connection, for who waits for its answers; closed at the end of the block."""
+    source = source_kind(connection.kind).open(full_config(connection) | ATTENDED)
     try:
         yield source
     finally:

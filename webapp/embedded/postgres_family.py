@@ -145,6 +145,7 @@ class PostgresServer(ABC):
     def _own(self) -> None:
         for item in (self.folder, self.folder / "log"):
             item.mkdir(parents=True, exist_ok=True)
+            item.chmod(0o700)
             if self._unprivileged is not None:
                 shutil.chown(item, self._unprivileged)
 

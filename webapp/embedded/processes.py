@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -127,6 +127,16 @@ def _die_with_parent(parent: int, user: str | None, farewell: signal.Signals) ->
             os._exit(1)
 
     return prepare
+
+
+@contextlib.contextmanager
+def open_files() -> Iterator[None]:
+    """Programs that are unpacked inside can be run by every user, whatever is kept private besides."""
+    before = os.umask(0o022)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 def claim(port: int, seconds: float = 30.0) -> None:

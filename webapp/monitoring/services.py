@@ -26,7 +26,22 @@ def note(
     user: User | None = None,
 ) -> TimelineEvent:
     """A line of the replicator's timeline."""
-    return TimelineEvent.objects.create(
+    event = timeline_event(replicator=replicator, kind=kind, summary=summary, table=table, detail=detail, user=user)
+    event.save()
+    return event
+
+
+def timeline_event(
+    *,
+    replicator: Replicator,
+    kind: str,
+    summary: str,
+    table: str = "",
+    detail: Mapping[str, Any] | None = None,
+    user: User | None = None,
+) -> TimelineEvent:
+    """The same, not saved: for many in one statement."""
+    return TimelineEvent(
         replicator=replicator,
         kind=kind,
         summary=summary[:SUMMARY],

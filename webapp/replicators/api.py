@@ -211,7 +211,7 @@ class ReplicatorViewSet(ApiViewSet):
     )
     @action(detail=True, methods=["get", "patch"])
     def target(self, request: Request, pk: str) -> Response:
-        """How the target is reached.  Changes are tried out first; what is not named stays, and so does an empty password."""
+        """How the target is reached.  Changes are tried out first; what is not named stays, and so does an empty password where its address does."""
         replicator = self._get(pk)
         if request.method == "PATCH":
             found = changed_target(replicator, self.read(serializers.TargetSerializer, request))

@@ -14,18 +14,39 @@ import yaml
 from replicator.errors import ConfigurationError
 
 Kind = TypeVar("Kind")
+LONGEST = 2 * 1024 * 1024
 MOST_OF_A_NAME = 100  # what the columns of the models hold
 _VARIABLE = re.compile(r"\$(?:(\$)\{|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
 
+class _WithoutAliases(yaml.SafeLoader):
+    """A few lines with aliases may stand for gigabytes."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not taken here", mark)
+        return super().compose_node(parent, index)
+
+
 def parsed(text: str, environ: Mapping[str, str]) -> Any:
     """With its variables filled in.  ConfigurationError for what is no YAML, or names a variable that is not set."""
+    if len(text) > LONGEST:
+        raise ConfigurationError(f"The file has more than {LONGEST:,} characters.")
     try:
-        return _interpolated(yaml.safe_load(text) or {}, environ)
+        return _interpolated(yaml.load(text, _WithoutAliases) or {}, environ)  # noqa: S506 - it is a safe loader
     except yaml.YAMLError as error:
-        raise ConfigurationError(f"The file is not YAML: {' '.join(str(error).split())}") from None
+        raise ConfigurationError(f"The file is not YAML: {_where_and_why(error)}") from None
     except RecursionError:
         raise ConfigurationError("The file is nested too deeply.") from None
+
+
+def _where_and_why(error: yaml.YAMLError) -> str:
+    """Without the lines of the file that PyYAML repeats: a password may stand in them (invariant 8)."""
+    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    if mark is None:
+        return "line unknown: it has a character that YAML does not allow."
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
 
 
 def literal(value: Any) -> Any:

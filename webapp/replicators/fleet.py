@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from replicator.redaction import redacted
 from replicator.state.tables import TableState
 from webapp.alerts.selectors import firing_by_replicator
-from webapp.logs import scrub
 from webapp.monitoring.presentation import Sparkline
 from webapp.replicators import selectors
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
@@ -65,7 +65,7 @@ class FleetLine:
         """Why it needs a person, the gravest cause only; empty where it does not."""
         one = self.replicator
         if one.status == Status.FAILED:
-            said = scrub(one.error_message)
+            said = redacted(one.error_message)
             return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
         if one.log_concern == LogConcern.LOST:
             return "The source no longer has the log to go on from."

@@ -10,6 +10,7 @@ from typing import Any
 from django import forms
 
 from replicator.errors import ConfigurationError
+from replicator.model.retention import MAX_GRACE_HOURS
 from replicator.snapshot.sizing import MAX_ROWS
 from replicator.targets.kinds import FORMS
 from webapp.connections.forms import form_field
@@ -206,6 +207,21 @@ class OptionsForm(forms.Form):
         help_text="Of what the source may keep of its log for this replicator.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
+    retention_steps = forms.CharField(
+        label="Older states of target tables",
+        required=False,
+        max_length=200,
+        help_text="Like 10m/1s 2h/1m 7d/1h: all for 10 minutes, one a minute for 2 hours, one an hour for 7 days. Empty: as the installation.",
+        widget=forms.TextInput(attrs={"class": "input"}),
+    )
+    deletion_grace_hours = forms.FloatField(
+        label="Delete their files after (hours)",
+        required=False,
+        min_value=0,
+        max_value=MAX_GRACE_HOURS,
+        help_text="Queries that run longer may miss files. Empty: as the installation.",
+        widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
+    )
     zero_dates = forms.ChoiceField(
         label="Dates like 0000-00-00 or infinity",
         choices=(
@@ -290,6 +306,8 @@ class OptionsForm(forms.Form):
         "on_log_lost": "Takes effect at the next failure.",
         "on_poison": NEXT_SLICE,
         "retention_warn_percent": "Takes effect within a minute.",
+        "retention_steps": NEXT_SLICE,
+        "deletion_grace_hours": NEXT_SLICE,
         "zero_dates": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
         "mode": "Takes effect for tables that are added from now on; that of a table is changed on its own.",
         "snapshot_parallel": NEXT_CHUNK,

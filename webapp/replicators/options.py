@@ -9,6 +9,7 @@ from typing import Any
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId, parse_name
 from replicator.model.mode import Mode
+from replicator.model.retention import GRACE_HOURS, STEPS, Retention
 from replicator.snapshot.sizing import MAX_ROWS, TARGET_SECONDS
 from replicator.snapshot.throttle import Pace
 from replicator.state.journal import DdlAction
@@ -68,6 +69,8 @@ class ReplicatorOptions:
     on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read again)
     on_poison                  a row of the log cannot be decoded: stop (its table), or park (the row; the others go on)
     mode                       of tables that have none of their own: mirror, soft_delete, history or changelog
+    retention_steps            which snapshots of the target's tables stay: `10m/1s 2h/1m 7d/1h` (empty: the installation's)
+    deletion_grace_hours       files of target tables that no snapshot needs stay for so long (None: the installation's)
     retention_warn_percent     warn when so much of the log that the source may keep for the replicator is kept
     snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time
     snapshot_chunk_seconds     what a chunk may take; its rows follow from that.  snapshot_chunk_rows: and has at most
@@ -88,6 +91,8 @@ class ReplicatorOptions:
     on_poison: str = "stop"
     mode: str = "mirror"
     retention_warn_percent: float = 80
+    retention_steps: str = ""
+    deletion_grace_hours: float | None = None
     snapshot_parallel: int = 2
     merge_parallel: int = 3
     snapshot_paused: bool = False
@@ -125,6 +130,10 @@ class ReplicatorOptions:
             most_lag_seconds=self.snapshot_most_lag_seconds,
         )
 
+    def retention(self, steps: str, grace_hours: float) -> Retention:
+        """Of its target tables, where the installation has these."""
+        return Retention.parse(self.retention_steps or steps, _or(self.deletion_grace_hours, grace_hours))
+
     @property
     def ddl_actions(self) -> dict[str, DdlAction]:
         return {operation: DdlAction(action) for operation, action in self.ddl_policy.items()}
@@ -145,6 +154,10 @@ class ReplicatorOptions:
         options = cls(**values)
         _validate(options)
         return options
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
 
 
 def parse_policy(value: str | Mapping[str, str]) -> dict[str, str]:
@@ -180,6 +193,7 @@ def _validate(options: ReplicatorOptions) -> None:
     _number(options, "slo_minutes", 0.05, 1440)
     _number(options, "retry_minutes", 0, 10080)
     _number(options, "retention_warn_percent", 1, 100)
+    Retention.parse(options.retention_steps or STEPS, _or(options.deletion_grace_hours, GRACE_HOURS))
     _number(options, "snapshot_parallel", 1, 16)
     _number(options, "merge_parallel", 1, 16)
     _number(options, "snapshot_chunk_seconds", 0.05, 60)

@@ -15,7 +15,8 @@ from replicator.model.schema import TableSchema
 from replicator.snapshot.keys import TextKey, parse_lines, parse_values
 from replicator.snapshot.signals import create_table
 from replicator.sources.base import KeyRange
-from replicator.sources.conditions import require_condition
+from replicator.sources.conditions import condition_sql
+from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.connections.selectors import opened
 from webapp.monitoring.services import note
@@ -66,10 +67,10 @@ def read_rows(
     user: User | None = None,
     tried: bool = True,
 ) -> SnapshotRun:
-    """Read the rows again for which the condition is true, in the source's own SQL; all others stay as they are.  Raises the same."""
+    """Read the rows again for which the condition is true, in the source's own words (`condition_sql`); all others stay as they are.  Raises the same."""
     require_streaming(table)
-    _schema(table)
-    wanted = require_condition(condition)
+    wanted = condition.strip()
+    condition_sql(wanted, _schema(table), source_kind(table.replicator.connection.kind).dialect)
     if tried:
         _try(table, [KeyRange(condition=wanted)])
     return _begin(table, Scope.ROWS, [], wanted, reason, user)

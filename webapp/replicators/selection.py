@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from secrets import token_hex
@@ -208,6 +208,9 @@ def _check_taken(entry: SelectionEntry) -> None:
         raise ConfigurationError(message)
 
 
+PROTECTIONS = ("excluded_columns", "masks", "row_filter")
+
+
 @dataclass(frozen=True)
 class Written:
     """What `write_selection` did: `changed` lines, for people, and tables to be read."""
@@ -248,6 +251,26 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
     if any(entry.excluded and entry.pattern for entry in selection):
         drop_unselected(replicator)
     return Written(changed, anew)
+
+
+def protected(
+    replicator: Replicator, entries: Sequence[SelectionEntry], named: Sequence[Collection[str]] = ()
+) -> list[SelectionEntry]:
+    """Each with what the line of its table protects already (invariant 12): only what its `named` has is another then.
+
+    named: for each entry, names of PROTECTIONS.
+    """
+    lines = {(line.database, line.table): line for line in replicator.selection.filter(excluded=False)}
+    kept = []
+    for place, entry in enumerate(entries):
+        line = lines.get((entry.database, entry.table))
+        if line is not None and not entry.excluded:
+            before = SelectionEntry.of(line)
+            open_ = [name for name in PROTECTIONS if not named or name not in named[place]]
+            kept.append(replace(entry, **{name: getattr(before, name) for name in open_}))
+        else:
+            kept.append(entry)
+    return kept
 
 
 def drop_unselected(replicator: Replicator, names: NameRule = EXACT_NAMES) -> None:

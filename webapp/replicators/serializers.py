@@ -11,9 +11,9 @@ from replicator.model.masks import parse_masks
 from replicator.model.row_filter import parse_filter
 from webapp.connections.models import Connection
 from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
-from webapp.replicators.models import MODES
+from webapp.replicators.models import MODES, Replicator
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection import SelectionEntry, protected
 
 
 class SelectionSerializer(serializers.Serializer):
@@ -23,7 +23,9 @@ class SelectionSerializer(serializers.Serializer):
     table = serializers.CharField(max_length=255, required=False, allow_blank=True, default="", trim_whitespace=False)
     excluded = serializers.BooleanField(required=False, default=False)
     excluded_columns = serializers.ListField(
-        child=serializers.CharField(trim_whitespace=False), required=False, default=list
+        child=serializers.CharField(trim_whitespace=False),
+        required=False,
+        help_text="Of a table that is there: left out, it stays as it is; so do masks and row_filter",
     )
     mode = serializers.ChoiceField(
         choices=MODES,
@@ -35,34 +37,35 @@ class SelectionSerializer(serializers.Serializer):
     masks = serializers.DictField(
         child=serializers.JSONField(allow_null=True),
         required=False,
-        default=dict,
         help_text="Column → null, hash, {kind: fixed, value: …} or {kind: partial, first: n, last: m}",
     )
     pattern = serializers.BooleanField(required=False, default=False)
     new_tables = serializers.BooleanField(
         required=False, default=True, help_text="Of a database or pattern: tables that come later, too"
     )
-    row_filter = serializers.CharField(
-        required=False, allow_blank=True, default="", help_text="country = 'DE' AND total >= 10"
-    )
+    row_filter = serializers.CharField(required=False, allow_blank=True, help_text="country = 'DE' AND total >= 10")
 
 
-def entries(lines: list[dict[str, Any]]) -> list[SelectionEntry]:
-    """For the services.  ConfigurationError for a mask that makes no sense."""
-    return [
+def entries(lines: list[dict[str, Any]], replicator: Replicator | None = None) -> list[SelectionEntry]:
+    """For the services.  ConfigurationError for a mask that makes no sense.
+
+    What a line does not say of a table of `replicator` stays as it is.
+    """
+    found = [
         SelectionEntry(
             line["database"],
             line["table"],
             line["excluded"],
-            tuple(line["excluded_columns"]),
+            tuple(line.get("excluded_columns", ())),
             line["mode"],
-            parse_masks(line["masks"]),
-            parse_filter(line["row_filter"]),
+            parse_masks(line.get("masks", {})),
+            parse_filter(line.get("row_filter", "")),
             line["pattern"],
             line["new_tables"],
         )
         for line in lines
     ]
+    return found if replicator is None else protected(replicator, found, lines)
 
 
 class OptionsSerializer(serializers.Serializer):
@@ -88,6 +91,16 @@ class OptionsSerializer(serializers.Serializer):
     )
     retention_warn_percent = serializers.FloatField(
         required=False, help_text="Warn when so much of the log that the source may keep is kept"
+    )
+    retention_steps = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        help_text="Which snapshots of the target's tables stay, like 10m/1s 2h/1m 7d/1h; empty: the installation's",
+    )
+    deletion_grace_hours = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="Files that no snapshot needs stay for so long; null: the installation's",
     )
     snapshot_parallel = serializers.IntegerField(required=False)
     snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="What a chunk may take")

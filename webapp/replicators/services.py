@@ -9,9 +9,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.utils import timezone
 
-from replicator.errors import ConfigurationError
+from replicator.errors import (
+    ConfigurationError,
+    SourceAuthenticationFailed,
+    SourceMisconfigured,
+    SourcePermissionDenied,
+    SourceUnreachable,
+)
 from webapp.connections.models import Connection
-from webapp.connections.secrets import seal, unseal
+from webapp.connections.secrets import seal
 from webapp.monitoring.services import check_seconds, note
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
 from webapp.replicators.modes import change_mode
@@ -32,7 +38,7 @@ from webapp.replicators.table_services import (
     skip_table,
     try_again,
 )
-from webapp.replicators.targets import check_fixed, checked_target
+from webapp.replicators.targets import check_fixed, checked_target, stored_target
 
 __all__ = [
     "SelectionEntry",
@@ -42,6 +48,7 @@ __all__ = [
     "create_replicator",
     "delete_replicator",
     "discard_draft",
+    "go_on",
     "load_draft",
     "pause_replicator",
     "read_keys",
@@ -67,6 +74,12 @@ __all__ = [
 ]
 
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
+OF_THE_CONNECTION = frozenset(
+    error.code
+    for error in (
+        ConfigurationError, SourceAuthenticationFailed, SourceMisconfigured, SourcePermissionDenied, SourceUnreachable,
+    )
+)  # fmt: skip
 STARTED_BY_ITSELF = "started_anew_by_itself"
 
 
@@ -116,11 +129,10 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
     waiting = ReplicatorTable.objects.filter(replicator=replicator, retry_at__isnull=False).order_by("id")
     tables = list(waiting.select_for_update(no_key=True))  # before their replicator, as the workers lock them
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
-    stored = unseal(fresh.target_secrets)
+    stored = stored_target(fresh)
     public, secret = checked_target(target, stored)
-    changed = sorted(
-        name for name, value in {**public, **secret}.items() if {**fresh.target, **stored}.get(name) != value
-    )
+    before = {**stored.public, **stored.secret}
+    changed = sorted(name for name, value in {**public, **secret}.items() if before.get(name) != value)
     check_fixed(fresh, public["kind"], changed)
     if changed:
         fresh.target, fresh.target_secrets = public, seal(secret)
@@ -249,6 +261,16 @@ def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
         note(replicator=fresh, kind="retried", summary=summary, detail={"tables": names[:100]}, user=user)
     replicator.refresh_from_db()
     return replicator
+
+
+@transaction.atomic
+def go_on(*, connection: Connection, why: str, user: User | None = None) -> None:
+    """Start again what stopped because of this connection, which was put right, or so it seems."""
+    stopped = Replicator.objects.select_for_update(no_key=True).filter(connection=connection, status=Status.FAILED)
+    for fresh in stopped.filter(desired__in=AFTER_RETRY, error_code__in=OF_THE_CONNECTION).order_by("id"):
+        fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
+        _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
+        note(replicator=fresh, kind="retried", summary=f"Goes on by itself: {why}", user=user)
 
 
 def _begin_anew(fresh: Replicator, status: Status) -> None:

@@ -62,7 +62,10 @@ class SnapshotRun(models.Model):
 
     class Meta:
         ordering = ("-id",)
-        indexes = (models.Index(fields=("table", "state")),)
+        indexes = (
+            models.Index(fields=("table", "state")),
+            models.Index(fields=("id",), name="run_open", condition=models.Q(state__in=("planning", "reading"))),
+        )
 
     def __str__(self) -> str:
         return f"snapshot of {self.table}: {self.state}"
@@ -134,7 +137,14 @@ class ChunkRow(models.Model):
     class Meta:
         ordering = ("run", "number")
         constraints = (models.UniqueConstraint(fields=("run", "number"), name="chunk_once"),)
-        indexes = (models.Index(fields=("run", "state")),)
+        indexes = (
+            models.Index(fields=("run", "state")),
+            models.Index(
+                fields=("run", "number"),
+                name="chunk_open",
+                condition=models.Q(state__in=("planned", "reading", "read")),
+            ),
+        )
 
     def __str__(self) -> str:
         return f"chunk {self.number} of run {self.run_id}"

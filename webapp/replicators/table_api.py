@@ -80,7 +80,7 @@ class TableViewSet(ApiViewSet):
         """Add tables (or whole databases) to the selection; they are read while the others go on."""
         owner = self._replicator(replicator)
         lines = self.read(serializers.AddTablesSerializer, request)["selection"]
-        services.add_tables(replicator=owner, selection=serializers.entries(lines), user=request.user)
+        services.add_tables(replicator=owner, selection=serializers.entries(lines, owner), user=request.user)
         answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
         return Response(answer, status=status.HTTP_201_CREATED)
 
@@ -90,7 +90,7 @@ class TableViewSet(ApiViewSet):
         """What adding or changing these lines would do; nothing is done."""
         owner = self._replicator(replicator)
         lines = self.read(serializers.AddTablesSerializer, request)["selection"]
-        return Response({"effects": effects(owner, serializers.entries(lines))})
+        return Response({"effects": effects(owner, serializers.entries(lines, owner))})
 
     @extend_schema(parameters=[ID])
     def retrieve(self, request: Request, replicator: str, pk: str) -> Response:

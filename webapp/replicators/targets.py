@@ -8,11 +8,11 @@ from typing import Any
 from django.db.models import Q
 
 from replicator.errors import ConfigurationError
+from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.targets.kinds import TargetForm, target_form
-from webapp.connections.fields import split
+from webapp.connections.fields import Stored, split
 from webapp.connections.secrets import unseal
-from webapp.logs import scrub
 from webapp.replicators.models import Replicator
 
 DEFAULT_KIND = "iceberg"
@@ -24,12 +24,10 @@ def kind_of(settings: Mapping[str, Any]) -> TargetForm:
     return target_form(str(settings.get("kind") or DEFAULT_KIND))
 
 
-def checked_target(
-    target: Mapping[str, Any], stored: Mapping[str, str] | None = None
-) -> tuple[dict[str, Any], dict[str, str]]:
+def checked_target(target: Mapping[str, Any], stored: Stored | None = None) -> tuple[dict[str, Any], dict[str, str]]:
     """Public settings with defaults, and secret ones; ConfigurationError for what is not known or makes no sense.
 
-    stored: secrets that are kept where none are given.
+    stored: its secrets are kept where none are given, unless they would go elsewhere.
     """
     kind = kind_of(target)
     given = {name: YES_NO.get(value, value) if isinstance(value, bool) else value for name, value in target.items()}
@@ -37,7 +35,7 @@ def checked_target(
     if odd := next((name for name, value in given.items() if not isinstance(value, str | int | None)), None):
         raise ConfigurationError(f"target: {odd} must be a text of one line, or a number.")
     try:
-        public, secret = split(kind.form, given, stored or {})
+        public, secret = split(kind.form, given, stored)
         kind.valid({**public, **secret})
     except ConfigurationError as error:
         error.message = error.message if error.message.startswith("target: ") else f"target: {error.message}"
@@ -45,15 +43,14 @@ def checked_target(
     return {"kind": kind.name, **public}, secret
 
 
-def check_target(target: Mapping[str, Any], stored: Mapping[str, str] | None = None) -> list[CheckResult]:
+def check_target(target: Mapping[str, Any], stored: Stored | None = None) -> list[CheckResult]:
     """Tries the settings out; empty where there is nothing to try.  ConfigurationError as `checked_target`."""
     public, secret = checked_target(target, stored)
     kind = kind_of(public)
     if kind.check is None:
         return []
-    hidden = tuple(secret.values())
     found = kind.check({**public, **secret})
-    return [CheckResult(r.name, r.title, r.status, scrub(r.detail, hidden), scrub(r.remedy, hidden)) for r in found]
+    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
 
 
 def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> None:
@@ -67,14 +64,14 @@ def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> No
 
 
 def changed_target(replicator: Replicator, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with `changes` in them (an empty secret stays as it is), tried out; to be given to `services.update_target`.
+    """The settings with `changes` in them (an empty secret stays as it is where its address does), tried out; to be given to `services.update_target`.
 
     ConfigurationError for what cannot be changed, makes no sense or does not work; TargetError where nobody answers.
     """
     target = {**replicator.target, "kind": kind_of(replicator.target).name, **changes}
-    stored = unseal(replicator.target_secrets)
+    stored = stored_target(replicator)
     public, secret = checked_target(target, stored)
-    before = {**replicator.target, **stored}
+    before = {**stored.public, **stored.secret}
     changed = {name for name, value in {**public, **secret}.items() if before.get(name, "") != value}
     check_fixed(replicator, public["kind"], changed - {"kind"})
     if not changed - {"kind"}:
@@ -94,7 +91,13 @@ def _wrote(replicator: Replicator) -> bool:
 
 def full_target(replicator: Replicator) -> dict[str, Any]:
     """With secrets: for opening the target only, never for an answer (invariant 8)."""
-    return {**replicator.target, **unseal(replicator.target_secrets)}
+    stored = stored_target(replicator)
+    return {**stored.public, **stored.secret}
+
+
+def stored_target(replicator: Replicator) -> Stored:
+    """Its settings, and the secrets that were entered for them."""
+    return Stored(replicator.target, unseal(replicator.target_secrets))
 
 
 def target_settings(replicator: Replicator) -> dict[str, Any]:
@@ -106,11 +109,6 @@ def target_settings(replicator: Replicator) -> dict[str, Any]:
         "effects": dict(kind.effects),
         "fixed": dict(kind.fixed),
     }
-
-
-def target_secrets(replicator: Replicator) -> tuple[str, ...]:
-    """What a text must not contain, for scrubbing."""
-    return tuple(value for value in unseal(replicator.target_secrets).values() if value)
 
 
 def namespace_of(replicator: Replicator, database: str) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult, urlsplit
 from django.conf import settings
 from django.db.models import F
 
-from webapp.logs import own_secrets, scrub
+from replicator.redaction import redacted
 from webapp.telemetry.gathering import gather
 from webapp.telemetry.models import LineageEvent, LineageState
 from webapp.worker.database import clock, stored
@@ -120,10 +120,12 @@ class Receiver:
             answer = connection.getresponse()
             said = answer.read(500).decode(errors="replace")
         except (OSError, http.client.HTTPException) as error:
-            raise DeliveryFailed(scrub(f"{type(error).__name__}: {error}", own_secrets())) from None
+            raise DeliveryFailed(redacted(f"{type(error).__name__}: {error}")) from None
         finally:
             connection.close()
-        text = scrub(f"the receiver answered {answer.status} {answer.reason}: {said.strip()}", own_secrets())
+        text = f"the receiver answered {answer.status}"
+        if not self._token:  # what it says may repeat what it was sent
+            text = redacted(f"{text} {answer.reason}: {said.strip()}")
         if answer.status in REFUSED:
             raise EventRefused(text)
         if not 200 <= answer.status < 300:  # noqa: PLR2004 - HTTP's own figures

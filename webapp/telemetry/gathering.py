@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db.models import Q, Sum
 
+from replicator.redaction import redacted
 from replicator.state.tables import TableState
 from replicator.telemetry.openlineage import Copy, Dataset, EventType, Job, Outcome, Run, run_event, source_dataset
 from webapp.connections.selectors import public_config
-from webapp.logs import scrub
 from webapp.monitoring.models import Failure, MetricMinute, Stage
 from webapp.replicators.lineage import lineage_at, newest_versions
 from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
@@ -116,7 +116,7 @@ def _merges(since: datetime, until: datetime) -> list[Happened]:
 
 
 def _words(message: str) -> str:
-    return scrub(message)[:MESSAGE]
+    return redacted(message)[:MESSAGE]
 
 
 def _enqueue(happened: Sequence[Happened]) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from django.db import connection
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
 from django.db.models.functions import Greatest
 
@@ -32,7 +33,11 @@ from webapp.worker.minutes import count_applied
 
 ITEMS = 2000
 MILLISECOND = timedelta(milliseconds=1)
-Structure = list[tuple[int | str, ...]]
+STRUCTURE = """
+SELECT count(*), coalesce(sum(hashtextextended(
+    jsonb_build_array(id, database, name, target_namespace, target_name, load)::text, 0)), 0)
+FROM replicators_replicatortable WHERE replicator_id = %s
+"""
 LOADS = (TableState.LOADING, TableState.RELOADING)
 LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
 
@@ -58,7 +63,8 @@ class OrmApplyStore:
         """`tables` begins turns."""
         self._id = replicator_id
         self._turns: dict[TableId, _Turn] = {}
-        self._structure: Structure = []
+        self._structure: tuple[int, int] | None = None
+        self._generations: dict[str, int] = {}
 
     @stored
     def tables(
@@ -70,16 +76,17 @@ class OrmApplyStore:
         if not rows:
             return []
         structure = _structure(self._id)
-        if busy and _names(structure) != _names(self._structure):
-            return []
-        self._structure = structure
+        if structure != self._structure:
+            if busy:
+                return []
+            self._structure, self._generations = structure, _generations(self._id)
         runs = _present_runs(rows)
         # After the runs: a run that is complete has all its chunks below the end of the turn.
         found = ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows])
         ends = {pk: (state, last) for pk, state, last in found.values_list("pk", "state", "last_sequence")}
         for row in rows:
             self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, _end(row, *ends.get(row.pk, ("", -1))))
-        return [_apply_table(row, runs.get(row.pk), structure) for row in rows]
+        return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
         """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is soon done."""
@@ -286,24 +293,39 @@ def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
     return {run.table_id: run for run in runs.order_by("id")}
 
 
-def _structure(replicator_id: int) -> Structure:
-    """Who has which name and which generation: what the turns of several tables must agree about."""
-    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).order_by("id")
-    return list(rows.values_list("pk", "database", "name", "target_namespace", "target_name", "load", "made_load"))
+def _structure(replicator_id: int) -> tuple[int, int]:
+    """A digest of who has which name and which generation: what the turns of several tables must agree about.
+
+    Asked at each turn, so no row is fetched.  Without `made_load`: a turn sets it to the load that is wanted, which the others know of already.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(STRUCTURE, [replicator_id])
+        tables, digest = cursor.fetchone()
+    return tables, int(digest)
 
 
-def _names(structure: Structure) -> list[tuple[int | str, ...]]:
-    """Without `made_load`: a turn sets it to the load that is wanted, which the others know of already."""
-    return [row[:-1] for row in structure]
+def _generations(replicator_id: int) -> dict[str, int]:
+    """The loads of all tables, each with its table: the one wanted, and the one that the target was last seen to have."""
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "made_load", "load")
+    return {load: pk for pk, *loads in rows for load in loads if load}
 
 
-def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, structure: Structure) -> ApplyTable:
-    """Others' generations: the one wanted, and the one that the target was last seen to have."""
-    others = frozenset(load for pk, *_, wanted, made in structure if pk != row.pk for load in (wanted, made) if load)
+@dataclass(frozen=True, eq=False)
+class _OtherLoads:
+    """All but those of the table `pk`."""
+
+    generations: Mapping[str, int]
+    pk: int
+
+    def __contains__(self, load: object) -> bool:
+        return self.generations.get(str(load), self.pk) != self.pk
+
+
+def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generations: Mapping[str, int]) -> ApplyTable:
     return ApplyTable(
         home=home_of(row),
         own=bool(row.own_name),
-        others=others,
+        others=_OtherLoads(generations, row.pk),
         table=row.table_id,
         target=(row.target_namespace, row.target_name),
         state=row.table_state,

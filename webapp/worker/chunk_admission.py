@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from django.db.models import F
 
 from replicator.state.journal import ClosedChunk
-from webapp.monitoring.services import note
+from webapp.monitoring.models import TimelineEvent
+from webapp.monitoring.services import note, timeline_event
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, RunState, SnapshotRun
 from webapp.worker.database import clock
 
@@ -35,11 +36,17 @@ def finish_if_last(run_id: int) -> None:
             note_over(run_id)
 
 
-def note_began(run: SnapshotRun) -> None:
-    """A line of the timeline."""
-    table = run.table
-    summary = f"Snapshot of {run.what} began: {run.reason}"
-    note(replicator=table.replicator, kind="snapshot_began", summary=summary, table=str(table))
+def note_began(runs: Iterable[SnapshotRun]) -> None:
+    """A line of the timeline for each."""
+    TimelineEvent.objects.bulk_create(
+        timeline_event(
+            replicator=run.table.replicator,
+            kind="snapshot_began",
+            summary=f"Snapshot of {run.what} began: {run.reason}",
+            table=str(run.table),
+        )
+        for run in runs
+    )
 
 
 def note_over(run_id: int) -> None:
@@ -65,10 +72,10 @@ def reopen(chunks: Iterable[tuple[int, str]]) -> None:
         )
 
 
-def meet(plans: Iterable[tuple[int, str]]) -> None:
+def meet(replicator_id: int, plans: Collection[str]) -> None:
     """Marks of plans that are in the log."""
-    for run, plan in plans:
-        SnapshotRun.objects.filter(pk=run, plan=plan).update(plan_met=True)
+    if plans:
+        SnapshotRun.objects.filter(table__replicator=replicator_id, plan__in=plans).update(plan_met=True)
 
 
 def set_bases(bases: Mapping[tuple[int, str], int]) -> None:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import uuid
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, When
+from django.db.models import Case, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from replicator.errors import SourcePermissionDenied, TableError, TidemarkError
 from replicator.snapshot.sizing import next_chunk_rows
 from replicator.snapshot.throttle import Pace
-from replicator.sources.base import KeyRange
-from replicator.state.chunks import ChunkToRead, RawChunk, RunToPlan
+from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk, RunToPlan
 from replicator.state.journal import SegmentKind
 from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
@@ -32,7 +33,7 @@ from webapp.replicators.models import (
 )
 from webapp.replicators.partial_runs import end_partial
 from webapp.replicators.table_services import clear_error
-from webapp.worker.chunk_admission import UNDER_WAY, finish_if_last, note_began
+from webapp.worker.chunk_admission import OPEN, UNDER_WAY, note_began
 from webapp.worker.database import clock, stored, without_nul
 from webapp.worker.failures import table_attempt_failed
 from webapp.worker.journal_store import bounds_of
@@ -43,6 +44,9 @@ READ_AHEAD = 16
 # Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind them.
 MERGED_ROWS = 32_768
 MERGED_AHEAD = 4 * MERGED_ROWS
+PLANNED_FIELDS = (
+    "started", "started_at", "end_key", "position", "attempt", "first_failure_at", "retry_at", "planned_all", "state",
+)  # fmt: skip
 LOADS = (TableState.LOADING.value, TableState.RELOADING.value)
 # A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
 LOST_AFTER = timedelta(seconds=60)
@@ -68,8 +72,8 @@ class OrmChunkStore:
         self.blamed: list[TidemarkError] = []
 
     @stored
-    def to_plan(self) -> list[RunToPlan]:
-        """Oldest run first."""
+    def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
+        """See `ChunkStore`."""
         if not wants_reading(self._id):
             return []
         most = self._pace().chunk_rows
@@ -84,49 +88,45 @@ class OrmChunkStore:
                 ahead=run.ahead,
                 condition=run.condition,
             )
-            for run in self._of_plan(plannable(self._id, clock()), "table__replicator")
+            for run in self._of_plan(plannable(self._id, clock(), ahead), "table__replicator")[:limit]
         ]
 
     @stored
-    def begin_plan(self, run: int) -> str:
-        """Its mark is met after this is stored; whoever began to plan the run before stores nothing."""
+    def begin_plan(self, runs: Sequence[int]) -> str:
+        """The mark is met after this is stored; whoever began to plan one of them before stores nothing."""
         plan = uuid.uuid4().hex[:16]
-        rows = SnapshotRun.objects.filter(pk=run, state=RunState.PLANNING, started=False)
-        rows.update(plan=plan, plan_met=False)
+        fresh = SnapshotRun.objects.filter(pk__in=runs, state=RunState.PLANNING, started=False)
+        fresh.update(plan=plan, plan_met=False)
         return plan
 
     @stored
     @transaction.atomic
-    def planned(
-        self,
-        run: int,
-        *,
-        end: tuple[str, ...] | None,
-        bounds: list[KeyRange],
-        done: bool,
-        keyless: bool = False,
-        plan: str = "",
-    ) -> None:
-        """Compare-and-set on the run's position: what another planner has stored meanwhile wins."""
-        row = SnapshotRun.objects.select_for_update(no_key=True).filter(pk=run, state=RunState.PLANNING).first()
-        if row is None or not bounds or _as_list(bounds[0].lower) != row.position:
-            return
-        if (row.started and bounds[0].lower is None) or (not row.started and row.plan != plan):
-            return
-        first = 1 + (row.chunks.aggregate(last=Max("number"))["last"] or 0)
-        ChunkRow.objects.bulk_create(
-            ChunkRow(run=row, number=number, lower=_as_list(b.lower), upper=_as_list(b.upper), keyless=keyless)
-            for number, b in enumerate(bounds, first)
+    def planned(self, chunks: Sequence[PlannedChunk]) -> None:
+        """See `ChunkStore`.  No lock is waited for while others are held: whoever cancels or admits locks runs in another order."""
+        plans = {one.run: one for one in chunks}
+        locked = SnapshotRun.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
+        found = locked.select_related("table__replicator").filter(pk__in=plans, state=RunState.PLANNING)
+        runs = [run for run in found.order_by("id") if _goes_on(run, plans[run.pk])]
+        numbers = ChunkRow.objects.filter(run__in=runs).order_by().values_list("run_id").annotate(Max("number"))
+        last, now = dict(numbers), clock()
+        ChunkRow.objects.bulk_create(_next_chunk(plans[run.pk], 1 + last.get(run.pk, 0)) for run in runs)
+        note_began([run for run in runs if not run.started])
+        for run in runs:
+            plan = plans[run.pk]
+            if not run.started:
+                run.started, run.started_at, run.end_key = True, now, _as_list(plan.end)
+            run.position = _as_list(plan.bounds.upper)
+            run.attempt, run.first_failure_at, run.retry_at = 0, None, None
+            run.planned_all, run.state = plan.done, RunState.READING if plan.done else RunState.PLANNING
+        SnapshotRun.objects.bulk_update(runs, PLANNED_FIELDS)
+
+    @stored
+    def planning(self, run: int) -> bool:
+        """See `ChunkStore`."""
+        return (
+            wants_reading(self._id)
+            and SnapshotRun.objects.filter(_wanted(""), pk=run, state=RunState.PLANNING).exists()
         )
-        if not row.started:
-            row.started, row.started_at, row.end_key = True, clock(), _as_list(end)
-            note_began(row)
-        row.position = _as_list(bounds[-1].upper)
-        row.attempt, row.first_failure_at, row.retry_at = 0, None, None
-        if done:
-            row.planned_all, row.state = True, RunState.READING
-        row.save()
-        finish_if_last(run)
 
     @stored
     @transaction.atomic
@@ -294,11 +294,13 @@ def _wanted(run: str) -> Q:
     return (loads | parts) & Q(**{f"{run}paused": False, f"{run}table__tracked": True})
 
 
-def plannable(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
-    """Runs whose bounds are not all known, with `ahead`: chunks planned and not read yet."""
-    ahead = Count("chunks", filter=Q(chunks__state=ChunkState.PLANNED))
-    runs = _open_runs(replicator_id, now).filter(state=RunState.PLANNING)
-    return runs.select_related("table").annotate(ahead=ahead).order_by("id")
+def plannable(replicator_id: int, now: datetime, limit: int) -> QuerySet[SnapshotRun]:
+    """Runs whose bounds are not all known, with `ahead`: chunks planned and not read yet, fewer than `limit`."""
+    planned = ChunkRow.objects.filter(run=OuterRef("pk"), state=ChunkState.PLANNED)
+    runs = (
+        _open_runs(replicator_id, now).filter(state=RunState.PLANNING).annotate(ahead=_total(planned, "run", Value(1)))
+    )
+    return runs.filter(ahead__lt=limit).select_related("table").order_by("id")
 
 
 def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[ChunkRow]:
@@ -308,6 +310,7 @@ def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[Ch
     """
     chunks = ChunkRow.objects.filter(
         _wanted("run__"),
+        state__in=OPEN,
         run__table__replicator_id=replicator_id,
         run__state__in=(RunState.PLANNING, RunState.READING),
     )
@@ -334,7 +337,7 @@ def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[Ch
     return chunks.filter(due | reading | lost | orphaned)
 
 
-def _total(rows: QuerySet[Any], by: str, number: str | Case) -> Coalesce:
+def _total(rows: QuerySet[Any], by: str, number: str | Case | Value) -> Coalesce:
     """Of a subquery whose rows all have the same `by`."""
     return Coalesce(Subquery(rows.order_by().values(by).annotate(total=Sum(number)).values("total")), 0)
 
@@ -357,6 +360,18 @@ def _lost(row: ChunkRow, now: datetime) -> bool:
 def _to_read(row: ChunkRow, *, staged: bool = False) -> ChunkToRead:
     table = row.run.table.table_id
     return ChunkToRead(row.pk, row.run_id, table, row.attempt, bounds_of(row), row.keyless, staged)
+
+
+def _goes_on(run: SnapshotRun, plan: PlannedChunk) -> bool:
+    """The chunk comes after those that the run has: no other planner has stored it meanwhile."""
+    if not run.started:
+        return run.plan == plan.plan and plan.bounds.lower is None
+    return plan.bounds.lower is not None and _as_list(plan.bounds.lower) == run.position
+
+
+def _next_chunk(plan: PlannedChunk, number: int) -> ChunkRow:
+    lower, upper = _as_list(plan.bounds.lower), _as_list(plan.bounds.upper)
+    return ChunkRow(run_id=plan.run, number=number, lower=lower, upper=upper, keyless=plan.keyless)
 
 
 def _as_list(key: tuple[str, ...] | None) -> list[str] | None:

@@ -13,6 +13,7 @@ from replicator.state.tables import TableState
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
+from webapp.replicators.services import OF_THE_CONNECTION
 from webapp.replicators.table_services import begin_run, cancel_runs, replan
 from webapp.telemetry.services import count_failure
 from webapp.worker.database import clock, without_nul
@@ -89,6 +90,8 @@ def fail_table(
 def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     """FAILED as a whole, with the reason and what to do."""
     message = without_nul(error.message)
+    if error.code in OF_THE_CONNECTION:
+        error.remedy += f" {replicator.name} goes on by itself once the connection {replicator.connection.name} is changed or its test passes."
     Replicator.objects.filter(pk=replicator.pk).update(
         status=Status.FAILED,
         error_code=error.code[:CODE],

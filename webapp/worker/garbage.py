@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Max
 
 from replicator.faults import reach
@@ -34,8 +34,19 @@ def collect() -> dict[str, int]:
     return {
         "segments": _applied_segments(storage, now),
         "files": sum(_orphans(storage, wiring.label(replicator), now) for replicator in Replicator.objects.all()),
+        "tables": dropped_tables(now),
         "rows": _old_rows(now),
     }
+
+
+def dropped_tables(now: datetime) -> int:
+    """Folders of target tables that are in no catalog row any more, and due; returns their number."""
+    from replicator.targets.iceberg.dropped import delete_due  # noqa: PLC0415 - only workers need the JVM's bridge
+
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT metadata_location FROM iceberg_tables")
+        named = [location for (location,) in cursor.fetchall()]
+    return delete_due(Storage(settings.TIDEMARK_WAREHOUSE_URL), named, now.timestamp())
 
 
 def _applied_segments(storage: Storage, now: datetime) -> int:

@@ -43,7 +43,7 @@ def _pool(catalog: str) -> SparkPool:
     database = environment.database(catalog)
     config = SparkConfig(
         jars=spark_jars(settings.TIDEMARK_WAREHOUSE_URL),
-        catalog_uri=f"jdbc:postgresql://{database['HOST'] or 'localhost'}:{database['PORT'] or 5432}/{database['NAME']}",
+        catalog_uri=environment.jdbc_url(catalog),
         catalog_user=database["USER"],
         catalog_password=database["PASSWORD"],
         warehouse=settings.TIDEMARK_WAREHOUSE_URL,

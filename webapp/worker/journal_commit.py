@@ -39,7 +39,7 @@ def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
     """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed."""
     replicator = Replicator.objects.get(pk=replicator_id)
     set_bases(entry.bases)  # first: the same entry may admit the chunk, and the rows below must have it
-    meet(entry.plans)
+    meet(replicator_id, entry.plans)
     write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
     write.run()
     _advance(replicator, entry)

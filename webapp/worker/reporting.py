@@ -10,7 +10,7 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from replicator.engine.reporting import Level
 from replicator.model.identifiers import TableId
-from webapp.logs import scrub
+from replicator.redaction import redacted, redacted_values
 from webapp.monitoring.models import Stage
 from webapp.worker.database import without_nul
 
@@ -28,19 +28,16 @@ FROM (SELECT set_config('synchronous_commit', COALESCE(%s, current_setting('sync
 class OrmReporter:
     """`replicator.engine.reporting.Reporter`, bound to one replicator and stage.  Never raises: a lost line is not worth a slice."""
 
-    def __init__(self, replicator_id: int, name: str, stage: Stage, secrets: tuple[str, ...] = ()) -> None:
-        """`secrets` are values that no text may hold (invariant 8)."""
-        self._id, self._name, self._stage, self._secrets = replicator_id, name, stage, secrets
+    def __init__(self, replicator_id: int, name: str, stage: Stage) -> None:
+        self._id, self._name, self._stage = replicator_id, name, stage
 
     def log(self, level: Level, message: str, *, table: TableId | None = None, **detail: Any) -> None:
         """`detail` is JSON-able."""
-        text = self._clean(message)
-        clean = {
-            key: self._clean(value, LONGEST_STACK if key == "stack" else LONGEST)
-            if isinstance(value, str)
-            else without_nul(value)
-            for key, value in detail.items()
-        }
+        text = redacted(str(without_nul(message)))[:LONGEST]
+        clean = redacted_values(without_nul(detail))
+        for key, value in clean.items():
+            if isinstance(value, str):
+                clean[key] = value[: LONGEST_STACK if key == "stack" else LONGEST]
         name = str(table) if table else ""
         fields = {"replicator": self._name, "stage": str(self._stage), "table": name, "detail": clean}
         LOGGER.log(NUMBERS[level], text, extra={"fields": fields})
@@ -53,6 +50,3 @@ class OrmReporter:
             LOGGER.warning("A log line could not be stored.", extra={"fields": fields})
             if not connection.in_atomic_block:
                 connection.close()
-
-    def _clean(self, text: str, longest: int = LONGEST) -> str:
-        return scrub(str(without_nul(text)), self._secrets)[:longest]

@@ -56,7 +56,7 @@ def _obeyed(replicator: Replicator, signal: Signal) -> str:
     tables = [row for row in rows.order_by("id") if asked.wants(row.table_id)]
     if not tables:
         message = f"{replicator.name} has none of the tables {', '.join(asked.tables or ())}."
-        raise ConfigurationError(message, remedy="They are named as database.table, or by a regular expression.")
+        raise ConfigurationError(message, remedy="They are named as database.table, or by a pattern (*, ?) for that.")
     if asked.act is Act.EXECUTE:
         return _executed(tables, asked, without_nul(f"asked for by signal {signal.id}")[:200])
     acts: dict[Act, Callable[[ReplicatorTable], int]] = {

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import traceback
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
@@ -15,8 +16,9 @@ from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
-from replicator.errors import FenceLost, SourceBusy, StateError, TidemarkError
+from replicator.errors import FenceLost, SourceBusy, SourceError, StateError, TidemarkError
 from replicator.faults import reach
+from replicator.periodic import periodically
 from replicator.sources.base import Source, Waiting
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
@@ -32,7 +34,7 @@ from webapp.worker.database import fenced, stored
 from webapp.worker.failures import stage_failed, stage_waits, stage_works
 from webapp.worker.journal_store import OrmJournal, OrmRawChunkStore
 from webapp.worker.pacing import Pacing
-from webapp.worker.policy import InternalError, as_tidemark
+from webapp.worker.policy import InternalError, Verdict, as_tidemark
 from webapp.worker.tenure import Tenure
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -107,7 +109,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
         LOGGER.error("Unexpected error in %s of %s", stage, replicator.name, exc_info=cause)
     reach("slice.failure.before")
     try:
-        _count(stage, replicator.pk, lease, error)
+        verdict = _count(stage, replicator.pk, lease, error)
     except FenceLost:
         LOGGER.warning("%s of %s, after another worker took over: %s", stage, replicator.name, error.message)
         return
@@ -117,13 +119,17 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
     report = wiring.reporter(replicator, stage)
     stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
     told = {"stack": stack} if stack else {}
+    if verdict is not None:  # else it has started anew
+        told["next"] = (
+            f"tried again at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped: see the remedy"
+        )
     report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **told)
 
 
 @stored
-def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> None:
+def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> Verdict | None:
     with fenced(lease, expired=True):
-        stage_failed(replicator_id, stage, error)
+        return stage_failed(replicator_id, stage, error)
 
 
 @stored
@@ -137,7 +143,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
     del idle  # the log never ends
     assert tenure.lease is not None
     staging = wiring.storage()
-    with wiring.opened_source(replicator) as source:
+    with wiring.opened_source(replicator) as source, _cancelled(source, tenure):
         journal = OrmJournal(replicator.pk, source, staging.delete, journaled)
         _begin_log(replicator, journal, source, tenure)
         run_capture(
@@ -153,6 +159,25 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
             report=wiring.reporter(replicator, Stage.CAPTURE),
             hurried=tenure.hurried,
         )
+
+
+@contextmanager
+def _cancelled(source: Source, tenure: Tenure) -> Iterator[None]:
+    """What the source is asked for within the block ends there once it is not to be finished (invariant 10); then an error is none."""
+    cancelled = threading.Event()
+
+    def look() -> None:
+        if tenure.hurried():
+            cancelled.set()
+            with suppress(SourceError):
+                source.cancel()
+
+    with periodically(look, name="capture watch"):
+        try:
+            yield
+        except SourceError:
+            if not cancelled.is_set():
+                raise
 
 
 def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenure: Tenure) -> None:

@@ -10,7 +10,7 @@ from django.db import connection
 
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
-from webapp.replicators.models import Desired, Replicator, RunState, SnapshotRun, Status
+from webapp.replicators.models import ChunkRow, ChunkState, Desired, Replicator, RunState, SnapshotRun, Status
 from webapp.worker.apply_store import with_work
 from webapp.worker.chunk_store import has_work
 from webapp.worker.database import clock, stored
@@ -25,6 +25,7 @@ DISPATCH_SECONDS = 15
 AGAIN_SECONDS = 3
 COPIES = 3  # of a message that takes over from an owner who is gone: that one may still take messages, and do nothing with them
 SUPERVISOR = "supervisor"
+WAITS = 200  # characters of Replicator.snapshot_waits
 HEARTBEAT = timedelta(seconds=10)
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 CLAIM = """
@@ -136,8 +137,24 @@ def _run(replicator: Replicator, held: set[Stage], sight: Sight, send: Send) -> 
         _set_status(replicator, Status.STARTING)
     for stage in STAGES:
         name = lease_name(stage, replicator.pk)
-        if stage not in held and sight.has_work(stage, replicator.pk) and claim_dispatch(name, AGAIN_SECONDS):
+        if stage in held or not sight.has_work(stage, replicator.pk):
+            continue
+        sent_before = stage is Stage.SNAPSHOT and Dispatch.objects.filter(name=name).exists()
+        if claim_dispatch(name, AGAIN_SECONDS):
+            if sent_before:
+                _say_what_it_waits_for(replicator, sight)
             _send(name, TASKS[stage], replicator.pk, send, copies=COPIES if name in sight.lost else 1)
+
+
+def _say_what_it_waits_for(replicator: Replicator, sight: Sight) -> None:
+    """No worker has taken its snapshot: all are busy with others'.  The snapshot itself takes it back when it begins."""
+    at_work = [int(name.partition(":")[2]) for name in sight.live if name.startswith("snapshot:")]
+    under_way = ChunkRow.objects.filter(state=ChunkState.READING, run__table__replicator__in=at_work).order_by("id")
+    reading = [
+        f"{one.run.table.replicator} ({one.run.table})" for one in under_way.select_related("run__table__replicator")
+    ]
+    why = f"a free snapshot worker; at work: {', '.join(sorted(set(reading)))}" if reading else "a snapshot worker"
+    Replicator.objects.filter(pk=replicator.pk).exclude(snapshot_waits=why[:WAITS]).update(snapshot_waits=why[:WAITS])
 
 
 def _settle(replicator: Replicator) -> None:

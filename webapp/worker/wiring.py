@@ -13,13 +13,11 @@ from replicator.sources.base import ReadOptions, Source
 from replicator.sources.registry import source_kind
 from replicator.staging.storage import Storage
 from replicator.targets.base import Target
-from webapp import environment
-from webapp.connections.selectors import full_config, secret_values
+from webapp.connections.selectors import full_config
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import salt_of
 from webapp.replicators.selectors import table_set
-from webapp.replicators.targets import full_target, target_secrets
+from webapp.replicators.targets import full_target
 from webapp.worker.java import spark
 from webapp.worker.reporting import OrmReporter
 
@@ -57,10 +55,8 @@ def read_options(replicator: Replicator) -> ReadOptions:
 
 
 def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
-    """Scrubs the connection's secrets, the target's, and those of the installation."""
-    own = (settings.SECRET_KEY, settings.DATABASES["default"]["PASSWORD"], *environment.store_secrets())
-    hidden = (*secret_values(replicator.connection), *target_secrets(replicator), salt_of(replicator), *own)
-    return OrmReporter(replicator.pk, replicator.name, stage, tuple(value for value in hidden if len(value) > 3))  # noqa: PLR2004
+    """Its lines hold no secrets."""
+    return OrmReporter(replicator.pk, replicator.name, stage)
 
 
 def open_target(replicator: Replicator) -> Target:
@@ -73,5 +69,8 @@ def open_target(replicator: Replicator) -> Target:
         replicator=label(replicator),
         config=full_target(replicator),
         source=replicator.connection.kind,
+        retention=replicator.parsed_options.retention(
+            settings.TIDEMARK_RETENTION_STEPS, settings.TIDEMARK_DELETION_GRACE_HOURS
+        ),
     )
     return registry.open_target(str(replicator.target.get("kind", "iceberg")), opening)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replicator.sources.mysql.config import FORM
+from replicator.sources.mysql.config import FORM, MySqlConfig
 from replicator.sources.mysql.offset import parse_offset
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 GUIDE = (Path(__file__).parent / "README.md").read_text(encoding="utf-8")
 
-__all__ = ["FORM", "GUIDE", "open_source", "parse_offset"]
+__all__ = ["FORM", "GUIDE", "MySqlConfig", "open_source", "parse_offset"]
 
 
 def open_source(config: Mapping[str, Any]) -> Source:

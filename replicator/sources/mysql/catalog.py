@@ -23,7 +23,7 @@ from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
-from replicator.sources.conditions import trials, users_fault
+from replicator.sources.conditions import users_fault
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
 from replicator.sources.mysql.ddl_tokens import tokenize
 from replicator.sources.mysql.engines import MERGE, canonical, in_union, notes_on, refusal, storage_options, versioned
@@ -267,10 +267,8 @@ class MySqlCatalog:
             raise TableDisappeared(message, table=str(table))
         if isinstance(found, TableError):
             raise found
-        with users_fault(table, asked=True):
-            for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
-                with translated(table), self._connection.cursor() as cursor:
-                    cursor.execute(f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0")
+        with users_fault(table, asked=True), translated(table), self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT 1 FROM {name} WHERE {selected(found, rows)} LIMIT 0")
 
     def _describe(
         self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from replicator.clear_text import REMEDY
 from replicator.model.identifiers import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.checking import Checks, Finding, failed, ok, warning
@@ -21,6 +22,12 @@ def tls(server: Server) -> Finding:
     """Whether this very connection is encrypted."""
     rows = server.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
     cipher = str(rows[0][1]) if rows else ""
+    if getattr(server.connection, "remembered", False):
+        return warning(
+            "The server knew the password from an earlier login (caching_sha2_password). Once it has forgotten it, by a restart say, it "
+            "asks for the password in clear, and is refused because it is not verified by TLS.",
+            REMEDY,
+        )
     if cipher:
         return ok(f"Encrypted with {cipher}.")
     if server.config.host in _LOOPBACK:

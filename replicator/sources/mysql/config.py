@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
@@ -32,6 +33,7 @@ class MySqlConfig:
     """`ca` is the PEM text of a certificate authority, empty for the system's; `connect_timeout` in seconds.
 
     `server_id` None: each replicator gets one of its own, see `server_id_for`.
+    `statement_timeout`: seconds for one SELECT, where somebody waits for the answer (0: without end).
     """
 
     host: str
@@ -43,6 +45,12 @@ class MySqlConfig:
     server_id: int | None = None
     connect_timeout: float = 10.0
     watermark_database: str = "tidemark"
+    statement_timeout: int = 0
+
+    @property
+    def verified(self) -> bool:
+        """TLS proves who the server is; any name's certificate from any authority would not."""
+        return self.tls is TlsMode.VERIFY_IDENTITY or (self.tls is TlsMode.VERIFY_CA and bool(self.ca))
 
     def server_id_for(self, replicator: str) -> int:
         """The id under which a replicator reads the log: the same after every restart, another for every replicator."""
@@ -60,15 +68,16 @@ class MySqlConfig:
             raise ConfigurationError(message)
         server_id = settings.get("server_id")
         return cls(
-            host=host,
+            host=checked_host(host),
             port=_number(settings, "port", DEFAULT_PORT, 1, 65535),
             user=str(settings.get("user") or ""),
             password=str(settings.get("password") or ""),
             tls=_tls(str(settings.get("tls") or TlsMode.PREFERRED)),
-            ca=str(settings.get("ca") or "").strip(),
+            ca=checked_authority(str(settings.get("ca") or "")),
             server_id=_number(settings, "server_id", 0, 1, MAX_SERVER_ID) if server_id else None,
             connect_timeout=float(_number(settings, "connect_timeout", 10, 1, 300)),
             watermark_database=str(settings.get("watermark_database") or "").strip() or "tidemark",
+            statement_timeout=_number(settings, "statement_timeout", 0, 0, 3600),
         )
 
 
@@ -122,6 +131,7 @@ FORM = (
         "Server id",
         kind="number",
         required=False,
+        keeps_secret=True,
         help="Empty: one for each replicator. If you set it, it must be unique in the replication topology, and only one "
         "replicator may use this connection.",
     ),
@@ -129,8 +139,9 @@ FORM = (
         "watermark_database",
         "Watermark database",
         required=False,
+        keeps_secret=True,
         default="tidemark",
         help="Database on the source for the one small table that snapshots write their marks to.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
 )

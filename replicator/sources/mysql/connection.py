@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, TypeAlias
 
 import pymysql
 from pymysql.constants import ER
 
+from replicator.addresses import checked_authority
+from replicator.clear_text import REMEDY, ClearTextRefused, connect_mysql
 from replicator.errors import (
-    ConfigurationError,
     SourceAuthenticationFailed,
     SourcePermissionDenied,
     SourceUnreachable,
@@ -46,7 +47,10 @@ _SESSION = (
     "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
     "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0"
 )
-_OPTIONAL_SESSION = ("SET SESSION max_statement_time = 0", "SET SESSION max_execution_time = 0")
+_OPTIONAL_SESSION = (
+    "SET SESSION max_statement_time = {seconds}",
+    "SET SESSION max_execution_time = {milliseconds}",
+)
 READ_TIMEOUT = 600.0
 # The server answers, but this one table's files, tablespace or underlying tables are not as they must be (mysqld_error.h:
 # ER_CANT_OPEN_FILE, FILE_NOT_FOUND, GET_ERRNO, NOT_FORM_FILE, NOT_KEYFILE, OLD_KEYFILE, WRONG_MRG_TABLE, CRASHED_ON_USAGE,
@@ -73,41 +77,62 @@ _BROKEN_REMEDY = (
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     """An open connection in autocommit with utf8mb4, UTC, a lenient sql_mode and REPEATABLE READ.
 
-    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed,
-    SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
+    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed (also where the server asks
+    for the password in clear and is not verified), SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
     """
     options: dict[str, Any] = {
         "host": config.host,
         "port": config.port,
         "user": config.user,
-        "password": config.password,
+        "password": config.password.encode(),  # pymysql itself would take Latin-1
         "charset": "utf8mb4",
         "autocommit": True,
         "connect_timeout": config.connect_timeout,
-        "read_timeout": READ_TIMEOUT,
-        "write_timeout": READ_TIMEOUT,
+        "read_timeout": _patience(config),
+        "write_timeout": _patience(config),
         "program_name": "tidemark",
         **_tls_options(config),
     }
     reach("source.connect.before")
     with translated(f"{config.host}:{config.port}"):
-        connection: Connection = pymysql.connect(**(options | overrides))
+        connection: Connection = connect_mysql(verified=config.verified, **(options | overrides))
         try:
-            _prepare(connection)
+            _prepare(connection, config.statement_timeout)
         except BaseException:
             connection.close()
             raise
         return connection
 
 
-def _prepare(connection: Connection) -> None:
+def _patience(config: MySqlConfig) -> float:
+    """Seconds for an answer: a server that stands still does not end a statement by itself."""
+    return config.statement_timeout + 5.0 if config.statement_timeout else READ_TIMEOUT
+
+
+def cancel(config: MySqlConfig, *connections: Connection | None) -> None:
+    """End at the server what these connections are busy with; by any thread.  Raises as `connect`."""
+    busy = [one.thread_id() for one in connections if one is not None and one.open]  # type: ignore[no-untyped-call]
+    if busy:
+        with closing(connect(config)) as own, own.cursor() as cursor, translated(f"{config.host}:{config.port}"):
+            for number in busy:
+                try:
+                    cursor.execute(f"KILL QUERY {number}")
+                except pymysql.err.MySQLError as error:
+                    if _number(error) != ER.NO_SUCH_THREAD:  # it is gone already
+                        raise
+
+
+def _prepare(connection: Connection, limit: int) -> None:
+    """`limit`: seconds for one SELECT, 0 for none."""
     with connection.cursor() as cursor:
         cursor.execute("SET NAMES utf8mb4")
         cursor.execute(_SESSION)
         cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         for statement in _OPTIONAL_SESSION:
             try:
-                cursor.execute(statement)  # MariaDB knows the first only, MySQL the second
+                cursor.execute(
+                    statement.format(seconds=limit, milliseconds=1000 * limit)
+                )  # MariaDB knows the first only, MySQL the second
             except pymysql.err.MySQLError as error:
                 if _number(error) != ER.UNKNOWN_SYSTEM_VARIABLE:
                     raise
@@ -119,11 +144,7 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
         return {"ssl_disabled": True}
     if config.tls is TlsMode.PREFERRED:
         return {}
-    try:
-        context = ssl.create_default_context(cadata=config.ca or None)
-    except (ssl.SSLError, ValueError):
-        message = "The CA certificate of the connection is no certificate in PEM form."
-        raise ConfigurationError(message) from None
+    context = ssl.create_default_context(cadata=checked_authority(config.ca) or None)
     # The certificates that MySQL and MariaDB make for themselves break the strict rules of Python 3.13.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.check_hostname = config.tls is TlsMode.VERIFY_IDENTITY
@@ -148,6 +169,8 @@ def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     number = _number(error)
     reason = _reason(error)
+    if isinstance(error, ClearTextRefused):
+        return SourceAuthenticationFailed(f"{where}: {reason}", remedy=REMEDY)
     of_server = number >= _SERVERS and number not in _CLIENTS
     if isinstance(where, TableId) and of_server and number not in _OF_THE_SERVER | _AUTHENTICATION:
         found = _of_table(number, reason, where)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from replicator.errors import ConditionRefused
 from replicator.sources.base import KeyRange
+from replicator.sources.conditions import condition_sql
 from replicator.sources.mysql.catalog import TableDescription
 from replicator.sources.mysql.connection import literal, quoted
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition
@@ -79,7 +80,7 @@ def selected(description: TableDescription, rows: KeyRange) -> str:
         rows.require_fit(description.schema)
         conditions.append(f"({_among(description, rows.keys)})")
     if rows.condition:
-        conditions.append(f"({rows.condition})")
+        conditions.append(f"({condition_sql(rows.condition, description.schema, 'mysql')})")
     return " AND ".join(conditions) or "TRUE"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,12 @@ import pyarrow as pa
 
 from replicator.errors import TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
 from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.mysql.connection import Connection, connect, quoted
+from replicator.sources.mysql.connection import Connection, cancel, connect, quoted
 from replicator.sources.mysql.engines import TRANSACTIONAL, canonical
 from replicator.sources.mysql.key_bounds import order_by, read_key, select_key, selected
 from replicator.sources.mysql.result_stream import ResultStream, read_rows
@@ -40,6 +42,7 @@ class MySqlSnapshotReader:
         self._marking: Connection | None = None
         self._stream: ResultStream | None = None
         self._known: dict[TableId, TableDescription] = {}
+        self._described: dict[TableId, TableDescription] = {}
         self.zero_dates_nulled = 0
 
     def mark(self, token: str) -> None:
@@ -52,9 +55,15 @@ class MySqlSnapshotReader:
             self._marking.close()
             raise
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """In a few statements for all of them; the next `end_key` of each goes by what was found."""
+        found = self._details(tables)
+        self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
-        description = self._describe(table)
+        description = self._described.pop(table, None) or self._describe(table)
         if not description.bounded:
             return None
         found = self._first_key(description, KeyRange(condition=condition), "DESC")
@@ -106,35 +115,52 @@ class MySqlSnapshotReader:
             _cut(connection)  # the next call must not see this transaction's moment
             raise
 
+    def cancel(self) -> None:
+        """Both connections'."""
+        cancel(self._config, self._reading, self._marking)
+
     def close(self) -> None:
         """Ends a read that is under way, too."""
+        self._abandon()
         for connection in (self._reading, self._marking):
             if connection is not None and connection.open:
                 _cut(connection)
 
     def _connection(self) -> Connection:
-        if self._stream is not None and not self._stream.done and self._reading is not None:
-            _cut(self._reading)  # rows of an abandoned read are still on their way
-        self._stream = None
+        self._abandon()
         if self._reading is None or not self._reading.open:
             self._reading = connect(self._config)
             read_rows(self._reading, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}", self._config.host)
         return self._reading
 
-    def _describe(self, table: TableId) -> TableDescription:
+    def _abandon(self) -> None:
+        """Rows of a read that was left early are still on their way."""
+        stream, self._stream = self._stream, None
+        if stream is not None and not stream.done and self._reading is not None and self._reading.open:
+            with suppress(TidemarkError):
+                cancel(self._config, self._reading)  # it may have no row to send for long, and so not notice
+            _cut(self._reading)
+
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         connection = self._connection()
         catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
         try:
-            found = catalog.details([table]).get(table)
+            found = catalog.details(tables)
         except TidemarkError:
             connection.close()
             raise
+        for table in tables:
+            self._known.pop(table, None)
+        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return found
+
+    def _describe(self, table: TableId) -> TableDescription:
+        found = self._details([table]).get(table)
         if isinstance(found, TableError):
             raise found
         if found is None:
             message = f"{table} is not there any more."
             raise TableDisappeared(message, table=str(table))
-        self._known[table] = found
         return found
 
     def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.mysql.catalog import MySqlCatalog
 from replicator.sources.mysql.check import run_checks
 from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.mysql.connection import Connection, connect
+from replicator.sources.mysql.connection import Connection, cancel, connect
 from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.snapshot import MySqlSnapshotReader
 from replicator.sources.mysql.source_log import MySqlLog
@@ -59,6 +59,10 @@ class MySqlSource:
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> MySqlSnapshotReader:
         """A reader with connections of its own."""
         return MySqlSnapshotReader(self.config, options, replicator, self.tables)
+
+    def cancel(self) -> None:
+        """What the shared connection is busy with."""
+        cancel(self.config, self._connection)
 
     def close(self) -> None:
         """Closes the shared connection."""

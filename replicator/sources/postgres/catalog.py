@@ -14,7 +14,7 @@ from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
-from replicator.sources.conditions import trials, users_fault
+from replicator.sources.conditions import users_fault
 from replicator.sources.postgres.attributes import Attribute, Identity, PgType, TableDescription
 from replicator.sources.postgres.connection import Connection, kept_open, literal, quoted, read_rows, server_version
 from replicator.sources.postgres.describe_sql import document_sql, named, numbers, types_sql
@@ -212,8 +212,7 @@ class PostgresCatalog:
             raise found
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with users_fault(table, asked=True):
-            for condition in [selected(found, rows), *(trials(rows.condition) if rows.condition else ())]:
-                read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {condition} LIMIT 0", table)
+            read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {selected(found, rows)} LIMIT 0", table)
 
     def described(self, row: Document, types: Types) -> TableDescription:
         """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
@@ -37,6 +38,7 @@ class PostgresConfig:
 
     `publication`, `slot`: the user's own, which must exist; empty: Tidemark makes one of each for every replicator.
     `retention_limit_mb`: WAL that the server may keep for a replicator before its slot is given up (None: without end).
+    `statement_timeout`: seconds for one statement, where somebody waits for the answer (0: without end).
     `event_trigger`: a trigger on the source writes table definitions into the log, in the order of the changes.
     """
 
@@ -52,11 +54,17 @@ class PostgresConfig:
     slot: str = ""
     retention_limit_mb: int | None = None
     event_trigger: bool = False
+    statement_timeout: int = 0
 
     @property
     def where(self) -> str:
         """Server and database, for messages."""
         return f"{self.host}:{self.port}/{self.database}"
+
+    @property
+    def verified(self) -> bool:
+        """TLS proves who the server is; any name's certificate from any authority would not."""
+        return self.tls is TlsMode.VERIFY_FULL or (self.tls is TlsMode.VERIFY_CA and bool(self.ca))
 
     def publication_for(self, replicator: str) -> str:
         """The publication that a replicator reads: the user's, or `tidemark_<replicator>`."""
@@ -79,18 +87,19 @@ class PostgresConfig:
             message = "The connection has no database."
             raise ConfigurationError(message)
         return cls(
-            host=host,
+            host=checked_host(host),
             port=_number(settings, "port", 1, 65535) or DEFAULT_PORT,
             user=user,
             password=str(settings.get("password") or ""),
             database=database,
             tls=_tls(_text(settings, "tls") or TlsMode.PREFER),
-            ca=_text(settings, "ca"),
+            ca=checked_authority(_text(settings, "ca")),
             connect_timeout=float(_number(settings, "connect_timeout", 1, 300) or 10),
             publication=_name(settings, "publication"),
             slot=_slot(settings),
             retention_limit_mb=_number(settings, "retention_limit_mb", 64, 2**31 - 1),
             event_trigger=_choice(settings, "event_trigger"),
+            statement_timeout=_number(settings, "statement_timeout", 0, 3600) or 0,
         )
 
 
@@ -179,6 +188,7 @@ FORM = (
         "publication",
         "Publication",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A publication of your own must exist and have the tables; "
         "it is never changed.",
     ),
@@ -186,6 +196,7 @@ FORM = (
         "slot",
         "Replication slot",
         required=False,
+        keeps_secret=True,
         help="Empty: Tidemark makes one for each replicator. A slot of your own must exist (plugin pgoutput); only one "
         "replicator may use this connection, and it is never dropped.",
     ),
@@ -194,6 +205,7 @@ FORM = (
         "WAL kept at most (MB)",
         kind="number",
         required=False,
+        keeps_secret=True,
         help="Beyond it Tidemark drops its slot, so that the source's disk does not fill, and reads the tables again once it "
         "can. Empty: WAL is kept for as long as Tidemark needs it.",
     ),
@@ -202,10 +214,11 @@ FORM = (
         "DDL trigger on the source",
         kind="choice",
         required=False,
+        keeps_secret=True,
         default="no",
         choices=(("no", "No"), ("yes", "Yes")),
         help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
         "change with the table's next row.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10"),
+    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
 )

@@ -7,7 +7,7 @@ import re
 import ssl
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +15,8 @@ import psycopg2
 import psycopg2.extensions
 from psycopg2.extras import LogicalReplicationConnection
 
+from replicator.addresses import checked_authority
+from replicator.clear_text import LIBPQ_OPTIONS, LIBPQ_REFUSAL, REMEDY, libpq_address
 from replicator.errors import (
     ConfigurationError,
     SourceAuthenticationFailed,
@@ -136,27 +138,43 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that will not do.
     """
     options: dict[str, Any] = {
-        "host": config.host,
-        "port": config.port,
         "user": config.user,
         "password": config.password,
         "dbname": config.database,
         "connect_timeout": max(_LEAST_TIMEOUT, math.ceil(config.connect_timeout)),
         "application_name": "tidemark",
-        "options": SESSION_OPTIONS,
+        "options": f"{SESSION_OPTIONS} -c statement_timeout={config.statement_timeout}s",
         "sslmode": str(config.tls),
         "gssencmode": "disable",
         **_KEEPALIVE,
+        **({} if config.verified else LIBPQ_OPTIONS),
     }
     reach("source.connect.before")
     with translated(config.where), _authority(config) as authority:
-        connection: Connection = psycopg2.connect(**(options | authority | overrides))
+        connection: Connection = psycopg2.connect(
+            **(options | libpq_address(config.host, config.port) | authority | overrides)
+        )
         try:
             _prepare(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
+    """End at the server what these connections are busy with; by any thread.
+
+    On a connection as protected as theirs: what libpq itself would send (CancelRequest) goes in the clear.  Raises as `connect`.
+    """
+    busy = [str(one.info.backend_pid) for one in connections if one is not None and not one.closed]
+    if busy:
+        with closing(connect(config)) as own:
+            read_rows(
+                own,
+                f"SELECT pg_catalog.pg_cancel_backend(pid) FROM unnest(ARRAY[{', '.join(busy)}]) AS pid",
+                config.where,
+            )
 
 
 def _prepare(connection: Connection) -> None:
@@ -172,11 +190,7 @@ def _prepare(connection: Connection) -> None:
 def _authority(config: PostgresConfig) -> Iterator[dict[str, Any]]:
     """The option of libpq for the certificate authority: it takes a file, read while connecting only."""
     if config.ca and config.tls is not TlsMode.DISABLE:
-        try:
-            ssl.create_default_context(cadata=config.ca)
-        except (ssl.SSLError, ValueError):
-            message = "The CA certificate of the connection is no certificate in PEM form."
-            raise ConfigurationError(message) from None
+        checked_authority(config.ca)
         with tempfile.NamedTemporaryFile("w", prefix="tidemark-ca-", suffix=".pem") as file:
             file.write(config.ca + "\n")
             file.flush()
@@ -233,7 +247,10 @@ def _worded(state: str, reason: str, where: str | TableId, severity: str) -> Tid
 def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
-        return kind(f"{where} refused the login: {reason}", remedy=remedy)
+        refusal = (
+            "asks for the password in clear, and is not verified by TLS" if remedy is REMEDY else "refused the login"
+        )
+        return kind(f"{where} {refusal}: {reason}", remedy=remedy)
     if issubclass(kind, SourcePermissionDenied):
         return kind(f"{where} does not allow it: {reason}", remedy=remedy)
     error = kind(f"{where} could not be read: {reason}", remedy=remedy)
@@ -261,6 +278,8 @@ def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
 
 
 def _kind(state: str, reason: str) -> tuple[type[TidemarkError], str | None]:
+    if LIBPQ_REFUSAL in reason:
+        return SourceAuthenticationFailed, REMEDY
     if state:
         kind = _BY_STATE.get(state) or _BY_STATE.get(state[:2]) or SourceUnreachable
         return kind, _REMEDIES.get(state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replicator.sources.base import KeyRange
+from replicator.sources.conditions import condition_sql
 from replicator.sources.postgres.attributes import Attribute, TableDescription
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.sources.postgres.types import CATALOG
@@ -69,7 +70,7 @@ def selected(description: TableDescription, rows: KeyRange) -> str:
         rows.require_fit(description.schema)
         conditions.append(f"({_among(description, rows.keys)})")
     if rows.condition:
-        conditions.append(f"({rows.condition})")
+        conditions.append(f"({condition_sql(rows.condition, description.schema, 'postgres')})")
     return " AND ".join(conditions) or "TRUE"
 
 

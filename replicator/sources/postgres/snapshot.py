@@ -7,7 +7,8 @@ that was committed before is missed by the snapshot (TRUNCATE and rewrites are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +17,13 @@ import pyarrow as pa
 
 from replicator.errors import TableBusy, TableDisappeared, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
 from replicator.sources.postgres.attributes import TableDescription
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
-from replicator.sources.postgres.connection import Connection, connect, quoted, read_rows, translated
+from replicator.sources.postgres.connection import Connection, cancel, connect, quoted, read_rows, translated
 from replicator.sources.postgres.copy_rows import CopyRows
 from replicator.sources.postgres.key_bounds import order_by, order_question, read_key, select_key, selected, text_of
 from replicator.sources.postgres.slot import check_published
@@ -53,6 +55,7 @@ class PostgresSnapshotReader:
         self._marking: Connection | None = None
         self._rows_under_way: CopyRows | None = None
         self._known: dict[TableId, TableDescription] = {}
+        self._described: dict[TableId, TableDescription] = {}
         self._ordered: dict[tuple[int, str], bool] = {}
         self.zero_dates_nulled = 0
 
@@ -67,9 +70,15 @@ class PostgresSnapshotReader:
             self._marking.close()
             raise
 
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """In a few statements for all of them; the next `end_key` of each goes by what was found."""
+        found = self._details(tables)
+        self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
     def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
         """The greatest key now.  None where there is no such row, or no index has the key's order: then it is one chunk."""
-        description = self._describe(table)
+        description = self._described.pop(table, None) or self._describe(table)
         if not self._is_ordered(description):
             return None
         found = self._first_key(description, KeyRange(condition=condition), "DESC")
@@ -109,6 +118,10 @@ class PostgresSnapshotReader:
         evidence, description = self._open(table, bounded=False, opened=opened)
         return self._chunk(description, evidence, "TRUE")
 
+    def cancel(self) -> None:
+        """Both connections'."""
+        cancel(self._config, self._reading, self._marking)
+
     def close(self) -> None:
         """Ends a read that is under way, too."""
         self._abandon()
@@ -133,22 +146,30 @@ class PostgresSnapshotReader:
         """Rows of a read that was left early are still on their way, and its transaction is open."""
         stream, self._rows_under_way = self._rows_under_way, None
         if stream is not None and not stream.done:
+            with suppress(TidemarkError):
+                cancel(self._config, self._reading)  # it may have no row to send for long, and so not notice
             stream.cut()
 
-    def _describe(self, table: TableId) -> TableDescription:
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         connection = self._connection()
         catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
         try:
-            found = catalog.details([table]).get(table)
+            found = catalog.details(tables)
         except TidemarkError:
             connection.close()
             raise
+        for table in tables:
+            self._known.pop(table, None)
+        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return found
+
+    def _describe(self, table: TableId) -> TableDescription:
+        found = self._details([table]).get(table)
         if isinstance(found, TableError):
             raise found
         if found is None:
             message = f"{table} is not there any more."
             raise TableDisappeared(message, table=str(table))
-        self._known[table] = found
         return found
 
     def _is_ordered(self, description: TableDescription) -> bool:

@@ -11,7 +11,7 @@ from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.check import run_checks
 from replicator.sources.postgres.config import PostgresConfig
-from replicator.sources.postgres.connection import Connection, connect, read_rows
+from replicator.sources.postgres.connection import Connection, cancel, connect, read_rows
 from replicator.sources.postgres.slot import PostgresLog
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ class PostgresSource:
         from replicator.sources.postgres.snapshot import PostgresSnapshotReader  # noqa: PLC0415
 
         return PostgresSnapshotReader(self.config, options, replicator, self.tables)
+
+    def cancel(self) -> None:
+        """What the shared connection is busy with."""
+        cancel(self.config, self._connection)
 
     def close(self) -> None:
         """Closes the shared connection."""

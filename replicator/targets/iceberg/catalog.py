@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from replicator.errors import ConfigurationError, TargetConflict, TargetError
+from replicator.errors import ConfigurationError, TargetConflict, TargetError, ValuesLost
 from replicator.merge.engine import Engine
 from replicator.merge.local_files import write_plainly
 from replicator.merge.session import CATALOG, SparkPool, java_map
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
+from replicator.targets.iceberg.readable import newest_metadata
 
 OWNER = "tidemark.replicator"
 MODE = "tidemark.mode"
 STAGED = "wap.id"
+RECENT = 20  # snapshots that a look at a table describes; there may be a thousand
 Json = dict[str, Any]
 
 
@@ -30,6 +33,7 @@ Json = dict[str, Any]
 class LakeTable:
     """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification.
 
+    Of many snapshots it has the newest only; `whole` has all.
     `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
     """
 
@@ -38,6 +42,14 @@ class LakeTable:
     handle: Any
     base: Any
     metadata: Json
+    snapshots: int
+
+    @cached_property
+    def whole(self) -> Json:
+        """The metadata with all snapshots."""
+        if len(self.metadata.get("snapshots", [])) == self.snapshots:
+            return self.metadata
+        return _as_json(self.engine, self.base)
 
     @property
     def properties(self) -> Mapping[str, str]:
@@ -88,6 +100,8 @@ class LakeTable:
         at = self.snapshot
         while at is not None:
             if at not in by_id:
+                by_id = {s["snapshot-id"]: s for s in self.whole.get("snapshots", [])}
+            if at not in by_id:
                 message = f"Snapshots of {self.name} were expired that said how far it is."
                 raise TargetError(
                     message, table=str(self.name), remedy="Resnapshot the table; let Tidemark expire snapshots."
@@ -97,7 +111,7 @@ class LakeTable:
 
     def staged(self, token: str) -> Json | None:
         """The snapshot that was written under this token and not made current."""
-        snapshots: list[Json] = self.metadata.get("snapshots", [])
+        snapshots: list[Json] = self.whole.get("snapshots", [])
         return next((s for s in reversed(snapshots) if s.get("summary", {}).get(STAGED) == token), None)
 
     def total(self, what: str) -> int:
@@ -148,6 +162,8 @@ class LakeCatalog:
         except Py4JJavaError as error:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
+            if _is(error, "NotFoundException"):
+                raise self._restored(engine, name) from None
             raise
         if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
             write_plainly(engine, handle.io())
@@ -169,7 +185,9 @@ class LakeCatalog:
         try:
             location = known.handle.operations().refresh().metadataFileLocation()
         except Py4JJavaError as error:
-            if _is(error, "NoSuchTableException", "IllegalStateException"):  # gone, or another table's UUID
+            if _is(
+                error, "NoSuchTableException", "IllegalStateException", "NotFoundException"
+            ):  # or another table's UUID
                 return None
             raise
         same = location == known.base.metadataFileLocation()
@@ -198,11 +216,9 @@ class LakeCatalog:
         builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
 
     def drop(self, table: LakeTable) -> None:
-        """Remove the table with its files.  TargetConflict where it is not as it was read."""
-        gone = self._change(table, "DELETE FROM iceberg_tables")
-        if not gone:
+        """Forget the table; its files are `dropped`'s.  TargetConflict where it is not as it was read."""
+        if not self._change(table, "DELETE FROM iceberg_tables"):
             raise _overtaken(table)
-        table.engine.java("org.apache.iceberg.CatalogUtil").dropTableData(table.handle.io(), table.base)
 
     def rename(self, table: LakeTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
@@ -226,22 +242,44 @@ class LakeCatalog:
         The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood still for
         longer than its lease would take another's table away.
         """
+        where = "WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
+        seen = table.base.metadataFileLocation()
+        with self._prepared(table.engine, f"{statement} {where}", *values, CATALOG, table.name.name, seen) as prepared:
+            return bool(prepared.executeUpdate() == 1)
+
+    @contextmanager
+    def _prepared(self, engine: Engine, statement: str, *values: str) -> Iterator[Any]:
+        """A statement for the catalog's database, on a connection of its own."""
         config = self.pool.config.catalog
-        java = table.engine.jvm.java
-        login = java.util.Properties()
+        login = engine.jvm.java.util.Properties()
         for key, value in config.items():
             login.setProperty(key.removeprefix("jdbc."), value)
-        connection = java.sql.DriverManager.getConnection(config["uri"], login)
+        connection = engine.jvm.java.sql.DriverManager.getConnection(config["uri"], login)
         try:
-            prepared = connection.prepareStatement(
-                f"{statement} WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
-            )
-            seen = table.base.metadataFileLocation()
-            for place, value in enumerate((*values, CATALOG, table.name.name, seen), 1):
+            prepared = connection.prepareStatement(statement)
+            for place, value in enumerate(values, 1):
                 prepared.setString(place, value)
-            return bool(prepared.executeUpdate() == 1)
+            yield prepared
         finally:
             connection.close()
+
+    def _restored(self, engine: Engine, name: TargetTable) -> ValuesLost:
+        """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one from now on.
+
+        What the journal of that database knows of the table's rows is as old: it is to be read anew.  Without any metadata file the catalog forgets the table.
+        """
+        row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
+        place = (CATALOG, name.namespace, name.name)
+        with self._prepared(engine, f"SELECT metadata_location {row}", *place) as prepared:
+            found = prepared.executeQuery()
+            old = str(found.getString(1)) if found.next() else ""
+        new = newest_metadata(old)
+        statement = "UPDATE iceberg_tables SET metadata_location = ?" if new else "DELETE FROM iceberg_tables"
+        where = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
+        with self._prepared(engine, f"{statement} {where}", *([new] if new else []), *place, old) as prepared:
+            prepared.executeUpdate()
+        message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
+        return ValuesLost(message, table=str(name))
 
     def jvm(self) -> Any:
         """Java packages."""
@@ -259,8 +297,15 @@ class LakeCatalog:
     @staticmethod
     def _described(engine: Engine, name: TargetTable, handle: Any) -> LakeTable:
         base = handle.operations().current()
-        text = engine.java("org.apache.iceberg.TableMetadataParser").toJson(base)
-        return LakeTable(name, engine, handle, base, json.loads(text))
+        snapshots = base.snapshots()
+        count = int(snapshots.size())
+        described = base
+        if count > 2 * RECENT:
+            build = engine.java("org.apache.iceberg.TableMetadata").buildFrom(base)
+            described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
+            if described.currentSnapshot() is None:  # it was rolled back to an older one
+                described = base
+        return LakeTable(name, engine, handle, base, _as_json(engine, described), count)
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
@@ -271,6 +316,11 @@ class LakeCatalog:
             except Py4JJavaError:  # another worker was quicker
                 if not catalog.namespaceExists(namespace):
                     raise
+
+
+def _as_json(engine: Engine, base: Any) -> Json:
+    found: Json = json.loads(engine.java("org.apache.iceberg.TableMetadataParser").toJson(base))
+    return found
 
 
 def _overtaken(table: LakeTable) -> TargetConflict:
@@ -340,6 +390,17 @@ def prepared(table: LakeTable, build: Callable[[Any], Any], said: Mapping[str, s
 def refused(error: Exception) -> bool:
     """Did the compare-and-set certainly not happen?"""
     return isinstance(error, Py4JJavaError) and _is(error, "CommitFailedException")
+
+
+def without_snapshots(table: LakeTable, gone: Iterable[int], properties: Mapping[str, str]) -> Any:
+    """The table's metadata without these snapshots, and with these properties."""
+    numbers = table.engine.java("java.util.HashSet")()
+    for number in gone:
+        numbers.add(number)
+    build = table.engine.java("org.apache.iceberg.TableMetadata").buildFrom(table.base)
+    if properties:
+        build = build.setProperties(java_map(table.engine, properties))
+    return build.removeSnapshots(numbers).build()
 
 
 def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,16 +12,18 @@ from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.mode import Mode
+from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
+from replicator.targets.iceberg import dropped
 from replicator.targets.iceberg.catalog import MODE, LakeCatalog, LakeTable, publish
+from replicator.targets.iceberg.expiry import CHECKED, METADATA_PROPERTIES
 from replicator.targets.iceberg.naming import location
 from replicator.targets.iceberg.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.types import from_iceberg, to_iceberg
 
 KEPT = "tidemark.kept-columns"
-METADATA_VERSIONS = 20
 PROPERTIES = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -28,24 +31,26 @@ PROPERTIES = {
     "write.merge.mode": "merge-on-read",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.compression-codec": "gzip",
-    "write.metadata.delete-after-commit.enabled": "true",
-    "write.metadata.previous-versions-max": str(METADATA_VERSIONS),
+    **METADATA_PROPERTIES,
     "write.wap.enabled": "true",  # see commit.py
     "write.delete.granularity": "file",
     f"write.metadata.metrics.column.{SEQUENCE}": "full",
 }
 
 
-def create(catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create) -> None:
-    """In place of `older`, a table of this replicator.  TargetConflict where another worker was quicker."""
+def create(
+    catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create, retention: Retention
+) -> None:
+    """In place of `older`, a table of this replicator, whose files stay for the grace.  TargetConflict where another worker was quicker."""
     change.mode.check(change.schema)
     if older is not None:
-        catalog.drop(older)
+        dropped.drop(catalog, older, retention)
         reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
     properties[MODE] = change.mode.value
+    properties[CHECKED] = str(int(time.time()))
     schema = _iceberg_schema(catalog.jvm(), change.schema.columns, change.mode)
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
 

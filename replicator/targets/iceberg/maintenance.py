@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 
 from replicator.faults import reach
 from replicator.merge.changes import quoted
 from replicator.merge.session import CATALOG
+from replicator.model.retention import Retention
+from replicator.targets.iceberg import readable, waiting
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.expiry import CHECKED, expire, own_retention
 from replicator.targets.iceberg.files import lake_files
 from replicator.targets.iceberg.naming import sql_string
 from replicator.targets.iceberg.plan import Unreadable, planned
-from replicator.targets.iceberg.position import depth
 from replicator.targets.iceberg.rewrite import chosen, rewrite
 
 TARGET_FILE = 128 * 1024 * 1024
@@ -22,26 +25,54 @@ SPARKS_DELETED_SHARE = 0.5
 SPARKS_MIN_DELETES = 50_000
 SMALL_FILES = 16
 MAX_SMALL_FILES = 60
-KEEP_SNAPSHOTS = 20
-MAX_SNAPSHOTS = 60
+NEW_SNAPSHOTS = 60  # expiry is looked at after so many
+EXPIRY_SECONDS = 600  # or so long
+DELETION_SECONDS = 3600
 ORPHANS_EVERY = 7 * 24 * 3600
 ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
-CHECKED = "tidemark.orphans-checked"
 
 
-def maintain(catalog: LakeCatalog, table: LakeTable, *, reloading: bool = False) -> str:
+@dataclass
+class _Looked:
+    """When this process last looked at a table, and how many snapshots expiry left."""
+
+    expiry: float = 0
+    deletion: float = 0
+    snapshots: int = 0
+
+
+_LOOKED: dict[str, _Looked] = {}
+
+
+def maintain(catalog: LakeCatalog, table: LakeTable, retention: Retention, *, reloading: bool = False) -> str:
     """A sentence of what was done; empty where nothing was due.  reloading: see `Target`."""
     done = []
     if rewritten := _compacted(catalog, table, reloading=reloading):
         reach("apply.compact.after")
         done.append(f"compacted {rewritten} file{'' if rewritten == 1 else 's'}")
         table = catalog.require(table.name)
-    if len(table.metadata.get("snapshots", [])) > MAX_SNAPSHOTS:
-        done.append(f"expired {_expire(catalog, table)} snapshots")
+    retention = own_retention(table, retention)
+    looked, now = _LOOKED.setdefault(table.uuid, _Looked()), time.time()
+    if table.snapshots >= looked.snapshots + NEW_SNAPSHOTS or now - looked.expiry > EXPIRY_SECONDS:
+        looked.expiry, expired = now, expire(table, retention, now)
+        if expired:
+            done.append(f"expired {expired} snapshots")
+        table = catalog.require(table.name)
+        looked.snapshots = table.snapshots
+    if now - looked.deletion > DELETION_SECONDS:
+        looked.deletion = now
+        done += _deleted_files(table, retention, now)
     if _orphans_due(table):
-        _remove_orphans(catalog, table)
-        done.append("looked for orphaned files")
+        done += _list_orphans(catalog, table)
     return f"{table.name}: {', '.join(done)}." if done else ""
+
+
+def _deleted_files(table: LakeTable, retention: Retention, now: float) -> list[str]:
+    lists = waiting.lists(table)
+    if waiting.behind(table, lists):
+        return ["the catalog names an older state than the table's folder has, so no file is deleted"]
+    deleted = waiting.delete_due(table, lists, retention.grace, now)
+    return [f"deleted {deleted} files that waited"] if deleted else []
 
 
 def _compacted(catalog: LakeCatalog, table: LakeTable, *, reloading: bool) -> int:
@@ -97,35 +128,28 @@ def _compact(catalog: LakeCatalog, table: LakeTable) -> int:
     return int(row["rewritten_data_files_count"])
 
 
-def _expire(catalog: LakeCatalog, table: LakeTable) -> int:
-    """The snapshot that says the position stays, however many compactions came after it (invariant 3).
-
-    Also removes what stale workers staged and did not publish.
-    """
-    before = len(table.metadata["snapshots"])
-    keep = max(KEEP_SNAPSHOTS, depth(table) + 1)
-    now = int(time.time() * 1000)
-    table.handle.expireSnapshots().expireOlderThan(now).retainLast(keep).cleanExpiredFiles(True).commit()  # noqa: FBT003
-    return before - len(catalog.require(table.name).metadata["snapshots"])
-
-
 def _orphans_due(table: LakeTable) -> bool:
     """Counted from the table's birth or the last look."""
-    snapshots = table.metadata.get("snapshots", [])
-    if not snapshots:
-        return False
-    since = int(table.properties.get(CHECKED, snapshots[0]["timestamp-ms"] // 1000))
-    return time.time() - since > ORPHANS_EVERY
+    return CHECKED in table.properties and time.time() - int(table.properties[CHECKED]) > ORPHANS_EVERY
 
 
-def _remove_orphans(catalog: LakeCatalog, table: LakeTable) -> None:
-    """Files of writes that never were committed, three days old at least: a write takes minutes."""
+def _list_orphans(catalog: LakeCatalog, table: LakeTable) -> list[str]:
+    """Files of writes that never were committed, three days old at least: a write takes minutes.
+
+    Files that wait to be deleted are among them.  They wait once more, so that none goes before its grace is over.
+    """
+    if waiting.behind(table, waiting.lists(table)):
+        return []
     older = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - ORPHAN_AGE_MS / 1000))
     listed = ", prefix_listing => true" if catalog.pool.config.warehouse.startswith("s3://") else ""  # not by Hadoop
-    arguments = f"older_than => TIMESTAMP {sql_string(older)}{listed}"
+    arguments = f"older_than => TIMESTAMP {sql_string(older)}, dry_run => true{listed}"
     with catalog.session({}) as spark:
-        spark.sql(_call("remove_orphan_files", table, arguments)).collect()
+        rows = spark.sql(_call("remove_orphan_files", table, arguments)).collect()
+    folder = f"/{readable.FOLDER}/"
+    if paths := [row[0] for row in rows if folder not in row[0]]:
+        waiting.write(table, readable.PATHS, paths)
     table.handle.updateProperties().set(CHECKED, str(int(time.time()))).commit()
+    return ["looked for orphaned files"]
 
 
 def _call(procedure: str, table: LakeTable, arguments: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from replicator.errors import TargetConflict
 from replicator.faults import reach
 from replicator.merge.session import SparkPool, guarded
+from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
     NO_TABLE,
@@ -25,12 +26,13 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import apply, ddl, maintenance
+from replicator.targets.iceberg import apply, ddl, dropped, maintenance
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.direct import Counts, Limits
 from replicator.targets.iceberg.outcome import SKIPPED, Outcome
 from replicator.targets.iceberg.position import position
 
+DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
 
 
@@ -39,40 +41,49 @@ class IcebergTarget:
 
     capabilities = Capabilities()
 
-    def __init__(self, spark: SparkPool, storage: Storage, replicator: str, limits: Limits = apply.LIMITS) -> None:
+    def __init__(
+        self,
+        spark: SparkPool,
+        storage: Storage,
+        replicator: str,
+        limits: Limits = apply.LIMITS,
+        retention: Retention = DEFAULT_RETENTION,
+    ) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use.
 
-        limits: what is applied without Spark.
+        limits: what is applied without Spark.  retention: of tables that have none of their own.
         """
         self._storage = storage
         self._spark = spark
         self._catalog = LakeCatalog(spark, replicator)
-        self._secret = spark.config.catalog_password
         self._limits = limits
+        self._retention = retention
 
     def prepare(self) -> None:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             self._spark.catalog()
 
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             found = self._catalog.load(table)
             return None if found is None else position(found)
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""
         started = time.monotonic()
-        with guarded(self._secret):
+        with guarded():
             outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
     def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         """See `Target`."""
-        with guarded(self._secret):
+        with guarded():
             found = self._catalog.load(table)
-            return "" if found is None else maintenance.maintain(self._catalog, found, reloading=reloading)
+            if found is None:
+                return ""
+            return maintenance.maintain(self._catalog, found, self._retention, reloading=reloading)
 
     def interrupt(self) -> None:
         """See `Target`."""
@@ -86,13 +97,13 @@ class IcebergTarget:
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
-                ddl.create(self._catalog, table, older, change)
+                ddl.create(self._catalog, table, older, change, self._retention)
                 how = "create" if older is None else "recreate"
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
                 if (found := self._as_seen(table, seen)) is not None:
-                    self._catalog.drop(found)
+                    dropped.drop(self._catalog, found, self._retention)
                 how = SKIPPED if found is None else "drop"
                 reach("apply.drop.after")
             case Rename():

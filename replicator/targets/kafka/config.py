@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from replicator.addresses import checked_authority, checked_servers, host_and_port, resolved
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
-CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+-----END CERTIFICATE-----", re.DOTALL)
 LEGAL = re.compile(r"[A-Za-z0-9._-]*")
 MOST_OF_A_PREFIX = 100
 MOST_PARTITIONS = 1000
@@ -34,22 +35,27 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
 FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
     FormField(
-        "topic_prefix", "Topic prefix", required=False,
+        "topic_prefix", "Topic prefix", required=False, keeps_secret=True,
         help="A table’s topic is prefix.database.table. Letters, digits, dots, - and _.",
     ),
     FormField(
         "format", "Format", "choice", default="json", choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
+        keeps_secret=True,
     ),
     FormField(
-        "envelope", "Envelope", "choice", default="debezium",
+        "envelope", "Envelope", "choice", default="debezium", keeps_secret=True,
         choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op", flat="Flat: the row’s columns, __op, __sequence"),
     ),
-    FormField("partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition."),
     FormField(
-        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+        "partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition.",
+        keeps_secret=True,
     ),
     FormField(
-        "tombstones", "Tombstones", "choice", default="yes",
+        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+        keeps_secret=True,
+    ),
+    FormField(
+        "tombstones", "Tombstones", "choice", default="yes", keeps_secret=True,
         choices=(("yes", "An empty message after each delete"), ("no", "None")),
     ),
     FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS)),
@@ -98,7 +104,7 @@ class KafkaConfig:
     def parse(cls, settings: Mapping[str, Any]) -> KafkaConfig:
         """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
         given = {name: value for name, value in settings.items() if value not in {"", None}}
-        servers = ",".join(part.strip() for part in str(given.get("bootstrap_servers", "")).split(",") if part.strip())
+        servers = checked_servers(str(given.get("bootstrap_servers", "")))
         if not servers:
             raise ConfigurationError("The Kafka target has no bootstrap servers.")
         prefix = str(given.get("topic_prefix", ""))
@@ -109,10 +115,12 @@ class KafkaConfig:
         protocol = _one_of(given, "security_protocol", PROTOCOLS)
         if protocol.startswith("SASL") and not (given.get("username") and given.get("password")):
             raise ConfigurationError(f"{protocol} needs a user and a password.")
-        ca = str(given.get("ca", "")).strip()
-        if ca and not CERTIFICATE.search(ca):
-            remedy = "Paste the file with the lines BEGIN CERTIFICATE and END CERTIFICATE, or leave it empty."
-            raise ConfigurationError("The certificate authority is not in PEM form.", remedy=remedy)
+        mechanism = _one_of(given, "sasl_mechanism", MECHANISMS, MECHANISMS[-1])
+        if (protocol, mechanism) == ("SASL_PLAINTEXT", "PLAIN"):
+            remedy = "Choose SASL_SSL, or one of the SCRAM mechanisms, which do not send the password."
+            raise ConfigurationError(
+                "The mechanism PLAIN would send the password in clear over SASL_PLAINTEXT.", remedy=remedy
+            )
         return cls(
             bootstrap_servers=servers,
             topic_prefix=prefix,
@@ -122,10 +130,10 @@ class KafkaConfig:
             replication_factor=_number(given, "replication_factor", -1),
             tombstones=str(given.get("tombstones", "yes")).lower() not in {"no", "false"},
             security_protocol=protocol,
-            sasl_mechanism=_one_of(given, "sasl_mechanism", MECHANISMS, MECHANISMS[-1]),
+            sasl_mechanism=mechanism,
             username=str(given.get("username", "")),
             password=str(given.get("password", "")),
-            ca=ca,
+            ca=checked_authority(str(given.get("ca", ""))),
         )
 
     def topic(self, name: str) -> str:
@@ -134,7 +142,11 @@ class KafkaConfig:
 
     @property
     def client(self) -> dict[str, Any]:
-        """For every client of librdkafka."""
+        """For every client of librdkafka.  ConfigurationError where a server's name leads to an address that is never connected to."""
+        for server in self.bootstrap_servers.split(","):
+            host, port = host_and_port(server)
+            with suppress(OSError):  # which librdkafka tells
+                resolved(host, int(port))
         settings: dict[str, Any] = {
             "bootstrap.servers": self.bootstrap_servers,
             "client.id": "tidemark",

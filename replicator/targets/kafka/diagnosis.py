@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ClusterMetadata
 
+from replicator.addresses import checked_host
 from replicator.errors import TargetError
 from replicator.targets.kafka.config import KafkaConfig
 
@@ -29,7 +30,10 @@ def met(config: KafkaConfig, seconds: float) -> ClusterMetadata:
     settled = False
     while True:
         try:
-            return admin.list_topics(timeout=STEP_SECONDS)
+            found = admin.list_topics(timeout=STEP_SECONDS)
+            for broker in found.brokers.values():
+                checked_host(broker.host)
+            return found  # noqa: TRY300 - what else raises is not librdkafka's
         except KafkaException as error:
             last = error.args[0]
         admin.poll(0)

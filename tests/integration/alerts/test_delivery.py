@@ -160,8 +160,8 @@ def test_addresses_and_keys_are_stored_encrypted(webhook: Channel) -> None:
     assert services.try_channel(channel=kept) == ""
 
 
-def test_another_secret_key_is_told(webhook: Channel, settings: Any) -> None:
-    settings.SECRET_KEY = "another"
+def test_another_secret_key_is_told(webhook: Channel, settings: Any, tmp_path: Any) -> None:
+    settings.SECRET_KEY, settings.TIDEMARK_HOME = "another", tmp_path
     assert "TIDEMARK_SECRET_KEY" in services.try_channel(channel=webhook)
 
 

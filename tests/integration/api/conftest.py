@@ -73,7 +73,7 @@ class FakeSource:
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         del tables
         good = self.config.get("password") == SECRET
-        detail = f"as {self.config['user']} with {self.config.get('password')}"
+        detail = f"as {self.config['user']} with password={self.config.get('password')}"
         return [
             CheckResult("reachable", "Server reachable", Status.OK if good else Status.FAILED, detail, "SET x = 1;"),
             CheckResult("tls", "TLS", Status.WARNING, "not encrypted", "REQUIRE SSL"),

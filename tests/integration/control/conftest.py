@@ -32,6 +32,7 @@ FORM = (
     FormField("password", "Password", "password", secret=True),
 )
 SECRET = "s3cret-of-the-source"
+WORDS = "The next row of tidemark.watermark"
 ORDERS, ITEMS = TableId("shop", "orders"), TableId("shop", "items")
 TABLES = (ORDERS, ITEMS)
 
@@ -97,7 +98,7 @@ class MemorySource:
 
     def check(self, tables: object = None) -> list[CheckResult]:
         del tables
-        detail = f"tried with {self.config['password']}"
+        detail = f"{WORDS} (tried memory://me:{self.config['password']}@{self.config['host']}/)"
         return [CheckResult("login", "Login", Status.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
 
     def names(self) -> NameRule:

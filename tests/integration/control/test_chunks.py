@@ -16,7 +16,7 @@ from django.utils import timezone
 from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedType
 from replicator.snapshot.sizing import GROWTH, START_ROWS
 from replicator.sources.base import KeyRange
-from replicator.state.chunks import ChunkToRead, RawChunk
+from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
@@ -34,8 +34,9 @@ def plan(store: OrmChunkStore, count: int = 3, *, done: bool = True) -> int:
     """`count` chunks of the one run; its id."""
     (run,) = store.to_plan()
     keys = [None, *((str(n),) for n in range(1, count + 1))]
-    bounds = [KeyRange(keys[n], keys[n + 1]) for n in range(count)]
-    store.planned(run.run, end=(str(count),), bounds=bounds, done=done)
+    for n in range(count):
+        bounds = KeyRange(keys[n], keys[n + 1])
+        store.planned([PlannedChunk(run.run, (str(count),), bounds, done=done and n == count - 1)])
     return run.run
 
 
@@ -53,8 +54,8 @@ def test_a_run_is_planned_from_where_it_stands(store: OrmChunkStore) -> None:
 
 def test_two_planners_of_one_place_store_it_once(store: OrmChunkStore) -> None:
     run = plan(store, 2, done=False)
-    store.planned(run, end=("9",), bounds=[KeyRange(None, ("1",))], done=False)
-    store.planned(run, end=("9",), bounds=[KeyRange(("1",), ("2",))], done=False)
+    store.planned([PlannedChunk(run, ("9",), KeyRange(None, ("1",)), done=False)])
+    store.planned([PlannedChunk(run, ("9",), KeyRange(("1",), ("2",)), done=False)])
     assert ChunkRow.objects.count() == 2
 
 

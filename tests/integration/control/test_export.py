@@ -103,8 +103,11 @@ def test_what_a_rule_or_channel_does_not_name_stays() -> None:
     lag = Rule.objects.get(kind="lag")
     assert (lag.params, lag.channels.count()) == ({"minutes": 3.5, "hold_minutes": 9}, 2)
     assert unseal(Channel.objects.get(name="on call").secrets)["key"] == KEY
-    nobody = less.replace("hold_minutes: 9", "channels: []")
-    assert apply(nobody, ENVIRON | {"ON_CALL_URL": "https://other.example.com/x"}) == [
+    moved = ENVIRON | {"ON_CALL_URL": "https://other.example.com/x"}
+    with pytest.raises(ConfigurationError, match="signing key must be entered again"):
+        apply(less, moved)
+    nobody = FILE.replace("minutes: 3.5, channels: [mail, on call]", "channels: []")
+    assert apply(nobody, moved) == [
         "channel on call: changed url",
         "replicator copy: alert rule lag",
     ]

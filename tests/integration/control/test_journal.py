@@ -14,6 +14,7 @@ from replicator.errors import UnsupportedDdl
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange
 from replicator.staging.storage import Storage
+from replicator.state.chunks import PlannedChunk
 from replicator.state.journal import (
     ClosedChunk,
     EventKind,
@@ -270,7 +271,7 @@ def test_a_reload_planned_by_a_name_that_meant_another_table_is_planned_anew(mak
     capture.commit(next_sequence=9, schemas=(V1, SchemaVersion(1, schema_of(ITEMS))), reloads=requests)
     row = capture.row(ORDERS)
     planned = row.runs.get()
-    OrmChunkStore(row.replicator_id).planned(planned.pk, end=("32",), bounds=[KeyRange(None, ("32",))], done=True)
+    OrmChunkStore(row.replicator_id).planned([PlannedChunk(planned.pk, ("32",), KeyRange(None, ("32",)), done=True)])
     for n in range(times):  # back and forth: the name is right again, the bounds are not
         _swapped(capture, 10 + 10 * n)
     row.refresh_from_db()

@@ -14,7 +14,7 @@ from django.db.models import F
 from replicator.errors import ConditionRefused, ConfigurationError, SourceUnreachable, TableBusy, TableDisappeared
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange
-from replicator.state.chunks import RawChunk
+from replicator.state.chunks import PlannedChunk, RawChunk
 from replicator.state.journal import EventKind, SchemaVersion, SegmentKind, TableEvent
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
 from webapp.monitoring.models import TimelineEvent
@@ -62,7 +62,7 @@ def test_rows_are_planned_with_their_condition(store: OrmChunkStore, table: Repl
     run = services.read_rows(table=table, condition=" id > 5 ")
     (plan,) = store.to_plan()
     assert (plan.run, plan.condition, plan.started) == (run.pk, "id > 5", False)
-    store.planned(run.pk, end=("9",), bounds=[KeyRange(None, ("9",))], done=True)
+    store.planned([PlannedChunk(run.pk, ("9",), KeyRange(None, ("9",)), done=True)])
     chunk = store.claim("lease/a")
     assert chunk is not None
     assert chunk.bounds == KeyRange(None, ("9",), condition="id > 5")
@@ -174,7 +174,7 @@ def test_a_reload_takes_the_place_of_parts(table: ReplicatorTable) -> None:
 def test_parts_follow_a_rename(store: OrmChunkStore, captured: Captured, table: ReplicatorTable) -> None:
     keys = services.read_keys(table=table, keys="1")
     rows = services.read_rows(table=table, condition="id > 5")
-    store.planned(rows.pk, end=("9",), bounds=[KeyRange(None, ("7",))], done=False)
+    store.planned([PlannedChunk(rows.pk, ("9",), KeyRange(None, ("7",)), done=False)])
     chunk = store.claim("lease/a")
     assert chunk is not None
     new = TableId("shop", "orders_2")

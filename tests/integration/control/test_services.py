@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,12 +14,12 @@ from django.utils import timezone
 from replicator.engine.reporting import Level
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
-from tests.integration.control.conftest import ITEMS, ORDERS, SECRET, Captured
+from replicator.redaction import redacted
+from tests.integration.control.conftest import ITEMS, ORDERS, SECRET, WORDS, Captured
 from webapp.accounts import services as accounts
 from webapp.connections import selectors as connection_selectors
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.logs import scrub
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import selectors, services
 from webapp.replicators.assessment import assess
@@ -50,12 +51,30 @@ def test_a_secret_in_what_a_source_says_reaches_neither_page_nor_table(connectio
     assert connection.check_status == "failed"
 
 
+@pytest.mark.parametrize("password", ["tidemark", "x", "e", "row"])
+def test_a_secret_that_is_a_word_tears_no_holes_into_texts_and_is_not_told_by_them(
+    make: Any, connection: Connection, password: str
+) -> None:
+    connections.update_connection(connection=connection, config={**connection.config, "password": password})
+    line = connections.test_connection(kind="memory", config={}, connection=connection)[0]
+    assert (line.detail, line.remedy) == (f"{WORDS} (tried memory://me:•••@db.example/)", "IDENTIFIED BY •••")
+    wiring.reporter(make(), Stage.CAPTURE).log(Level.ERROR, WORDS, table=ORDERS, stack=f"{WORDS} password={password}")
+    stored = LogLine.objects.get()
+    assert (stored.message, stored.detail) == (WORDS, {"stack": f"{WORDS} password=•••"})
+
+
 def test_a_secret_in_a_log_line_is_scrubbed(make: Any, caplog: pytest.LogCaptureFixture) -> None:
     replicator = make()
     report = wiring.reporter(replicator, Stage.CAPTURE)
     logging.getLogger("tidemark").propagate = True
     with caplog.at_level(logging.INFO, logger="tidemark.engine"):
-        report.log(Level.ERROR, f"login with {SECRET} failed", table=ORDERS, statement=f"x {SECRET}\0")
+        report.log(
+            Level.ERROR,
+            f"login with password={SECRET} failed",
+            table=ORDERS,
+            statement=f"IDENTIFIED BY '{SECRET}\0'",
+            password=SECRET,
+        )
     line = LogLine.objects.get()
     assert SECRET not in line.message + json.dumps(line.detail) + caplog.text
     assert line.table == "shop.orders"
@@ -66,17 +85,16 @@ def test_a_secret_in_a_log_line_is_scrubbed(make: Any, caplog: pytest.LogCapture
     ["mysql://root:hunter2@db/shop", "password=hunter2", "IDENTIFIED BY 'hunter2'", 'token: "hunter2"'],
 )
 def test_what_looks_like_a_secret_is_scrubbed(text: str) -> None:
-    assert "hunter2" not in scrub(text)
+    assert "hunter2" not in redacted(text)
 
 
 def test_an_empty_secret_keeps_the_stored_one(connection: Connection) -> None:
-    connections.update_connection(connection=connection, config={"host": "other", "password": ""})
+    connections.update_connection(connection=connection, config={**connection.config, "password": ""})
     assert connection_selectors.full_config(connection)["password"] == SECRET
-    assert connection.config == {"host": "other", "port": 3306}
 
 
-def test_a_secret_under_another_key_is_said_to_be_lost(connection: Connection, settings: Any) -> None:
-    settings.SECRET_KEY = "another"
+def test_a_secret_under_another_key_is_said_to_be_lost(connection: Connection, settings: Any, tmp_path: Path) -> None:
+    settings.SECRET_KEY, settings.TIDEMARK_HOME = "another", tmp_path
     with pytest.raises(ConfigurationError, match="TIDEMARK_SECRET_KEY"):
         connection_selectors.full_config(connection)
 

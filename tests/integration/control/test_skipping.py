@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 
 from replicator.errors import ConfigurationError, TargetError, UnsupportedType
 from replicator.sources.base import KeyRange
+from replicator.state.chunks import PlannedChunk
 from replicator.state.journal import ReloadRequest
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured
@@ -109,7 +110,7 @@ def test_what_is_gone_cannot_be_skipped(captured: Captured) -> None:
 def test_a_chunk_that_is_being_read_is_not_wanted_any_more(captured: Captured) -> None:
     store = OrmChunkStore(captured.replicator.pk)
     (run,) = store.to_plan()
-    store.planned(run.run, end=("9",), bounds=[KeyRange(None, ("9",))], done=True)
+    store.planned([PlannedChunk(run.run, ("9",), KeyRange(None, ("9",)), done=True)])
     chunk = store.claim("w/1")
     assert chunk is not None
     services.skip_table(table=captured.row(ORDERS))

@@ -16,7 +16,7 @@ from replicator.engine.table_pass import TablePass
 from replicator.errors import FenceLost, SourceAuthenticationFailed
 from replicator.model.identifiers import NameRule, TableId
 from replicator.sources.base import KeyRange
-from replicator.state.chunks import RawChunk
+from replicator.state.chunks import PlannedChunk, RawChunk
 from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent
 from replicator.state.lease import Lease
 from replicator.targets.base import (
@@ -257,7 +257,7 @@ def reloading(make: Any) -> tuple[Captured, ClosedChunk]:
     capture.begin()
     store = OrmChunkStore(capture.replicator.pk)
     (run,) = store.to_plan()
-    store.planned(run.run, end=None, bounds=[KeyRange()], done=True)
+    store.planned([PlannedChunk(run.run, None, KeyRange(), done=True)])
     chunk = store.claim("a/0")
     assert chunk is not None
     assert store.read(RawChunk(chunk, "r/raw", 1, 10, 0.1, schema_of(ORDERS)))

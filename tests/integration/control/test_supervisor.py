@@ -20,13 +20,16 @@ from replicator.errors import (
     TableNotRead,
     TidemarkError,
 )
+from replicator.sources.base import KeyRange
+from replicator.state.chunks import PlannedChunk
 from replicator.state.journal import SchemaVersion
-from tests.integration.control.conftest import ORDERS, Captured, MemorySource, schema_of, segment
+from tests.integration.control.conftest import ITEMS, ORDERS, Captured, MemorySource, schema_of, segment
 from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
 from webapp.worker import deletion
+from webapp.worker.chunk_store import OrmChunkStore
 from webapp.worker.failures import stage_failed, stage_works
 from webapp.worker.leases import OrmLeaseStore
 from webapp.worker.models import Dispatch
@@ -271,3 +274,21 @@ def test_every_queue_has_an_exchange_of_its_own() -> None:
 
     bound = {(queue.exchange.name, queue.routing_key) for queue in app.amqp.queues.values()}
     assert bound == {(name, name) for name in QUEUES}
+
+
+def test_a_snapshot_that_no_worker_takes_says_what_it_waits_for(make: Any, sent: Sent) -> None:
+    busy, waiting = Captured(make("busy")), Captured(make("waiting", tables=(ITEMS,)))
+    for one in (busy, waiting):
+        one.begin()
+    assert OrmLeaseStore().acquire(f"snapshot:{busy.replicator.pk}", "worker") is not None
+    store = OrmChunkStore(busy.replicator.pk)
+    store.planned([PlannedChunk(run.run, None, KeyRange(), done=True) for run in store.to_plan()])
+    assert store.claim("worker/0") is not None
+    sent.round()
+    assert "snapshot_slice" in [task for task, one in sent if one == waiting.replicator.pk]
+    waiting.replicator.refresh_from_db()
+    assert waiting.replicator.snapshot_waits == ""
+    Dispatch.objects.update(until=timezone.now() - timedelta(seconds=1))
+    sent.round()
+    waiting.replicator.refresh_from_db()
+    assert waiting.replicator.snapshot_waits == "a free snapshot worker; at work: busy (shop.orders)"

@@ -8,7 +8,7 @@ import pytest
 
 from replicator.errors import SourceUnreachable, UnsupportedType
 from replicator.sources.base import KeyRange
-from replicator.state.chunks import RawChunk
+from replicator.state.chunks import PlannedChunk, RawChunk
 from replicator.state.journal import ClosedChunk, DdlSeen, EventKind, TableEvent
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of
 from webapp.connections.services import update_connection
@@ -87,7 +87,7 @@ def test_a_snapshot_is_told_when_it_begins_and_when_it_is_read(captured: Capture
     store = OrmChunkStore(captured.replicator.pk)
     (run,) = store.to_plan()
     assert told("snapshot_began") == []
-    store.planned(run.run, end=("9",), bounds=[KeyRange(None, ("9",))], done=True)
+    store.planned([PlannedChunk(run.run, ("9",), KeyRange(None, ("9",)), done=True)])
     assert told("snapshot_began") == ["Snapshot of shop.orders began: initial load"]
     chunk = store.claim("w/1")
     assert chunk is not None

@@ -37,7 +37,6 @@ def tried(broker: EmbeddedKafka, listener: str, **settings: Any) -> list[CheckRe
     [
         ("PLAINTEXT", {}),
         ("SASL_PLAINTEXT", OK | SCRAM),
-        ("SASL_PLAINTEXT", OK | PLAIN),
         ("SSL", {}),
         ("SASL_SSL", OK | SCRAM),
         ("SASL_SSL", OK | PLAIN),
@@ -65,13 +64,14 @@ GIVE = "Give the certificate authority"
     ("protocol", "listener", "changes", "message", "remedy"),
     [
         ("SASL_PLAINTEXT", "", {"password": WRONG}, USER_REFUSED, CORRECT),
-        ("SASL_PLAINTEXT", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
+        ("SASL_SSL", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
+        ("SASL_PLAINTEXT", "", PLAIN, "in clear", "Choose SASL_SSL"),
         ("SASL_SSL", "", {"password": WRONG}, USER_REFUSED, CORRECT),
         ("SASL_SSL", "", {"username": "nobody"}, "refuse the user nobody", CORRECT),
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SASL_SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SSL", "", {"ca": ""}, "this machine’s own certificate authorities", GIVE),
-        ("SSL", "", {"ca": "none"}, "not in PEM form", "Paste the file"),
+        ("SSL", "", {"ca": "none"}, "no certificate in PEM form", "Paste the file"),
         (
             "SASL_SSL", "", {"sasl_mechanism": "SCRAM-SHA-256"},
             "do not take the SASL mechanism SCRAM-SHA-256; they take PLAIN, SCRAM-SHA-512.", "Choose a mechanism",

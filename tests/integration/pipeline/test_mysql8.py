@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from replicator.sources.base import CheckResult
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.connections import services as connections
 from webapp.embedded.mysql import EmbeddedMySQL
@@ -72,10 +73,24 @@ def test_snapshot_log_ddl_and_a_crash_of_the_server_end_equal(lab8: Lab, mysql: 
     assert lab8.run_and_compare(5) > 1500
 
 
-def test_the_checks_pass_with_the_default_plugin_and_with_tls(lab8: Lab) -> None:
-    user = f"{lab8.name}_u"
-    lab8.execute(f"CREATE USER '{user}'@'%' IDENTIFIED BY 'pw'", f"GRANT ALL ON *.* TO '{user}'@'%'")
+def test_the_default_plugin_asks_for_a_verified_server_unless_it_remembers_the_login(
+    lab8: Lab, mysql: EmbeddedMySQL
+) -> None:
+    user, password = f"{lab8.name}_u", "пароль"
+    lab8.execute(f"CREATE USER '{user}'@'%' IDENTIFIED BY '{password}'", f"GRANT ALL ON *.* TO '{user}'@'%'")
+
+    def tried(tls: str) -> list[CheckResult]:
+        ca = (mysql.folder / "data" / "ca.pem").read_text() if tls.startswith("verify") else ""
+        config = {**lab8.address, "user": user, "password": password, "tls": tls, "ca": ca}
+        return connections.test_connection(kind="mysql", config=config)
+
+    for tls in ("disabled", "preferred", "required"):
+        first = tried(tls)[0]
+        assert (first.status, "in clear (caching_sha2_password)" in first.detail) == ("failed", True), first
+        assert "ca.pem" in first.remedy
+    assert not [one for one in tried("verify_ca") if one.status == "failed"]
     for tls in ("disabled", "required"):
-        config = {**lab8.address, "user": user, "password": "pw", "tls": tls}
-        found = connections.test_connection(kind="mysql", config=config)
-        assert not [one for one in found if one.status == "failed"], found
+        encryption = next(one for one in tried(tls) if one.name == "tls")
+        assert (encryption.status, "from an earlier login" in encryption.detail) == ("warning", True)
+    lab8.execute("FLUSH PRIVILEGES")
+    assert tried("required")[0].status == "failed"

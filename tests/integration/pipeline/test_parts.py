@@ -195,7 +195,7 @@ def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(lab: Lab
     fill(lab, 100)
     lab.replicate()
     lab.run_and_compare(2)
-    for wrong in ("nothing = 1", "v = 1; DROP TABLE t", "v = 1) OR (v = 2", "v = 1 -- x", ""):
+    for wrong in ("nothing = 1", "v = 1; DROP TABLE t", "v = 1) OR (v = 2", "sleep(1) = 0", ""):
         with pytest.raises(TidemarkError):
             services.read_rows(table=lab.table("t"), condition=wrong)
     with pytest.raises(ConfigurationError, match="has no key"):
@@ -211,7 +211,7 @@ def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(lab: Lab
     run.refresh_from_db()
     other.refresh_from_db()
     assert (run.state, other.state) == (RunState.CANCELLED, RunState.DONE)
-    assert "The source does not take what was asked for" in run.error
+    assert "names v, which is no column that is taken" in run.error
     assert lab.states() == {"t": "streaming", "nokey": "streaming"}
     assert not lab.table("t").error_message
 

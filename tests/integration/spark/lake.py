@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import sqlite3
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -149,6 +151,36 @@ class Lake:
 
     def arrow(self, table: TargetTable) -> pa.Table:
         return self.reader().load_table((table.namespace, table.name)).scan().to_arrow()
+
+    @contextmanager
+    def catalog_at(self, table: TargetTable) -> Iterator[Callable[[], None]]:
+        """What is given puts the catalog's word about the table back to what it is now, as a restored database; afterwards that is undone."""
+        where = "WHERE table_namespace = ? AND table_name = ?"
+        place = (table.namespace, table.name)
+
+        def word() -> tuple[Any, ...]:
+            with closing(sqlite3.connect(self.catalog_file)) as db:
+                found = db.execute(
+                    f"SELECT metadata_location, previous_metadata_location FROM iceberg_tables {where}", place
+                )
+                return tuple(found.fetchone())
+
+        def put(said: tuple[Any, ...]) -> None:
+            with closing(sqlite3.connect(self.catalog_file)) as db:
+                db.execute(
+                    f"UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ? {where}",
+                    (*said, *place),
+                )
+                db.commit()
+
+        now, last = word(), []
+
+        def restore() -> None:
+            last.append(word())
+            put(now)
+
+        yield restore
+        put(last[0])
 
     def reader(self) -> SqlCatalog:
         """A catalog of its own."""

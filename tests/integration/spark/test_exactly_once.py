@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -171,10 +172,12 @@ def test_compaction_and_expiry_keep_rows_and_position(lake: Lake, monkeypatch: p
         lake.merge(table, KEYED, update(100 + 2 * n, (n, "x"), (n, "y")), delete(101 + 2 * n, 40 + n, "x"))
     assert lake.target.maintain(table) == ""
     expected = sorted(lake.rows(table, sequence=True))
-    for limit in ("MAX_DELETE_FILES", "MAX_SMALL_FILES", "MAX_SNAPSHOTS"):
+    for limit in ("MAX_DELETE_FILES", "MAX_SMALL_FILES"):
         monkeypatch.setattr(maintenance, limit, 1)
-    monkeypatch.setattr(maintenance, "KEEP_SNAPSHOTS", 1)
+    monkeypatch.setattr(maintenance, "NEW_SNAPSHOTS", -1)
     monkeypatch.setattr(maintenance, "ORPHANS_EVERY", -1)
+    later = time.time() + 3 * 3600
+    monkeypatch.setattr(maintenance.time, "time", lambda: later)
     said = lake.target.maintain(table)
     assert "compacted" in said
     assert "expired" in said

@@ -140,7 +140,13 @@ def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_tha
     draft = Draft.objects.create(user=admin_user, step="target", data=data)
     address = reverse("replicators:step", args=[draft.pk, "target"]) + "?kind=kafka"
     form = {name: value for name, value in KAFKA.items() if name != "kind"} | {"security_protocol": "SASL_PLAINTEXT"}
-    form |= {"format": "json", "envelope": "flat", "partitions": "2", "tombstones": "yes", "sasl_mechanism": "PLAIN"}
+    form |= {
+        "format": "json",
+        "envelope": "flat",
+        "partitions": "2",
+        "tombstones": "yes",
+        "sasl_mechanism": "SCRAM-SHA-512",
+    }
     if admin_client.get(address).status_code == 302:
         pytest.fail("the step is not reached")
     refused = admin_client.post(address, form)

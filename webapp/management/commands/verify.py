@@ -16,6 +16,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.row_filter import RowFilter
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.postgres.config import PostgresConfig
 from replicator.state.tables import HALTED, TableState
 from replicator.verification import (
     CatalogConfig,
@@ -220,7 +222,8 @@ def source_config(connection: Connection) -> SourceConfig:
     config = full_config(connection)
     password = config.get("password") or ""
     if connection.kind != "postgres":
-        return SourceConfig(config["host"], int(config.get("port") or 3306), config["user"], password, _tls(config))
+        at = (config["host"], int(config.get("port") or 3306))
+        return SourceConfig(*at, config["user"], password, _tls(config), verified=MySqlConfig.parse(config).verified)
     return SourceConfig(
         config["host"],
         int(config.get("port") or 5432),
@@ -230,6 +233,7 @@ def source_config(connection: Connection) -> SourceConfig:
         kind="postgres",
         database=config.get("database") or config["user"],
         ca=config.get("ca") or "",
+        verified=PostgresConfig.parse(config).verified,
     )
 
 

@@ -12,7 +12,7 @@ from replicator.model.identifiers import TableId, written_database
 from webapp.connections import selectors as connections
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import WILD, SelectionEntry, named_entry
+from webapp.replicators.selection import WILD, SelectionEntry, named_entry, protected
 from webapp.replicators.views.detail import replicator_or_404
 from webapp.replicators.views.replies import done, user_of
 
@@ -26,7 +26,7 @@ def add(request: HttpRequest, pk: int) -> HttpResponse:
     database = request.POST.get("database", "").strip()
     names = [name.strip() for name in request.POST.get("tables", "").splitlines() if name.strip()]
     try:
-        entries = _entries(replicator, database, names)
+        entries = protected(replicator, _entries(replicator, database, names))
         services.add_tables(replicator=replicator, selection=entries, user=user_of(request))
     except TidemarkError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=page)

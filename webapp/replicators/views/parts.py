@@ -13,6 +13,7 @@ from replicator.errors import ConfigurationError, TidemarkError
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable, SnapshotRun
 from webapp.replicators.partial_runs import require_streaming
+from webapp.replicators.past import past_of
 from webapp.replicators.presentation import run_word
 from webapp.replicators.views.detail import page, replicator_or_404
 from webapp.replicators.views.replies import is_htmx, user_of
@@ -77,6 +78,7 @@ def snapshots(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     runs = list(row.runs.select_related("table")[:SHOWN])
     context = {
         "table": row,
+        "past": None if is_htmx(request) else past_of(row),
         "runs": [(run, run_word(run)) for run in runs],
         "under_way": any(run.open for run in runs),
         "all_paused": all(run.paused for run in runs if run.open),

@@ -17,6 +17,7 @@ from replicator.sources.base import Status
 from replicator.sources.registry import KINDS
 from replicator.targets.kinds import FORMS
 from webapp.connections import selectors as connections
+from webapp.connections.fields import Stored
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.presentation import check_lines, check_summary
 from webapp.connections.secrets import seal
@@ -164,7 +165,7 @@ def _target_form(kind: str, request: HttpRequest, wizard: Wizard) -> TargetForm 
 def _decided(form: TargetForm | KafkaForm, kind: str, wizard: Wizard) -> tuple[dict[str, Any], dict[str, str]] | None:
     """Settings that work; None where the form says why they do not."""
     given = {"kind": kind} | {name: "" if value is None else value for name, value in form.cleaned_data.items()}
-    stored = wizard.target_secrets
+    stored = Stored(wizard.target, wizard.target_secrets)
     try:
         failed = next((one for one in check_target(given, stored) if one.status is Status.FAILED), None)
         if failed is None:

@@ -1,0 +1,183 @@
+"""A stored secret goes nowhere but where it was entered for (invariant 8): pages, API and file ask for it again."""
+
+from __future__ import annotations
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from replicator.errors import ConfigurationError
+from replicator.sources.registry import KINDS
+from replicator.targets.kinds import FORMS
+from tests.integration.api.conftest import SECRET
+from tests.integration.kafka.security import Authority
+from webapp.alerts import services as alerts
+from webapp.alerts.models import Channel
+from webapp.connections import services as connections
+from webapp.connections.forms import PREFIX
+from webapp.connections.models import Connection
+from webapp.connections.secrets import seal, unseal
+from webapp.connections.selectors import full_config
+from webapp.replicators import as_code, services
+from webapp.replicators.models import Draft, Replicator
+from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.targets import changed_target, full_target
+
+PEM = Authority("test").pem.strip()
+AGAIN = "must be entered again"
+# What says neither where a secret is sent nor how; every other setting asks for it again, also one that is added later.
+HARMLESS = {
+    "mysql": {"server_id", "watermark_database", "connect_timeout"},
+    "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
+    "iceberg": {"namespace_prefix"},
+    "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones"},
+}
+VALUES = {
+    "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "", "bootstrap_servers": "rogue:1",
+    "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
+}  # fmt: skip
+SOURCES = {
+    "mysql": {"host": "db.example", "user": "u", "tls": "verify_ca", "ca": PEM, "password": SECRET},
+    "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
+}  # fmt: skip
+KAFKA = {
+    "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u", "password": SECRET,
+    "ca": PEM,
+}  # fmt: skip
+
+
+@pytest.fixture
+def browser(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+@pytest.fixture
+def streaming(connection: Connection) -> Replicator:
+    entry = SelectionEntry("shop", "orders")
+    return services.create_replicator(name="k", connection=connection, selection=[entry], target=KAFKA)
+
+
+@pytest.fixture
+def hook(db: None) -> Channel:
+    return alerts.save_channel(name="hook", kind="webhook", url="https://a.example/x", key="signing-k3y")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *FORMS])
+def test_only_what_is_known_to_be_harmless_keeps_a_secret(kind: str) -> None:
+    form = KINDS[kind].form if kind in KINDS else FORMS[kind].form
+    assert {field.name for field in form if field.keeps_secret} == HARMLESS[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(kind, f.name) for kind in SOURCES for f in KINDS[kind].form if not f.secret and f.name not in HARMLESS[kind]],
+)
+def test_a_changed_address_of_a_source_asks_for_the_secret_again(db: None, kind: str, name: str) -> None:
+    made = connections.create_connection(name="c", kind=kind, config=SOURCES[kind])
+    changed = made.config | {name: VALUES[name]}
+    if changed == made.config:
+        changed[name] = PEM
+    for change in (connections.update_connection, connections.test_connection):
+        with pytest.raises(ConfigurationError, match=AGAIN):
+            change(connection=made, config=changed, **({"kind": kind} if change is connections.test_connection else {}))
+    made.refresh_from_db()
+    assert full_config(made) == made.config | {"password": SECRET}
+    assert made.last_check == []
+    connections.update_connection(connection=made, config=changed | {"password": "other"})
+    assert full_config(made)["password"] == "other"
+
+
+def test_a_harmless_change_keeps_the_secret(db: None) -> None:
+    made = connections.create_connection(name="c", kind="mysql", config=SOURCES["mysql"])
+    connections.update_connection(connection=made, config=made.config | {"connect_timeout": 3, "server_id": 7})
+    assert (full_config(made)["password"], made.config["server_id"]) == (SECRET, 7)
+
+
+@pytest.mark.parametrize(
+    "name", [f.name for f in FORMS["kafka"].form if not f.secret and f.name not in HARMLESS["kafka"]]
+)
+def test_a_changed_address_of_a_target_asks_for_the_secret_again(streaming: Replicator, name: str) -> None:
+    target = {**streaming.target, name: VALUES[name]}
+    for change in (
+        lambda: services.update_target(replicator=streaming, target=target),
+        lambda: changed_target(streaming, {name: VALUES[name]}),
+    ):
+        with pytest.raises(ConfigurationError, match=AGAIN):
+            change()
+    assert full_target(Replicator.objects.get(pk=streaming.pk))["bootstrap_servers"] == "k.example:9093"
+    services.update_target(replicator=streaming, target=target | {"password": "other"})
+    assert full_target(Replicator.objects.get(pk=streaming.pk))["password"] == "other"
+
+
+def test_the_api_asks_again(client: APIClient, connection: Connection, streaming: Replicator, hook: Channel) -> None:
+    at = f"/api/v1/connections/{connection.pk}/"
+    target = f"/api/v1/replicators/{streaming.pk}/target/"
+    channel = f"/api/v1/alert-channels/{hook.pk}/"
+    moved = {"name": "hook", "kind": "webhook", "url": "https://b.example/"}
+    for answer in (
+        client.patch(at, {"config": {"host": "rogue"}}, format="json"),
+        client.patch(target, {"bootstrap_servers": "rogue:1"}, format="json"),
+        client.put(channel, moved, format="json"),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (400, "configuration"), answer.content
+        assert AGAIN in answer.json()["message"]
+    assert client.patch(at, {"config": {"host": "rogue", "password": SECRET}}, format="json").status_code == 200
+    hook.refresh_from_db()
+    assert hook.config == {"host": "a.example"}
+    assert client.put(channel, moved | {"key": ""}, format="json").status_code == 200
+    hook.refresh_from_db()
+    assert unseal(hook.secrets) == {"url": "https://b.example/"}
+
+
+def test_a_file_asks_again(connection: Connection, hook: Channel) -> None:
+    del connection, hook
+    for part in (
+        "connections: [{name: shop db, config: {host: rogue}}]",
+        "channels: [{name: hook, kind: webhook, url: 'https://b.example/'}]",
+    ):
+        with pytest.raises(ConfigurationError, match=AGAIN):
+            as_code.apply(part, {})
+    assert full_config(Connection.objects.get())["host"] == "h"
+    assert as_code.apply("channels: [{name: hook, kind: webhook, url: 'https://b.example/', key: n3w}]", {})
+
+
+@pytest.mark.filterwarnings("ignore:No directory at")
+def test_the_pages_ask_again(browser: Client, connection: Connection, streaming: Replicator, hook: Channel) -> None:
+    typed = {
+        "name": connection.name,
+        PREFIX + "host": "rogue",
+        PREFIX + "port": "1",
+        PREFIX + "user": "u",
+        PREFIX + "password": "",
+    }
+    kafka = {name: str(value) for name, value in streaming.target.items() if value not in {"", None}} | {
+        "bootstrap_servers": "rogue:1"
+    }
+    for address, body in (
+        (reverse("connections:edit", args=[connection.pk]), typed),
+        (reverse("connections:test", args=[connection.pk]), typed),
+        (reverse("replicators:target", args=[streaming.pk]), kafka),
+        (
+            reverse("alerts:channel", args=[hook.pk]),
+            {"name": "hook", "kind": "webhook", "url": "https://b.example/", "key": ""},
+        ),
+    ):
+        assert AGAIN in browser.post(address, body).content.decode(), address
+    connection.refresh_from_db()
+    assert (full_config(connection)["host"], connection.last_check) == ("h", [])
+
+
+@pytest.mark.filterwarnings("ignore:No directory at")
+def test_a_draft_asks_again(browser: Client, user: User, connection: Connection) -> None:
+    Connection.objects.update(last_check=[{"status": "ok"}])
+    public = {name: value for name, value in KAFKA.items() if name != "password"}
+    data = {"connection": connection.pk, "selection": {"databases": ["shop"]}, "target": public}
+    draft = Draft.objects.create(user=user, step="target", data=data | {"target_secrets": seal({"password": SECRET})})
+    address = reverse("replicators:step", args=[draft.pk, "target"]) + "?kind=kafka"
+    typed = {"format": "json", "envelope": "flat", "partitions": "1", "tombstones": "yes", "sasl_mechanism": "PLAIN"}
+    answer = browser.post(address, public | typed | {"bootstrap_servers": "rogue:1"})
+    assert AGAIN in answer.content.decode()

@@ -1,0 +1,309 @@
+"""Readers keep their files (invariant 11): expiry thins, deletion waits, and a crash at any edge deletes nothing that is needed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import DataScan
+
+from replicator import faults
+from replicator.errors import ConfigurationError, ValuesLost
+from replicator.faults import Fault, FaultInjected
+from replicator.model.retention import Retention
+from replicator.staging.storage import Storage
+from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
+from replicator.targets.iceberg import dropped, expiry, maintenance, readable, waiting
+from replicator.targets.iceberg.catalog import LakeTable
+from tests.integration.spark.lake import Lake, insert, schema_of, update
+
+KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
+RETENTION = Retention.parse()
+DAY = 86_400
+NOW = time.time() + 3 * 3600  # as if the snapshots of a test were made hours ago, all in one
+
+
+@pytest.fixture(autouse=True)
+def _unarmed() -> Iterator[None]:
+    yield
+    faults.disarm()
+
+
+def changed(lake: Lake, count: int, table: TargetTable | None = None, first: int = 0) -> TargetTable:
+    """A table of ten rows, all of which each merge replaces."""
+    if table is None:
+        table = lake.table(KEYED)
+        lake.merge(table, KEYED, *[insert(first + n, n, "x") for n in range(10)])
+        first += 10
+    for n in range(count):
+        changes = [update(first + 10 * n + key, (key, "?"), (key, f"{first}-{n}")) for key in range(10)]
+        lake.merge(table, KEYED, *changes)
+    return table
+
+
+def loaded(lake: Lake, table: TargetTable) -> LakeTable:
+    return lake.target._catalog.require(table)
+
+
+def files(lake: Lake, table: TargetTable) -> set[str]:
+    folder = Path(loaded(lake, table).metadata["location"].removeprefix("file:"))
+    return {str(file) for file in folder.rglob("*") if file.is_file()}
+
+
+def planned(lake: Lake, table: TargetTable) -> tuple[DataScan, list[Any]]:
+    scan = lake.reader().load_table((table.namespace, table.name)).scan()
+    return scan, list(scan.plan_files())
+
+
+def finished(plan: tuple[DataScan, list[Any]]) -> list[tuple[Any, ...]]:
+    scan, tasks = plan
+    data = ArrowScan(scan.table_metadata, scan.io, scan.projection(), scan.row_filter).to_table(tasks)
+    return sorted(zip(*(data.column(name).to_pylist() for name in ("id", "v")), strict=True))
+
+
+def deleted(lake: Lake, table: TargetTable, now: float, retention: Retention = RETENTION) -> int:
+    found = loaded(lake, table)
+    return waiting.delete_due(found, waiting.lists(found), retention.grace, now)
+
+
+def test_expiry_deletes_nothing_and_the_grace_deletes_what_no_snapshot_needs(lake: Lake) -> None:
+    table = changed(lake, 12)
+    plan, before = planned(lake, table), files(lake, table)
+    expected = finished(plan)
+    changed(lake, 3, table, first=500)
+    assert expiry.expire(loaded(lake, table), RETENTION, NOW) >= 14
+    assert len(loaded(lake, table).whole["snapshots"]) <= 2
+    assert before <= files(lake, table)
+    assert deleted(lake, table, NOW + 2) == 0
+    assert finished(plan) == expected
+    assert deleted(lake, table, time.time() + DAY + 60) > 30
+    left = files(lake, table)
+    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
+    assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
+    assert sorted(lake.rows(table)) == [(key, "500-2") for key in range(10)]
+    changed(lake, 1, table, first=700)
+    assert sorted(lake.rows(table)) == [(key, "700-0") for key in range(10)]
+
+
+def test_a_tag_a_branch_and_the_position_stay(lake: Lake) -> None:
+    table = changed(lake, 6)
+    ids = [s["snapshot-id"] for s in loaded(lake, table).whole["snapshots"]]
+    manage = loaded(lake, table).handle.manageSnapshots()
+    manage.createTag("kept", ids[1]).createBranch("side", ids[3]).commit()
+    position = lake.target.position(table)
+    for _ in range(2):  # as compactions: without a position
+        loaded(lake, table).handle.newFastAppend().commit()
+    assert expiry.expire(loaded(lake, table), RETENTION, NOW + 30 * DAY) == 2  # the branch keeps all before it
+    left = [s["snapshot-id"] for s in loaded(lake, table).whole["snapshots"]]
+    assert left[:4] == ids[:4]
+    assert len(left) == 4 + 3
+    assert lake.target.position(table) == position
+    deleted(lake, table, NOW + 60 * DAY)
+    reader = lake.reader().load_table((table.namespace, table.name))
+    assert reader.scan(snapshot_id=ids[1]).to_arrow().num_rows == 10
+    assert reader.scan(snapshot_id=ids[3]).to_arrow().num_rows == 10
+    assert min(lake.rows(table)) == (0, "10-5")
+
+
+@pytest.mark.parametrize("point", ["apply.expire.listed", "apply.expire.after"])
+def test_a_crash_at_an_edge_of_expiry_keeps_what_is_needed(lake: Lake, point: str) -> None:
+    table = changed(lake, 8)
+    faults.arm([Fault(point, "fail")])
+    with pytest.raises(FaultInjected):
+        expiry.expire(loaded(lake, table), RETENTION, NOW)
+    snapshots = loaded(lake, table).whole["snapshots"]
+    assert (len(snapshots) == 9) is (point == "apply.expire.listed")
+    changed(lake, 1, table, first=500)
+    deleted(lake, table, NOW + 2 * DAY)
+    reader = lake.reader().load_table((table.namespace, table.name))
+    for snapshot in snapshots:  # the list of the lost commit has made nothing go
+        assert reader.scan(snapshot_id=snapshot["snapshot-id"]).to_arrow().num_rows == 10
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    deleted(lake, table, NOW + 2 * DAY)
+    assert len([file for file in files(lake, table) if file.endswith(".parquet")]) <= 3
+    assert len(lake.rows(table)) == 10
+
+
+@pytest.mark.parametrize("point", ["apply.delete.before", "apply.delete.between", "apply.delete.after"])
+def test_a_crash_at_an_edge_of_deletion_is_done_again(lake: Lake, point: str) -> None:
+    table = changed(lake, 8)
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    for hit in (1, 2):
+        faults.arm([Fault(point, "fail", hit)])
+        try:
+            deleted(lake, table, NOW + 2 * DAY)
+        except FaultInjected:
+            assert len(lake.rows(table)) == 10
+    faults.disarm()
+    deleted(lake, table, NOW + 2 * DAY)
+    left = files(lake, table)
+    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
+    assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
+    assert len(lake.rows(table)) == 10
+
+
+def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
+    """The metadata database was restored from before: what it does not know may be needed, and is found in the folder."""
+    table = changed(lake, 4)
+    with lake.catalog_at(table) as restore:
+        changed(lake, 6, table, first=500)
+        expiry.expire(loaded(lake, table), RETENTION, NOW)
+        newest = loaded(lake, table).base.metadataFileLocation()
+        rows = sorted(lake.rows(table))
+        restore()
+        before = files(lake, table)
+        behind = loaded(lake, table)
+        assert waiting.behind(behind, waiting.lists(behind))
+        assert deleted(lake, table, NOW + 9 * DAY) == 0
+        assert files(lake, table) == before
+        assert "names an older state" in lake.target.maintain(table)
+        named = behind.base.metadataFileLocation()
+        assert readable.plain(readable.newest_metadata(named) or "") == readable.plain(newest)
+    assert sorted(lake.rows(table)) == rows
+
+
+@pytest.mark.parametrize("left", ["newer ones", "nothing"])
+def test_a_catalog_whose_metadata_file_is_gone_names_the_newest_and_the_table_is_read_anew(
+    lake: Lake, left: str
+) -> None:
+    """A database restored from longer ago than metadata files stay; by a process that knew the table, and by one that did not."""
+    table = changed(lake, 2)
+    with lake.catalog_at(table) as restore:
+        old = loaded(lake, table).base.metadataFileLocation()
+        changed(lake, 2, table, first=500)
+        rows = sorted(lake.rows(table))
+        restore()
+        folder = Path(old.removeprefix("file:"))
+        folder.unlink()
+        if left == "nothing":
+            for file in folder.parent.iterdir():
+                file.unlink()
+        for target in (lake.target, lake.another_worker()):
+            if target is lake.target or left != "nothing":
+                restore()
+                with pytest.raises(ValuesLost, match="was restored: it is read anew"):
+                    target.position(table)
+            if left == "nothing":
+                assert target.position(table) is None
+            else:
+                assert sorted(lake.rows(table)) == rows
+        lake.target.apply(table, Create(KEYED, 1, -1, "L2"))
+        assert lake.target.position(table) == Position(-1, -1, 1, "L2")
+
+
+def test_old_metadata_files_go_after_an_hour_and_the_newest_never(lake: Lake) -> None:
+    table = changed(lake, 8)
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    changed(lake, 2, table, first=500)
+    named = lambda: [file for file in files(lake, table) if file.endswith(".metadata.json")]
+    assert len(named()) == 1 + 1 + 8 + 1 + 2
+    found = loaded(lake, table)
+    log = found.handle.updateProperties().set("write.metadata.previous-versions-max", "1")
+    log.commit()
+    deleted(lake, table, time.time() + 3700)
+    assert len(named()) == 5  # those that are younger than the list
+    assert len(lake.rows(table)) == 10
+
+
+def test_expiry_is_looked_at_now_and_then_and_says_what_it_did(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = changed(lake, 3)
+    assert lake.target.maintain(table) == ""
+    monkeypatch.setattr(maintenance, "NEW_SNAPSHOTS", 2)
+    changed(lake, 4, table, first=500)
+    monkeypatch.setattr(maintenance.time, "time", lambda: NOW)
+    assert "expired" in lake.target.maintain(table)
+    assert lake.target.maintain(table) == ""
+
+
+def test_metadata_stays_below_a_mebibyte(lake: Lake) -> None:
+    """At most so many snapshots, each as large as a merge's is."""
+    table = changed(lake, 3)
+    snapshot = loaded(lake, table).whole["snapshots"][-1]
+    assert RETENTION.most * (len(json.dumps(snapshot, separators=(",", ":"))) + 60) < 1 << 20
+
+
+def named(lake: Lake) -> list[str]:
+    with closing(sqlite3.connect(lake.catalog_file)) as catalog:
+        return [location for (location,) in catalog.execute("SELECT metadata_location FROM iceberg_tables")]
+
+
+@pytest.mark.parametrize("change", [Drop(), Create(KEYED, 2, -1, "L2")])
+def test_readers_of_a_table_that_is_dropped_or_made_anew_keep_its_files(lake: Lake, change: Drop | Create) -> None:
+    """After the grace all of it goes, and of no other table."""
+    table, other = changed(lake, 4), changed(lake, 1)
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    plan = planned(lake, table)
+    expected, warehouse = finished(plan), Storage(lake.config.warehouse)
+    folder = Path(loaded(lake, table).metadata["location"].removeprefix("file:"))
+    lake.target.apply(table, change)
+    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY - 60) == 0
+    assert finished(plan) == expected
+    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY + 60) == 1
+    assert not folder.exists()
+    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert len(lake.rows(other)) == 10
+    assert lake.target.position(table) == (Position(-1, -1, 2, "L2") if isinstance(change, Create) else None)
+
+
+def test_what_a_catalog_names_again_stays(lake: Lake) -> None:
+    """One that was restored from before the table was dropped; and a worker that was killed before the catalog forgot it."""
+    table = changed(lake, 2)
+    seen, warehouse = named(lake), Storage(lake.config.warehouse)
+    faults.arm([Fault("apply.drop.listed", "fail")])
+    with pytest.raises(FaultInjected):
+        lake.target.apply(table, Drop())
+    faults.disarm()
+    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert len(lake.rows(table)) == 10
+    lake.target.apply(table, Drop())
+    assert dropped.delete_due(warehouse, seen, time.time() + 2 * DAY) == 0
+    assert Path(seen[0].removeprefix("file:")).exists()
+
+
+def test_many_snapshots_cost_a_merge_nothing_to_describe(lake: Lake) -> None:
+    table = changed(lake, 45)
+    found = loaded(lake, table)
+    assert (found.snapshots, len(found.metadata["snapshots"]), len(found.whole["snapshots"])) == (46, 20, 46)
+    assert found.snapshot == found.whole["current-snapshot-id"]
+    for _ in range(25):  # the position is further back than what is described
+        loaded(lake, table).handle.newFastAppend().commit()
+    assert lake.target.position(table) is not None
+    oldest = found.whole["snapshots"][0]["snapshot-id"]
+    found.handle.manageSnapshots().rollbackTo(oldest).commit()
+    rolled = loaded(lake, table)
+    assert (rolled.snapshot, rolled.total("records")) == (oldest, 10)
+    segment = lake.segment(KEYED, [insert(9_000, 99, "z")])
+    lake.target.apply(table, Merge([segment], KEYED, 9_000))
+    assert len(lake.rows(table)) == 11
+
+
+def test_a_table_has_its_own_retention_by_its_properties(lake: Lake) -> None:
+    table = changed(lake, 1)
+    properties = loaded(lake, table).handle.updateProperties()
+    properties.set(expiry.RETENTION_STEPS, "1h/1m").set(expiry.GRACE_HOURS, "2").commit()
+    own = expiry.own_retention(loaded(lake, table), RETENTION)
+    assert own == Retention.parse("1h/1m", 2)
+    loaded(lake, table).handle.updateProperties().remove(expiry.RETENTION_STEPS).commit()
+    assert expiry.own_retention(loaded(lake, table), RETENTION) == Retention(RETENTION.steps, 7200)
+    loaded(lake, table).handle.updateProperties().set(expiry.GRACE_HOURS, "soon").commit()
+    with pytest.raises(ConfigurationError, match=expiry.GRACE_HOURS):
+        lake.target.maintain(table)
+
+
+def test_how_far_back_a_table_can_be_read_is_told_without_a_jvm(lake: Lake) -> None:
+    table = changed(lake, 4)
+    before = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    times = [snapshot["timestamp-ms"] for snapshot in loaded(lake, table).whole["snapshots"]]
+    assert before.oldest is not None
+    assert (before.oldest.timestamp() * 1000, before.snapshots, before.waiting) == (pytest.approx(min(times)), 5, 0)
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    after = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    assert after.snapshots <= 2
+    assert after.waiting > 0

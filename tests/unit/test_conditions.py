@@ -1,0 +1,90 @@
+"""A condition becomes one expression over columns that are taken in clear, or is refused in a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from replicator.errors import ConditionRefused
+from replicator.model.identifiers import TableId
+from replicator.model.masks import Mask, Masked, MaskKind
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import DataType
+from replicator.sources.conditions import LONGEST, condition_sql
+
+COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
+SCHEMA = TableSchema(
+    TableId("shop", "t"),
+    (*(Column(name, DataType.parse("string"), nullable=True, source_type="text") for name in COLUMNS),
+     Column("mail", DataType.parse("string"), nullable=True, source_type="text", masked=Masked(Mask(MaskKind.NULL), DataType.parse("string"), nullable=True))),
+    ("id",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "meant"),
+    [
+        ("mysql", " v = 7 or ID > 4000 ", "`v` = 7 OR `id` > 4000"),
+        ("mysql", "name like 'x%' and v is not null", "`Name` LIKE 'x%' AND NOT `v` IS NULL"),
+        ("mysql", 'v = "it\'s" -- all', "`v` = 'it''s'"),
+        ("mysql", "at >= now() - interval 1 day", "`at` >= NOW() - INTERVAL '1' DAY"),
+        ("mysql", '`odd ``" col` in (1, -2.5, null)', '`odd ``" col` IN (1, -2.5, NULL)'),
+        ("mysql", "not (v between 1 and 2) /* x */", "NOT (`v` BETWEEN 1 AND 2)"),
+        (
+            "mysql",
+            "v % 3 = 1 and date(at) = date '2026-01-01'",
+            "`v` % 3 = 1 AND DATE(`at`) = CAST('2026-01-01' AS DATE)",
+        ),
+        ("postgres", "V = 7", '"v" = 7'),
+        ("postgres", "\"Name\" ilike 'x%'", "\"Name\" ILIKE 'x%'"),
+        (
+            "postgres",
+            "at::date >= now() - interval '1 day'",
+            "CAST(\"at\" AS DATE) >= CURRENT_TIMESTAMP - INTERVAL '1 DAY'",
+        ),
+        (
+            "postgres",
+            "coalesce(v, '') is distinct from lower(\"Name\")",
+            'COALESCE("v", \'\') IS DISTINCT FROM LOWER("Name")',
+        ),
+    ],
+)
+def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
+    assert condition_sql(text, SCHEMA, dialect) == meant
+    assert condition_sql(meant, SCHEMA, dialect) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("v = 1; DROP TABLE t", "not one expression"),
+        ("1) OR (1 = 1", "not one expression"),
+        ("v = 1 UNION SELECT 2", "not one expression"),
+        ("v = 1 LIMIT 1", "not one expression"),
+        ("v = (SELECT rolpassword FROM pg_authid LIMIT 1)", "cannot have"),
+        ("EXISTS (SELECT 1)", "cannot have"),
+        ("v IN (SELECT 1)", "cannot have"),
+        ("pg_read_file('/etc/passwd') = ''", "PG_READ_FILE"),
+        ("sleep(5) = 0", "SLEEP"),
+        ("load_file('/etc/passwd') IS NULL", "LOAD_FILE"),
+        ("v = user()", "cannot have"),
+        ("v = version()", "cannot have"),
+        ("v = @@version", "cannot have"),
+        ("v REGEXP '(a+)+$'", "cannot have"),
+        ("CAST(v AS regclass) IS NULL AND query_to_xml('x', true, true, '') IS NULL", "cannot have|not one"),
+        ("CAST(v AS regclass) IS NULL", "cannot have|not one"),
+        ("CAST(v AS pg_catalog.regclass) IS NULL", "cannot have|not one"),
+        ("nothing = 1", "names nothing, which is no column"),
+        ("u.v = 1", "which is no column"),
+        ("mail LIKE 'a%'", "mail is masked"),
+        ("v = 'a\\\\b'", "backslash"),
+        ("x" * (LONGEST + 1), "longer than"),
+        ("v = '\0'", "NUL"),
+        ("(" * 4000 + "v" + ")" * 4000, "nested|longer"),
+        ("NOT " * 2400 + "v", "nested"),
+    ],
+)
+@pytest.mark.parametrize("dialect", ["mysql", "postgres"])
+def test_what_it_may_not_be(dialect: str, text: str, why: str) -> None:
+    with pytest.raises(ConditionRefused, match=why):
+        condition_sql(text, SCHEMA, dialect)
