@@ -65,7 +65,7 @@ def test_an_older_version_and_a_former_name_are_found(browser: Client, made: Ins
     former = browser.get(f"{address}?q=moving_1", **HTMX).content.decode()
     assert former.count('class="lin-row"') == 1
     assert "moving_3" in former
-    assert browser.get(f"{address}?version=99999999999&q=%00", **HTMX).status_code == 200
+    assert browser.get(f"{address}?version=99999999999", **HTMX).status_code == 200
 
 
 def test_columns_left_out_stand_on_the_sources_side(browser: Client, made: Installation) -> None:
