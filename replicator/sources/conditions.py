@@ -129,13 +129,13 @@ def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
         raise _refused(schema, "it is not one expression that is true or false") from None
     if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions", "from_", "where"}:  # fmt: skip
         raise _refused(schema, "it is not one expression that is true or false")
-    found: exp.Expression = statement.args["where"].this
+    found: exp.Expr = statement.args["where"].this
     for part in list(found.walk()):
         _check(part, schema, dialect)
     return found.sql(dialect=dialect, comments=False)
 
 
-def _check(part: exp.Expression, schema: TableSchema, dialect: str) -> None:
+def _check(part: exp.Expr, schema: TableSchema, dialect: str) -> None:
     """Names of columns are quoted on the way, as the schema has them."""
     kind = type(part).__name__
     if kind == "Column":
@@ -149,7 +149,7 @@ def _check(part: exp.Expression, schema: TableSchema, dialect: str) -> None:
         raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which a condition here cannot have")  # fmt: skip
 
 
-def _column(part: exp.Expression, schema: TableSchema, dialect: str) -> exp.Expression:
+def _column(part: exp.Expr, schema: TableSchema, dialect: str) -> exp.Expr:
     from sqlglot import exp  # noqa: PLC0415
 
     name, quoted = part.name, bool(getattr(part.this, "quoted", False))
