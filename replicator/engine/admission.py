@@ -158,9 +158,12 @@ class Admission:
         Its reader has to know the schema, too: of a table without rows, the next ALTER would be of what it knew before.
         """
         known = self._tracking.schema(raw.schema.table)
-        if known is None or known == raw.schema or self._reader.learned(raw.schema):
+        if known is None:
             return ""
-        return "its table has a definition that the log is yet to tell of"
+        if (learned := self._reader.learned(raw.schema, known)) is None:
+            return "its table has a definition, or is published in a way, that the log is yet to tell of"
+        self._tracking.restate(raw.schema.table, learned)
+        return ""
 
     def _evidence(self, raw: RawChunk) -> Shows | None:
         """What the rows show of the log's transactions; None where the log's order says it."""

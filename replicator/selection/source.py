@@ -251,11 +251,13 @@ class _LogReader:
     def shows(self, evidence: str, transaction: str) -> bool:
         return self._reader.shows(evidence, transaction)
 
-    def learned(self, schema: TableSchema) -> bool:
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """Not of rows that were read under other masks."""
-        masks = {column.name: column.masked.mask for column in schema.columns if column.masked}
-        wanted = self._taken.get(schema.table, Taken()).masks
-        return masks == wanted and self._reader.learned(unmasked_schema(schema))
+        masks = {column.name: column.masked.mask for column in shown.columns if column.masked}
+        if masks != self._taken.get(shown.table, Taken()).masks:
+            return None
+        told = self._reader.learned(unmasked_schema(shown), unmasked_schema(known))
+        return told and replace(known, identity=told.identity)
 
     def close(self) -> None:
         self._reader.close()

@@ -141,10 +141,11 @@ class LogReader(Protocol):
         """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?  Asked for evidence that is not empty only."""
         ...
 
-    def learned(self, schema: TableSchema) -> bool:
-        """Rows that were read say that `schema` holds at the message given last: what the log did not tell of its table.
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
+        """Rows that were read say that `shown` holds at the message given last, where `known` does so far.
 
-        False: it will tell, and with it what became of rows that were read before, or that it is another table by now.
+        Returns `known` with what only reading tells of the table: it goes on so.  None: the log will tell first, and with it what
+        became of rows that were read before, or that it is another table by now.
         """
         ...
 

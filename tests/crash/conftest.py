@@ -30,7 +30,7 @@ def database_url(transactional_db: Any, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture
 def broker() -> Iterator[EmbeddedRedis]:
     """One of the test's own: it is killed."""
-    server = EmbeddedRedis(HOME / "fleet" / "redis")
+    server = EmbeddedRedis(HOME / "broker")
     server.start()
     yield server
     server.stop()

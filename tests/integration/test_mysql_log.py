@@ -718,7 +718,7 @@ def test_what_a_chunk_told_of_a_table_without_rows_is_what_the_next_statement_al
     altered = []
     for message in reader.read(log.start, tables, schemas):
         if isinstance(message, Watermark) and message.token == "chunk":
-            reader.learned(chunk)
+            reader.learned(chunk, schemas[chunk.table])
         elif isinstance(message, Watermark):
             break
         elif isinstance(message, SchemaChange) and message.table.name == "t":

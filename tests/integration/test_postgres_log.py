@@ -388,14 +388,19 @@ def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
     reader = PgOutputReader(log.config, log.options, log.name)
     messages = reader.read(log.start, log.tables, log.schemas)
 
-    def chunk_shows(*statements: str) -> list[SchemaChange]:
+    def described() -> TableSchema:
+        found = catalog.describe([table])[table]
+        assert isinstance(found, TableSchema)
+        return found
+
+    def chunk_shows(change: str, *more: str) -> list[SchemaChange]:
         next(message for message in messages if isinstance(message, Heartbeat))
-        log.run(*statements)
-        shown = catalog.describe([table])[table]
-        assert isinstance(shown, TableSchema)
-        assert not reader.learned(shown)
+        before = described()
+        log.run(change, *more)
+        shown = described()
+        assert reader.learned(shown, before) is None
         told: list[SchemaChange] = []
-        while not reader.learned(shown):
+        while reader.learned(shown, before) is None:
             told += ddl([next(messages)])
         return told + ddl(list(itertools.takewhile(lambda message: not isinstance(message, Heartbeat), messages)))
 

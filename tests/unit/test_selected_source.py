@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -61,9 +62,9 @@ class Reader:
         self.schemas = dict(schemas)
         yield from self.messages
 
-    def learned(self, schema: TableSchema) -> bool:
-        self.told.append(schema)
-        return True
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
+        self.told.append(shown)
+        return replace(known, identity=f"{known.identity}+")
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
         def rows() -> Iterator[pa.RecordBatch]:
@@ -110,9 +111,11 @@ def test_the_source_is_told_of_the_schemas_that_it_knows_itself() -> None:
     masked = masked_schema(schema(), SET.masks[TABLE])
     assert list(reader.read(START, SET, {TABLE: masked})) == []
     assert inner.schemas == {TABLE: schema()}
-    assert reader.learned(masked)
+    learned = reader.learned(masked, masked)
+    assert learned == masked
+    assert learned.identity == f"{masked.identity}+"
     assert inner.told == [schema()]
-    assert not reader.learned(schema()), "rows that were read without the mask"
+    assert reader.learned(schema(), masked) is None, "rows that were read without the mask"
     assert inner.told == [schema()]
 
 

@@ -91,11 +91,11 @@ class BinlogReader:
         """Chunks have no evidence here: the log's order is that of visibility (see the check binlog_order_commits)."""
         raise NotImplementedError(evidence, transaction)
 
-    def learned(self, schema: TableSchema) -> bool:
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """The next statement alters this one."""
-        if self._interpreter is not None:
-            self._interpreter.tables.learned(schema)
-        return True
+        if self._interpreter is not None and shown != known:
+            self._interpreter.tables.learned(shown)
+        return known
 
     def close(self) -> None:
         """Ends the stream; a `read` under way ends with SourceUnreachable."""

@@ -8,6 +8,7 @@ from enum import StrEnum
 from replicator.model.schema import TableSchema
 from replicator.sources.postgres.published import NOT_PUBLISHED
 
+_UNPUBLISHED = frozenset({"", NOT_PUBLISHED})  # as far as anybody knows
 _FILLED = frozenset("ab")  # how partitions come that may have rows of their own
 
 
@@ -119,9 +120,8 @@ class Print:
         return replace(self, published="") == replace(other, published="")
 
     def republished(self, before: Print) -> bool:
-        """May the log lack changes of the table since?  A table that was not published is not read before it is."""
-        known = {"", NOT_PUBLISHED}
-        return bool(self.published) and before.published not in known and self.published != before.published
+        """May the log lack changes of the table since?  One that was not published is not read before it is, and rows that are read say how it is."""
+        return bool(self.published) and before.published not in _UNPUBLISHED and self.published != before.published
 
     def rewritten(self, before: Print) -> bool:
         """May existing rows have other values than before?  Where it is not known, they may."""
@@ -152,6 +152,14 @@ class Print:
         return any(
             came[:1] in _FILLED or storage not in {oid, "0"} for oid, (storage, came) in now.items() if oid not in was
         )
+
+
+def with_publication_of(shown: TableSchema, known: TableSchema) -> TableSchema:
+    """`known`, as published as `shown` is, where it is not known how."""
+    seen, before = Print.parse(shown.identity), Print.parse(known.identity)
+    if seen is None or before is None or before.published not in _UNPUBLISHED:
+        return known
+    return replace(known, identity=str(replace(before, published=seen.published or before.published)))
 
 
 def is_partitioned(schema: TableSchema) -> bool:
@@ -187,3 +195,11 @@ class TableDescription:
             if one.name == name:
                 return one
         raise KeyError(name)
+
+
+def as_published(description: TableDescription, published: str) -> TableDescription:
+    """The catalog's description says nothing of that."""
+    known = Print.parse(description.schema.identity)
+    assert known is not None
+    identity = str(replace(known, published=published))
+    return replace(description, schema=replace(description.schema, identity=identity))

@@ -24,6 +24,7 @@ from replicator.sources.postgres import ddl_trigger
 from replicator.sources.postgres import messages as m
 from replicator.sources.postgres.additions import Additions
 from replicator.sources.postgres.arrived import Arrived
+from replicator.sources.postgres.attributes import with_publication_of
 from replicator.sources.postgres.backlog import Backlog, CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.charset import Charset, read_charset
@@ -109,12 +110,17 @@ class PgOutputReader:
         """`evidence` is pg_current_snapshot()'s text."""
         return parsed(evidence).shows(int(transaction))
 
-    def learned(self, schema: TableSchema) -> bool:
-        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing of."""
-        if self._decoder.relations.is_known(schema):
-            return True
+    def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
+        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing of.
+
+        How the table was published when it was read is what later sights are compared with, where none has said so before.
+        """
+        relations = self._decoder.relations
+        same = shown == known and not shown.is_another(known)
+        if (same or relations.is_known(shown)) and relations.published_as(shown):
+            return with_publication_of(shown, known)
         self._watch.hurry()
-        return False
+        return None
 
     def close(self) -> None:
         """The slot is free again when this returns, or soon after."""

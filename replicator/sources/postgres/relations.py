@@ -15,7 +15,7 @@ from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import widens
-from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription
+from replicator.sources.postgres.attributes import Attribute, Identity, Print, TableDescription, with_publication_of
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.ddl_trigger import Told
 from replicator.sources.postgres.description import PartitionOfSelected, table_of
@@ -72,6 +72,15 @@ class Relations:
         known = self._known.get(schema.table)
         before, now = Print.parse(known.identity) if known else None, Print.parse(schema.identity)
         return before is not None and now is not None and before.same_table(now)
+
+    def published_as(self, shown: TableSchema) -> bool:
+        """Is the table published as it was when these rows of it were read?  It is so known from here on, where it was not."""
+        known = self._known.get(shown.table)
+        if known is None:
+            return True
+        known = self._known[shown.table] = with_publication_of(shown, known)
+        before, now = Print.parse(known.identity), Print.parse(shown.identity)
+        return before is None or now is None or not now.republished(before)
 
     def publication_of(self, oid: int) -> str:
         """How the table is known to be published."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from replicator.errors import TableError
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.postgres.attributes import Print, TableDescription
+from replicator.sources.postgres.attributes import Print, TableDescription, as_published
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.connection import Connection, read_rows, server_version, translated
 from replicator.sources.postgres.describe_sql import PRINTS
@@ -140,7 +140,10 @@ class Watch:
             del descriptions[oid]
         if not (descriptions or gone):
             return None
-        told = {oid: _as_published(found, changed[oid]) for oid, found in descriptions.items()}
+        told = {
+            oid: found if isinstance(found, TableError) else as_published(found, changed[oid].published)
+            for oid, found in descriptions.items()
+        }
         others = [oid for oid in told if relations.publication_of(oid) not in {"", changed[oid].published}]
         anew = {oid for oid in others if relations.publication_of(oid) == NOT_PUBLISHED}
         refused = {oid: changed[oid] for oid, found in told.items() if isinstance(found, TableError)}
@@ -154,13 +157,3 @@ class Watch:
             len(anew) < len(others),
             frozenset(present[oid] for oid in anew),
         )
-
-
-def _as_published(found: TableDescription | TableError, seen: Print) -> TableDescription | TableError:
-    """The catalog's description says nothing of that."""
-    if isinstance(found, TableError):
-        return found
-    now = Print.parse(found.schema.identity)
-    assert now is not None
-    identity = str(replace(now, published=seen.published))
-    return replace(found, schema=replace(found.schema, identity=identity))

@@ -28,7 +28,7 @@ from replicator.sources.postgres.catalog import GENERATED_LOGGED, PostgresCatalo
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version, translated
 from replicator.sources.postgres.offset import LsnOffset, parse_lsn
-from replicator.sources.postgres.published import FILTERS_SINCE, sound
+from replicator.sources.postgres.published import FILTERS_SINCE, published, sound
 from replicator.sources.postgres.sights import now
 from replicator.sources.postgres.slot_creation import create_slot
 from replicator.sources.postgres.transactions import endings, listed, lock_holders, locked_by, writing
@@ -406,15 +406,16 @@ class PostgresLog:
         return read_rows(self._connection, sql, self._config.where)
 
 
-def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str, *, ours: bool) -> None:
-    """Raises TableBusy where rows of a table must not be read yet: its log may lack what a transaction wrote.
+def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str, *, ours: bool) -> str:
+    """How the table is `published`.  Raises TableBusy where rows of it must not be read yet: its log may lack what a transaction wrote.
 
     `cursor` is in the snapshot that `evidence` names, which must be beyond the barrier of the table's addition (see `barriers`); in
     a publication that the user keeps, beyond the addition itself.
     """
+    version = cursor.connection.server_version
     cursor.execute(
         "SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), "
-        f"{sound(cursor.connection.server_version, ours=ours)} "
+        f"{sound(version, ours=ours)}, {published(version, ours=ours)} "
         "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s "
         f"LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid {_COMMENT} WHERE p.pubname = %s",
         (oid, publication),
@@ -423,7 +424,7 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
     snapshot = Snapshot.parse(evidence)
     if not rows:
         raise TableBusy(f"The publication {publication} is not there yet.")
-    whole, added, touched, comment, is_sound = rows[0]
+    whole, added, touched, comment, is_sound, how = rows[0]
     if not whole and added is None and not _by_schema(cursor, publication, oid):
         held = lock_holders(cursor.connection, publication).get(table)
         raise locked_by(table, held) if held else TableBusy(f"{table} is not in the publication {publication} yet.")
@@ -438,6 +439,7 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
         raise TableBusy(
             message, table=str(table), remedy=f"{TableBusy.default_remedy} SQL that ends them:\n{endings(open_ones)}"
         )
+    return str(how)
 
 
 def _by_schema(cursor: Any, publication: str, oid: int) -> bool:

@@ -20,7 +20,7 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
-from replicator.sources.postgres.attributes import TableDescription
+from replicator.sources.postgres.attributes import TableDescription, as_published
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, cancel, connect, quoted, read_rows, translated
@@ -129,11 +129,13 @@ class PostgresSnapshotReader:
             if connection is not None and not connection.closed:
                 connection.close()
 
-    def _settle(self, cursor: Any, description: TableDescription, evidence: str) -> None:
-        """What wrote the table before the log had its changes must have ended.  Raises TableBusy."""
+    def _settled(self, cursor: Any, description: TableDescription, evidence: str) -> TableDescription:
+        """With how it is published.  What wrote the table before the log had its changes must have ended.  Raises TableBusy."""
         publication = self._config.publication_for(self._replicator)
         table, ours = description.schema.table, not self._config.publication
-        check_published(cursor, publication, table, description.oid, evidence, ours=ours)
+        return as_published(
+            description, check_published(cursor, publication, table, description.oid, evidence, ours=ours)
+        )
 
     def _connection(self) -> Connection:
         self._abandon()
@@ -215,8 +217,7 @@ class PostgresSnapshotReader:
                 evidence = str(cursor.fetchall()[0][0])
                 if opened:
                     self.mark(opened)
-                description = self._describe(table)
-                self._settle(cursor, description, evidence)
+                description = self._settled(cursor, self._describe(table), evidence)
         except TidemarkError:
             connection.close()  # the next call must not see this transaction's moment
             raise

@@ -13,6 +13,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from replicator.model.identifiers import TableId, written_database
+from replicator.sources.postgres.relations import Relations
+from replicator.sources.postgres.sights import Sight, Watch
 from tests.integration.pipeline.lab import insert
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -185,6 +187,41 @@ def test_a_table_that_comes_back_has_nothing_of_before_it_went(lab: PostgresLab)
     lab.run_and_compare(2)
     lab.execute("INSERT INTO t VALUES (43)", "DELETE FROM t WHERE id = 1")
     lab.run_and_compare(2)
+
+
+OUT_AND_IN = (
+    "ALTER PUBLICATION {p} DROP TABLE t", "INSERT INTO t VALUES (4), (5)", "UPDATE t SET n = 30 WHERE n = 3", "ALTER PUBLICATION {p} ADD TABLE t",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["PRIMARY KEY", ""])
+@pytest.mark.parametrize("looked", ["never", "before it was published"])
+def test_a_publication_changed_after_the_load_and_before_capture_looked(
+    lab: PostgresLab, monkeypatch: pytest.MonkeyPatch, looked: str, key: str
+) -> None:
+    """What the next sight saw was the first that anybody knew; nobody read the table again, and three changes were lost."""
+    lab.execute(
+        f"CREATE TABLE t (n int {key})", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1), (2), (3)"
+    )
+    look, looks = Watch.look, iter(["first"] if looked != "never" else [])
+    with lab.connect() as locking, locking.cursor() as cursor:
+        if looked != "never":
+            cursor.execute(f"LOCK TABLE {lab.database}.t IN SHARE UPDATE EXCLUSIVE MODE")
+
+        def looks_once(watch: Watch, relations: Relations) -> Sight | None:
+            sight = look(watch, relations) if next(looks, None) else None
+            locking.commit()
+            return sight
+
+        monkeypatch.setattr(Watch, "look", looks_once)
+        lab.replicate("t")
+        assert lab.run_and_compare(1) == 3
+    monkeypatch.undo()
+    with lab.sql.cursor() as cursor:
+        cursor.execute("SELECT pubname FROM pg_publication_tables WHERE schemaname = %s", [lab.database])
+        [[publication]] = cursor.fetchall()
+    lab.execute(*(statement.format(p=publication) for statement in OUT_AND_IN))
+    assert lab.run_and_compare(1) == 5
 
 
 def test_partitions_go_and_come_with_their_table(lab: PostgresLab) -> None:
