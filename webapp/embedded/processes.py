@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import psutil
 
 from webapp.embedded.ports import wait_until_free
 
-PR_SET_PDEATHSIG = 1
+_LAUNCH = str(Path(__file__).with_name("launch.py"))
 STOP_SECONDS = 10.0
 
 
@@ -94,7 +94,7 @@ def start(
     cwd: Path | None = None,
     farewell: signal.Signals = signal.SIGTERM,
 ) -> Child:
-    """Start `command` in a session of its own, output into `log`.
+    """Start `command` in a session of its own, output into `log`; see `launch`.
 
     On Linux it gets `farewell` when we die, more exactly when the thread that called this ends: call it from one
     that stays.
@@ -102,31 +102,15 @@ def start(
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         process = subprocess.Popen(
-            list(command),
+            [sys.executable, "-I", "-S", _LAUNCH, str(os.getpid()), str(int(farewell)), user or "", *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             env=dict(environment) if environment is not None else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent(os.getpid(), user, farewell),
             cwd=cwd,
         )
     return Child(name, process, log)
-
-
-def _die_with_parent(parent: int, user: str | None, farewell: signal.Signals) -> Callable[[], None]:
-    """What the child does before exec: drop to `user`, and ask the kernel for `farewell` when the parent dies."""
-    libc = ctypes.CDLL(None)
-
-    def prepare() -> None:
-        if user is not None:
-            _become(user)
-        if hasattr(libc, "prctl"):
-            libc.prctl(PR_SET_PDEATHSIG, farewell)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return prepare
 
 
 @contextlib.contextmanager
@@ -144,15 +128,6 @@ def claim(port: int, seconds: float = 30.0) -> None:
     if not wait_until_free(port, seconds):
         message = f"Port {port} on this machine is taken by another program."
         raise ServerFailed(message)
-
-
-def _become(user: str) -> None:
-    import pwd
-
-    entry = pwd.getpwnam(user)
-    os.setgroups([])
-    os.setgid(entry.pw_gid)
-    os.setuid(entry.pw_uid)
 
 
 @dataclass
