@@ -27,6 +27,7 @@ from replicator.errors import (
     TidemarkError,
 )
 from replicator.redaction import redacted
+from webapp.accounts.roles import REFUSED
 
 STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
     (ConfigurationError, status.HTTP_400_BAD_REQUEST),
@@ -77,12 +78,10 @@ def error_response(error: Exception, context: Mapping[str, Any]) -> Response | N
         fields = _flat(error.detail)
         message = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in fields.items())
         return _answer(error.status_code, "invalid", message, REMEDIES[400], fields=fields)
-    response = _answer(
-        error.status_code,
-        str(error.default_code),
-        str(error.detail),
-        REMEDIES.get(error.status_code, "Try again."),
-    )
+    remedy = REMEDIES.get(error.status_code, "Try again.")
+    if str(error.detail).startswith(REFUSED):
+        remedy = "Ask an admin for the role, or send a token that has it."
+    response = _answer(error.status_code, str(error.default_code), str(error.detail), remedy)
     if header := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = header
     return response

@@ -6,7 +6,7 @@ from django.urls import URLPattern, URLResolver, include, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerView
 from rest_framework.routers import SimpleRouter
 
-from webapp.accounts.api import MeViewSet, TokenViewSet
+from webapp.accounts.api import AuditViewSet, MeViewSet, TokenViewSet, UserViewSet
 from webapp.alerts.api import AlertViewSet, ChannelViewSet, RuleViewSet
 from webapp.api_base import NothingHere
 from webapp.connections.api import ConnectionViewSet, KindViewSet
@@ -26,6 +26,8 @@ from webapp.streams.api import GroupViewSet, StreamViewSet
 
 router = SimpleRouter()
 router.register("tokens", TokenViewSet, basename="api-token")
+router.register("users", UserViewSet, basename="api-user")
+router.register("audit", AuditViewSet, basename="api-audit")
 router.register("source-kinds", KindViewSet, basename="api-kind")
 router.register("connections", ConnectionViewSet, basename="api-connection")
 router.register("alert-channels", ChannelViewSet, basename="api-alert-channel")

@@ -29,6 +29,7 @@ TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION
 TIDEMARK_LAG_MINUTE_DAYS = environment.at_least("TIDEMARK_LAG_MINUTE_DAYS", 3, least=2, unit="days")
 TIDEMARK_LAG_HOUR_DAYS = environment.at_least("TIDEMARK_LAG_HOUR_DAYS", 35, least=31, unit="days")
 TIDEMARK_LAG_DAY_DAYS = environment.at_least("TIDEMARK_LAG_DAY_DAYS", 400, least=1, unit="days")
+TIDEMARK_AUDIT_RETENTION_DAYS = environment.at_least("TIDEMARK_AUDIT_RETENTION_DAYS", 400, least=1, unit="days")
 TIDEMARK_ALERT_RETENTION_DAYS = float(os.environ.get("TIDEMARK_ALERT_RETENTION_DAYS", "90"))
 # Networks besides the public ones that webhooks may go to: 10.1.0.0/16,127.0.0.1.
 TIDEMARK_ALERT_NETWORKS = environment.networks("TIDEMARK_ALERT_NETWORKS")
@@ -88,6 +89,8 @@ MIDDLEWARE = [
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "webapp.accounts.audit.About",
+    "webapp.accounts.guard.Guard",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
 ]
@@ -103,6 +106,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "webapp.accounts.guard.context",
             ],
         },
     },
@@ -155,7 +159,10 @@ REST_FRAMEWORK = {
         "webapp.accounts.authentication.ApiTokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_PERMISSION_CLASSES": [
+        "rest_framework.permissions.IsAuthenticated",
+        "webapp.accounts.guard.RolePermission",
+    ],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
@@ -166,7 +173,7 @@ SPECTACULAR_SETTINGS = {
     "DESCRIPTION": "Everything the pages can do: connections, replicators, snapshots, verification.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated", "webapp.accounts.guard.RolePermission"],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",

@@ -1,4 +1,5 @@
 /* Everything the pages do in the browser beyond htmx.  One delegated listener per event; no state outside the DOM. */
+import { closeMenus, setUpMenus } from "./menus.js";
 import { confirmFromTrigger, setUpDialogs } from "./dialogs.js";
 import { setUpLive } from "./live.js";
 import { setUpCharts } from "./charts.js";
@@ -38,10 +39,6 @@ async function copyText(button) {
   setTimeout(() => { label.textContent = was; }, 1800);
 }
 
-function closeMenus(except) {
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (menu !== except) menu.open = false;
-}
-
 document.addEventListener("click", (event) => {
   const target = event.target;
   closeMenus(target.closest("details.menu"));
@@ -68,6 +65,7 @@ document.addEventListener("keydown", (event) => {
 
 document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 setUpDialogs();
+setUpMenus();
 setUpLive();
 setUpCharts();
 setUpLineage();

@@ -5,6 +5,7 @@ the field being typed in survive a morph; the log's tail stays at the end unless
 import { announce, toast } from "./toasts.js";
 
 const KEPT_OPEN = new Set(["DETAILS", "DIALOG"]);
+const OF_POPOVERS = new Set(["popover", "style"]);
 
 let moment = 0;
 const sent = new WeakMap(); // by request
@@ -13,7 +14,8 @@ const asked = new Map(); // by a fragment's id: when it last showed what the rea
 function keepReaderState() {
   if (!window.Idiomorph) return;
   const callbacks = window.Idiomorph.defaults.callbacks;
-  callbacks.beforeAttributeUpdated = (name, node) => !(name === "open" && KEPT_OPEN.has(node.nodeName));
+  callbacks.beforeAttributeUpdated = (name, node) =>
+    !(name === "open" && KEPT_OPEN.has(node.nodeName)) && !(node.matches?.(".menu-panel[popover]") && OF_POPOVERS.has(name));
   // What the reader unfolded and htmx loaded into it stays, although the server sends it folded and empty.
   callbacks.beforeNodeMorphed = (node) => !(node.nodeType === 1 && node.matches("[data-kept][open]"));
 }

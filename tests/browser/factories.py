@@ -65,7 +65,7 @@ class Installation:
 
 def make_user(name: str = "ada") -> User:
     """Signs in with PASSWORD."""
-    return get_user_model().objects.create_user(name, password=PASSWORD, is_staff=True)
+    return get_user_model().objects.create_superuser(name, password=PASSWORD)
 
 
 def make_connection(name: str = "shop production", status: str = "warning", host: str = "db.internal") -> Connection:

@@ -20,7 +20,7 @@ def tab_to(page: Page, selector: str) -> None:
     """As a person would: key after key, until it has the focus."""
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
-        if page.evaluate("selector => document.activeElement.matches(selector)", selector):
+        if page.evaluate("selector => Boolean(document.activeElement?.matches(selector))", selector):
             return
     pytest.fail(f"{selector} is not reached by {MOST_STOPS} tabs")
 
@@ -102,7 +102,7 @@ def test_an_alert_is_snoozed_and_the_focus_stays(visit: Callable[..., Visitor], 
     with page.expect_response(lambda answer: "/alerts/" in answer.url, timeout=10_000):
         pass
     page.locator(".htmx-request").first.wait_for(state="detached")
-    assert page.evaluate("selector => document.activeElement.matches(selector)", summary)
+    assert page.evaluate("selector => Boolean(document.activeElement?.matches(selector))", summary)
 
 
 def test_a_replicator_is_snoozed_from_its_settings_and_woken(

@@ -233,12 +233,19 @@ class Postgres(SourceUnderTest):
             return {row[0] for row in cursor.fetchall()}
 
     def unfollowable(self, name: str) -> set[str]:
-        """As where a transaction that made it anew with a key was refused, and a later one takes the identity of the old one."""
+        """As where a transaction that made or renamed it was refused, and a later one changes the identity of the old one.
+
+        A partitioned table's partitions have identities of their own.
+        """
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
                 "AND (relreplident = 'n' OR relreplident = 'd' AND NOT EXISTS "
-                "(SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary))"
+                "(SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)) "
+                "UNION SELECT p.relname FROM pg_class p CROSS JOIN pg_partition_tree(p.oid) t JOIN pg_class l ON l.oid = t.relid "
+                "WHERE p.relnamespace = current_schema()::regnamespace AND p.relkind = 'p' AND t.isleaf AND l.relreplident <> 'f' "
+                "AND (p.relreplident = 'f' OR l.relreplident = 'n' OR l.relreplident = 'd' AND NOT EXISTS "
+                "(SELECT FROM pg_index WHERE indrelid = l.oid AND indisprimary))"
             )
             return {row[0] for row in cursor.fetchall()}
 

@@ -7,6 +7,7 @@ from rest_framework import authentication, exceptions
 from rest_framework.request import Request
 
 from webapp.accounts import services
+from webapp.accounts.models import ApiToken
 
 PARTS = 2
 
@@ -16,17 +17,17 @@ class ApiTokenAuthentication(authentication.BaseAuthentication):
 
     keyword = "Bearer"
 
-    def authenticate(self, request: Request) -> tuple[User, None] | None:
+    def authenticate(self, request: Request) -> tuple[User, ApiToken] | None:
         """None where the header is absent or of another scheme."""
         parts = authentication.get_authorization_header(request).split()
         if not parts or parts[0].lower() != self.keyword.lower().encode():
             return None
         if len(parts) != PARTS:
             raise exceptions.AuthenticationFailed("The Authorization header must be: Bearer <token>.")
-        user = services.user_for_token(plain=parts[1].decode(errors="replace"))
-        if user is None:
-            raise exceptions.AuthenticationFailed("This token is not known, or was revoked.")
-        return user, None
+        token = services.token_for(plain=parts[1].decode(errors="replace"))
+        if token is None:
+            raise exceptions.AuthenticationFailed("This token is not known, or has ended, or was revoked.")
+        return token.user, token
 
     def authenticate_header(self, request: Request) -> str:
         """Makes missing credentials a 401."""

@@ -9,6 +9,7 @@ from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import PermissionDenied
 
 from webapp.accounts import services
+from webapp.accounts.roles import Role
 
 
 class SignInForm(AuthenticationForm):
@@ -44,4 +45,65 @@ class TokenForm(forms.Form):
         help_text="What will use it, for example “nightly checks”.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
         error_messages={"required": "Give the token a name, so that you know later what it is for."},
+    )
+    role = forms.ChoiceField(label="May do", widget=forms.Select(attrs={"class": "input"}))
+    days = forms.TypedChoiceField(
+        label="Ends after",
+        choices=[(30, "30 days"), (90, "90 days"), (365, "a year"), ("", "never")],
+        initial=90,
+        coerce=int,
+        empty_value=None,
+        required=False,
+        widget=forms.Select(attrs={"class": "input"}),
+    )
+
+    def __init__(self, *args: Any, most: Role, **kwargs: Any) -> None:
+        """`most`: the user's own role."""
+        super().__init__(*args, **kwargs)
+        roles = [role for role in Role if role.rank <= most.rank]
+        self.fields["role"].choices = [(role.value, role.label) for role in roles]  # type: ignore[attr-defined]
+        self.fields["role"].initial = Role.VIEWER.value
+
+    @property
+    def token(self) -> dict[str, Any]:
+        """For `services.create_token`."""
+        return {**self.cleaned_data, "role": Role(self.cleaned_data["role"])}
+
+
+class UserForm(forms.Form):
+    """A new account."""
+
+    username = forms.CharField(
+        label="Name", max_length=150, widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"})
+    )
+    password = forms.CharField(
+        label="Password",
+        max_length=200,
+        help_text="Tell it to whom it is for; the account page changes it.",
+        widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "new-password"}),
+    )
+    role = forms.ChoiceField(
+        label="May do", choices=Role.choices, initial=Role.VIEWER, widget=forms.Select(attrs={"class": "input"})
+    )
+
+    @property
+    def cleaned_user(self) -> dict[str, Any]:
+        """For `services.create_user`."""
+        given = self.cleaned_data
+        return {"name": given["username"], "password": given["password"], "role": Role(given["role"])}
+
+
+class PasswordForm(forms.Form):
+    """Another password of one's own."""
+
+    old = forms.CharField(
+        label="Present password",
+        required=False,
+        max_length=200,
+        widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "current-password"}),
+    )
+    new = forms.CharField(
+        label="New password",
+        max_length=200,
+        widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "new-password"}),
     )

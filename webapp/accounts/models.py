@@ -5,14 +5,18 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
+from webapp.accounts.roles import Role
+
 
 class ApiToken(models.Model):
-    """`prefix` is the readable beginning of the token; `digest` the SHA-256 of the whole."""
+    """`prefix` is the readable beginning of the token; `digest` the SHA-256 of the whole; `role`: at most its user's."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)
     prefix = models.CharField(max_length=12)
     digest = models.CharField(max_length=64, unique=True)
+    role = models.CharField(max_length=10, choices=Role.choices, default=Role.ADMIN)
+    expires_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
 
@@ -35,6 +39,31 @@ class FailedSignIn(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} from {self.address}"
+
+
+class AuditEntry(models.Model):
+    """Who did what; it outlives whom and what it names.
+
+    who: the user's name, empty for what nobody is signed in for; token: its name, empty in the browser; address: the client's.
+    about: a replicator's, connection's or user's name.
+    detail: values before and after, without secrets: {"changes": {"slo_minutes": [5, 10]}}.
+    """
+
+    at = models.DateTimeField(auto_now_add=True)
+    who = models.CharField(max_length=150, blank=True)
+    token = models.CharField(max_length=100, blank=True)
+    address = models.CharField(max_length=64, blank=True)
+    kind = models.CharField(max_length=40)
+    about = models.CharField(max_length=255, blank=True)
+    summary = models.CharField(max_length=500)
+    detail = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ("-at", "-id")
+        indexes = (models.Index(fields=("-at", "-id")), models.Index(fields=("who", "-at")))
+
+    def __str__(self) -> str:
+        return self.summary
 
 
 class OneTimeLogin(models.Model):

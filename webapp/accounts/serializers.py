@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from webapp.accounts.models import ApiToken
+from webapp.accounts.models import ApiToken, AuditEntry
+from webapp.accounts.roles import Role, role_of
+
+ROLES = Role.choices
 
 
 class MeSerializer(serializers.Serializer):
     """Whose token this is."""
 
     username = serializers.CharField()
-    is_staff = serializers.BooleanField()
+    role = serializers.ChoiceField(ROLES)  # type: ignore[assignment]
 
 
 class TokenSerializer(serializers.ModelSerializer):
@@ -19,7 +24,7 @@ class TokenSerializer(serializers.ModelSerializer):
 
     class Meta:
         model = ApiToken
-        fields = ("id", "name", "prefix", "created_at", "last_used_at")
+        fields = ("id", "name", "prefix", "role", "expires_at", "created_at", "last_used_at")
         read_only_fields = fields
 
 
@@ -27,6 +32,10 @@ class TokenCreateSerializer(serializers.Serializer):
     """`name` is for the list of tokens."""
 
     name = serializers.CharField(max_length=100)
+    role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most that of who asks")  # type: ignore[assignment]
+    days = serializers.IntegerField(
+        min_value=1, max_value=3650, required=False, allow_null=True, help_text="After which it ends; without it never"
+    )
 
 
 class NewTokenSerializer(TokenSerializer):
@@ -36,4 +45,43 @@ class NewTokenSerializer(TokenSerializer):
 
     class Meta(TokenSerializer.Meta):
         fields = (*TokenSerializer.Meta.fields, "token")
+        read_only_fields = fields
+
+
+class UserSerializer(serializers.Serializer):
+    """Somebody with an account."""
+
+    id = serializers.IntegerField()
+    username = serializers.CharField()
+    role = serializers.SerializerMethodField()
+    active = serializers.BooleanField(source="is_active")
+    last_login = serializers.DateTimeField(allow_null=True)
+
+    def get_role(self, user: Any) -> str:
+        """Their own, without a token's limit."""
+        return str(role_of(user))
+
+
+class UserCreateSerializer(serializers.Serializer):
+    """A new account."""
+
+    username = serializers.CharField(max_length=150)
+    password = serializers.CharField(max_length=200, write_only=True)
+    role = serializers.ChoiceField(ROLES)  # type: ignore[assignment]
+
+
+class UserUpdateSerializer(serializers.Serializer):
+    """What is left out stays."""
+
+    role = serializers.ChoiceField(ROLES, required=False)  # type: ignore[assignment]
+    active = serializers.BooleanField(required=False)
+    password = serializers.CharField(max_length=200, write_only=True, required=False)
+
+
+class AuditSerializer(serializers.ModelSerializer):
+    """A line of the audit log."""
+
+    class Meta:
+        model = AuditEntry
+        fields = ("id", "at", "who", "token", "address", "kind", "about", "summary", "detail")
         read_only_fields = fields

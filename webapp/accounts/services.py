@@ -9,11 +9,15 @@ from datetime import timedelta
 
 from django.contrib.auth import get_user_model
 from django.contrib.auth.models import User
-from django.core.exceptions import PermissionDenied
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import PermissionDenied, ValidationError
 from django.db import transaction
 from django.utils import timezone
 
+from replicator.errors import ConfigurationError
+from webapp.accounts import audit
 from webapp.accounts.models import ApiToken, FailedSignIn, OneTimeLogin
+from webapp.accounts.roles import Role, role_of, set_role
 
 TOKEN_MARK = "tdm_"  # noqa: S105 - the beginning that all tokens share
 SEEN_EVERY = timedelta(minutes=1)
@@ -27,27 +31,97 @@ def digest(plain: str) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
-def create_token(*, user: User, name: str) -> str:
-    """A new API token in plain text."""
+def create_token(
+    *, user: User, name: str, role: Role = Role.ADMIN, days: int | None = None, most: Role | None = None
+) -> str:
+    """A new API token in plain text; it ends after so many days.  `most`: the role of who asks, which it cannot exceed."""
+    most = most or role_of(user)
+    role = min(Role(role), most, key=lambda one: one.rank)
     plain = TOKEN_MARK + secrets.token_urlsafe(32)
-    ApiToken.objects.create(user=user, name=name, prefix=plain[:10], digest=digest(plain))
+    ends = None if days is None else timezone.now() + timedelta(days=days)
+    ApiToken.objects.create(user=user, name=name, prefix=plain[:10], digest=digest(plain), role=role, expires_at=ends)
+    until = f", until {ends:%Y-%m-%d}" if ends else ", without end"
+    audit.enter("token_created", f"Token {name} created ({role.word.lower()}{until})", user=user, about=name)
     return plain
 
 
 def revoke_token(*, token: ApiToken) -> None:
     """Takes effect at once."""
+    audit.enter("token_revoked", f"Token {token.name} revoked", user=token.user, about=token.name)
     token.delete()
 
 
-def user_for_token(*, plain: str) -> User | None:
-    """The active user of a token, whose last use is noted (at most once a minute)."""
+def token_for(*, plain: str) -> ApiToken | None:
+    """A token that works, with its user; its use is noted (at most once a minute)."""
     token = ApiToken.objects.select_related("user").filter(digest=digest(plain), user__is_active=True).first()
-    if token is None:
-        return None
     now = timezone.now()
+    if token is None or (token.expires_at is not None and token.expires_at <= now):
+        return None
     if token.last_used_at is None or now - token.last_used_at > SEEN_EVERY:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-    return token.user
+    audit.came_with(token.name, token.user.get_username())
+    return token
+
+
+@transaction.atomic
+def create_user(*, name: str, password: str, role: Role, by: User | None = None) -> User:
+    """ConfigurationError for a name that is taken or a password that is easily guessed."""
+    users = get_user_model().objects
+    if users.filter(username__iexact=name.strip()).exists() or not name.strip():
+        raise ConfigurationError(
+            f"There is already a user named {name.strip()}." if name.strip() else "A user needs a name."
+        )
+    user = get_user_model()(username=name.strip())
+    _set_password(user, password)
+    set_role(user, Role(role))
+    user.save()
+    audit.enter(
+        "user_created", f"User {user.username} created ({Role(role).word.lower()})", user=by, about=user.username
+    )
+    return user
+
+
+@transaction.atomic
+def update_user(
+    *, user: User, role: Role | None = None, active: bool | None = None, password: str = "", by: User | None = None
+) -> User:
+    """ConfigurationError where it would leave no admin who can sign in."""
+    list(get_user_model().objects.select_for_update().filter(is_superuser=True).order_by("pk"))
+    fresh = get_user_model().objects.select_for_update().get(pk=user.pk)
+    before = {"role": str(role_of(fresh)), "active": fresh.is_active}
+    if role is not None:
+        set_role(fresh, Role(role))
+    if active is not None:
+        fresh.is_active = active
+    if password:
+        _set_password(fresh, password)
+    others = get_user_model().objects.filter(is_superuser=True, is_active=True).exclude(pk=fresh.pk)
+    if not (fresh.is_superuser and fresh.is_active) and not others.exists():
+        raise ConfigurationError("This is the only admin.", remedy="Make another user an admin first.")
+    fresh.save()
+    changed = audit.changes(before, {"role": str(role_of(fresh)), "active": fresh.is_active})
+    said = [f"{name} {old} → {new}" for name, (old, new) in changed.items()] + ["password"] * bool(password)
+    if said:
+        summary = f"User {fresh.username} changed: {', '.join(said)}"
+        audit.enter("user_changed", summary, user=by, about=fresh.username, detail={"changes": changed})
+    return fresh
+
+
+def change_password(*, user: User, old: str, new: str) -> None:
+    """One's own.  ConfigurationError; sessions elsewhere end."""
+    if user.has_usable_password() and not user.check_password(old):
+        raise ConfigurationError("The present password is another.")
+    _set_password(user, new)
+    user.save()
+    audit.enter("user_changed", f"User {user.username} changed: password", user=user, about=user.username)
+
+
+def _set_password(user: User, password: str) -> None:
+    try:
+        validate_password(password, user)
+    except ValidationError as error:
+        raise ConfigurationError(" ".join(error.messages)) from None
+    user.set_password(password)
 
 
 def create_one_time_login(*, user: User, minutes: int = 15) -> str:
@@ -85,6 +159,7 @@ def note_failed_sign_in(*, name: str, address: str) -> None:
     LOGGER.warning("A sign-in failed: %r from %s", name, address)
     FailedSignIn.objects.filter(at__lt=timezone.now() - timedelta(days=1)).delete()
     FailedSignIn.objects.create(name=name, address=address)
+    audit.enter("sign_in_failed", "A sign-in failed", who=name)
 
 
 def ensure_admin(*, username: str = "admin") -> User:

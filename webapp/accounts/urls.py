@@ -13,4 +13,7 @@ urlpatterns = [
     path("logout/", views.sign_out, name="sign_out"),
     path("account/tokens/", views.tokens, name="tokens"),
     path("account/tokens/<int:pk>/revoke/", views.revoke, name="revoke_token"),
+    path("account/password/", views.password, name="password"),
+    path("users/", views.users, name="users"),
+    path("audit/", views.audit_page, name="audit"),
 ]

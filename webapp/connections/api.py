@@ -81,8 +81,7 @@ class ConnectionViewSet(ApiViewSet):
 
     def destroy(self, request: Request, pk: str) -> Response:
         """Refused while a replicator uses it."""
-        del request
-        services.delete_connection(connection=self._get(pk))
+        services.delete_connection(connection=self._get(pk), user=request.user)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=serializers.TestResultSerializer)

@@ -16,6 +16,7 @@ from replicator.model.identifiers import TableSet
 from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
+from webapp.accounts.audit import changes, enter
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
@@ -27,7 +28,9 @@ def create_connection(*, name: str, kind: str, config: Mapping[str, Any], user: 
     """ConfigurationError that names the field which is missing or wrong."""
     _check_name(name)
     public, secret = _checked(kind, config)
-    return Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
+    made = Connection.objects.create(name=name.strip(), kind=kind, config=public, secrets=seal(secret), created_by=user)
+    _audit("created", made, user, changes({}, public))
+    return made
 
 
 @transaction.atomic
@@ -39,7 +42,7 @@ def update_connection(
     user: User | None = None,
 ) -> Connection:
     """An empty secret keeps the stored one, unless it would go elsewhere.  Running replicators read the new values at their next slice."""
-    changed = []
+    changed, before = [], {"name": connection.name, **connection.config}
     if name is not None and name.strip() != connection.name:
         _check_name(name)
         connection.name = name.strip()
@@ -54,6 +57,7 @@ def update_connection(
         _restart_replicators(connection)
     connection.save()
     _note_change(connection, changed, user)
+    _audit("changed", connection, user, changes(before, {"name": connection.name, **connection.config}), changed)
     if config is not None:
         _go_on(connection, f"the connection {connection.name} was changed", user)
     return connection
@@ -76,7 +80,22 @@ def _note_change(connection: Connection, changed: Sequence[str], user: User | No
         note(replicator=replicator, kind="connection", summary=summary, user=user)
 
 
-def delete_connection(*, connection: Connection) -> None:
+def _audit(
+    what: str,
+    connection: Connection,
+    user: User | None,
+    changed: Mapping[str, Any] | None = None,
+    names: Sequence[str] = (),
+) -> None:
+    """Secrets by their names only."""
+    said = f": {', '.join(sorted(set(names)))}" if names else ""
+    enter(
+        f"connection_{what}", f"Connection {connection.name} {what}{said}", user=user,
+        about=connection.name, detail={"changes": dict(changed)} if changed else {},
+    )  # fmt: skip
+
+
+def delete_connection(*, connection: Connection, user: User | None = None) -> None:
     """ConfigurationError while a replicator uses it."""
     names = list(connection.replicators.values_list("name", flat=True)[:3])
     if names:
@@ -84,6 +103,7 @@ def delete_connection(*, connection: Connection) -> None:
             f"The connection {connection.name} is used by {', '.join(names)}.",
             remedy="Delete these replicators first.",
         )
+    _audit("deleted", connection, user)
     connection.delete()
 
 

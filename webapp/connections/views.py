@@ -137,7 +137,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Refused with a sentence while a replicator uses it."""
     connection = get_object_or_404(Connection, pk=pk)
     try:
-        services.delete_connection(connection=connection)
+        services.delete_connection(connection=connection, user=cast("User", request.user))
     except ConfigurationError as error:
         messages.error(request, f"{error.message} {error.remedy}")
         return redirect("connections:edit", pk=pk)

@@ -9,10 +9,16 @@ from django.contrib.auth.models import User
 
 from replicator.errors import ConfigurationError
 from replicator.telemetry.lags import exact_seconds, nearest_seconds
+from webapp.accounts import audit
 from webapp.monitoring.models import TablePromise, TimelineEvent
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 SUMMARY = 500
+# What nobody does but people: without a user by a command.
+BY_COMMAND = frozenset({
+    "created", "deleted", "options", "tables_added", "table_removed", "mode_changed", "target_renamed", "stream_created", "stream_changed",
+    "stream_deleted", "alert_rule",
+})  # fmt: skip
 LONGEST = 86_400  # seconds of a promise
 
 
@@ -25,9 +31,11 @@ def note(
     detail: Mapping[str, Any] | None = None,
     user: User | None = None,
 ) -> TimelineEvent:
-    """A line of the replicator's timeline."""
+    """A line of the replicator's timeline; of what people do, one of the audit log, which outlives the replicator."""
     event = timeline_event(replicator=replicator, kind=kind, summary=summary, table=table, detail=detail, user=user)
     event.save()
+    if event.user is not None or kind in BY_COMMAND:
+        audit.enter(kind, f"{replicator.name}: {summary}", user=user, about=replicator.name, detail=detail)
     return event
 
 

@@ -239,10 +239,6 @@ class TableLine:
     attained: Attained
 
     @property
-    def rows_in(self) -> int:
-        return self.table.rows_inserted + self.table.rows_read
-
-    @property
     def failing(self) -> bool:
         return bool(self.table.error_message) and self.word.tone in {"bad", "warn"}
 

@@ -16,6 +16,7 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceUnreachable,
 )
+from webapp.accounts.audit import changes
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
 from webapp.monitoring.services import check_seconds, note
@@ -301,7 +302,7 @@ def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: 
             replicator=fresh,
             kind="options",
             summary=f"Options changed: {', '.join(sorted(changed))}",
-            detail=changed,
+            detail={"changes": changes({name: old[name] for name in changed}, changed)},
             user=user,
         )
     replicator.refresh_from_db()

@@ -10,6 +10,7 @@ from django.db.models import Max
 
 from replicator.faults import reach
 from replicator.staging.storage import Storage
+from webapp.accounts.models import AuditEntry
 from webapp.alerts.models import Alert
 from webapp.monitoring.lags import drop_old
 from webapp.monitoring.models import Failure, LogLine, MetricMinute, ParkedRow, TimelineEvent
@@ -108,6 +109,9 @@ def _old_rows(now: datetime) -> int:
     removed += ParkedRow.objects.filter(resolved_at__lt=old).delete()[0]
     ended = now - timedelta(days=settings.TIDEMARK_ALERT_RETENTION_DAYS)
     removed += Alert.objects.filter(cleared_at__lt=ended).delete()[0]
+    removed += AuditEntry.objects.filter(at__lt=now - timedelta(days=settings.TIDEMARK_AUDIT_RETENTION_DAYS)).delete()[
+        0
+    ]
     removed += TimelineEvent.objects.filter(at__lt=old).delete()[0]
     removed += WorkerHeartbeat.objects.filter(seen_at__lt=now - SILENT).delete()[0]
     return removed

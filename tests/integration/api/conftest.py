@@ -111,7 +111,7 @@ def static_folder() -> None:
 
 @pytest.fixture
 def user(db: None) -> User:
-    return User.objects.create_user("ada")
+    return User.objects.create_superuser("ada")
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def test_a_token_is_shown_once_and_works_until_it_is_revoked(client: APIClient, 
 
 
 def test_a_user_cannot_revoke_the_token_of_another(client: APIClient, user: User) -> None:
-    services.create_token(user=User.objects.create_user("eve"), name="hers")
+    services.create_token(user=User.objects.create_superuser("eve"), name="hers")
     hers = ApiToken.objects.get(name="hers")
     assert client.delete(f"/api/v1/tokens/{hers.pk}/").status_code == 404
     assert ApiToken.objects.filter(pk=hers.pk).exists()

@@ -137,7 +137,7 @@ def memory_kind(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def user(db: None) -> User:
-    return User.objects.create_user("ann")
+    return User.objects.create_superuser("ann")
 
 
 @pytest.fixture

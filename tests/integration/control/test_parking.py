@@ -131,7 +131,7 @@ def test_a_read_of_keys_resolves_what_was_parked_of_them_before(captured: Captur
 def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured, whole: bool) -> None:
     table = stream(captured)
     captured.commit(next_sequence=5, parked=(parked(ORDERS, 3), parked(ORDERS, 4)))
-    user = User.objects.create_user("ada")
+    user = User.objects.create_superuser("ada")
     replay(table=table, user=user)
     run = table.runs.order_by("id").last()
     assert run is not None
@@ -182,7 +182,7 @@ def test_a_load_that_capture_asks_for_resolves_them_too(captured: Captured) -> N
 def test_discarding_says_who_and_when(captured: Captured) -> None:
     table = stream(captured)
     captured.commit(next_sequence=9, parked=tuple(parked(ORDERS, number) for number in range(4)))
-    user, version = User.objects.create_user("ada"), captured.journal.plan_version()
+    user, version = User.objects.create_superuser("ada"), captured.journal.plan_version()
     first = table.parked_rows.get(sequence=0)
     assert discard(table=table, rows=[first.pk], user=user) == 1
     assert discard(table=table, rows=[first.pk], user=user) == 0

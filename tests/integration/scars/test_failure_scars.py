@@ -128,7 +128,7 @@ class Requests:
         self._lab, self._turn = lab, 0
         Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where there is none
         self._client = APIClient()
-        self._client.force_authenticate(User.objects.create_user("ada"))
+        self._client.force_authenticate(User.objects.create_superuser("ada"))
 
     def reload(self, name: str) -> str:
         self._turn += 1

@@ -86,7 +86,7 @@ def test_discovery_of_20000_tables(crowd: Lab) -> None:
     """
     lab = crowd
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where there is none
-    connection, user = lab.connection(), User.objects.create_user("ada")
+    connection, user = lab.connection(), User.objects.create_superuser("ada")
     api = APIClient()
     api.force_authenticate(user)
     url = f"/api/v1/connections/{connection.pk}/tables/"

@@ -78,7 +78,7 @@ def start_anew(lab: Lab) -> None:
     """Through the API, as a user may."""
     Path(settings.STATIC_ROOT).mkdir(parents=True, exist_ok=True)  # WhiteNoise warns where there is none
     client = APIClient()
-    client.force_authenticate(User.objects.create_user(uuid.uuid4().hex))
+    client.force_authenticate(User.objects.create_superuser(uuid.uuid4().hex))
     answer = client.post(f"/api/v1/replicators/{lab.replicator.pk}/start-anew/")
     assert answer.status_code == 200, answer.content
     assert answer.json()["status"] == "starting"

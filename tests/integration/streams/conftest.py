@@ -34,7 +34,7 @@ def lab(mariadb: EmbeddedMariaDB, transactional_db: Any) -> Iterator[Lab]:
 @pytest.fixture
 def client(live_server: Any) -> Client:
     """Of a real server, with a token."""
-    user = User.objects.create_user("ada")
+    user = User.objects.create_superuser("ada")
     return Client(live_server.url, accounts.create_token(user=user, name="tests"), patience=30)
 
 
@@ -47,7 +47,7 @@ def staging(tmp_path: Path, settings: Any) -> None:
 @pytest.fixture
 def api(db: None) -> APIClient:
     """Without a server."""
-    user = User.objects.create_user("ada")
+    user = User.objects.create_superuser("ada")
     one = APIClient()
     one.credentials(HTTP_AUTHORIZATION=f"Bearer {accounts.create_token(user=user, name='tests')}")
     return one

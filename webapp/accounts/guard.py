@@ -1,0 +1,58 @@
+"""Where roles are asked for: before every page, before every operation of the API, and in what pages show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from rest_framework.permissions import BasePermission
+
+from webapp.accounts.roles import Role, needed, refusal, role_of
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+    from rest_framework.views import APIView
+
+
+class Guard:
+    """Pages: refuses what the signed-in user's role may not do.  The API's requests may come with a token: see `RolePermission`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Django's middleware protocol."""
+        return self.get_response(request)
+
+    def process_view(self, request: HttpRequest, *_: Any) -> None:
+        """PermissionDenied.  Who is not signed in is sent to do that by the view."""
+        match = request.resolver_match
+        least = needed(match, str(request.method)) if match else Role.VIEWER
+        if least is Role.VIEWER or request.path.startswith("/api/"):  # probes must not wait for the database
+            return
+        user = cast("User | AnonymousUser", request.user)
+        if user.is_authenticated and role_of(user).rank < least.rank:
+            raise PermissionDenied(refusal(least))
+
+
+class RolePermission(BasePermission):
+    """Of every operation of the API."""
+
+    def has_permission(self, request: Request, view: APIView) -> bool:
+        """Sets the message."""
+        del view
+        match = request.resolver_match
+        least = needed(match, str(request.method)) if match else Role.ADMIN
+        self.message = refusal(least)
+        return role_of(request.user, request.auth).rank >= least.rank
+
+
+def context(request: HttpRequest) -> dict[str, Any]:
+    """For templates: `can_run`, `can_change`."""
+    user = getattr(request, "user", None)
+    role = role_of(user) if user is not None and user.is_authenticated else Role.VIEWER
+    return {"role": role, "can_run": role.rank >= Role.OPERATOR.rank, "can_change": role is Role.ADMIN}
