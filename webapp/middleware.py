@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from collections.abc import Callable
 from urllib.parse import unquote
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http.response import HttpResponseBase
+from django.middleware.http import ConditionalGetMiddleware
 
 LOGGER = logging.getLogger("tidemark.web")
+_TOKEN = re.compile(rb"name=\"csrfmiddlewaretoken\" value=\"\w+\"|X-CSRFToken[^}]*")
 UNANSWERED = (OperationalError, InterfaceError)
 
 # Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
@@ -64,6 +69,23 @@ class DatabaseAway:
         else:
             answer = HttpResponse(f"{message}\n", status=503, content_type="text/plain")
         answer["Retry-After"] = "10"
+        return answer
+
+
+class Unchanged(ConditionalGetMiddleware):
+    """304 for a page or fragment, or an answer of the API, that would be the same again: most polls of a calm page.
+
+    The tokens of its forms differ every time and mean the same.
+    """
+
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        """Django's middleware protocol."""
+        if request.method == "GET" and self.needs_etag(response) and isinstance(response, HttpResponse):
+            said = _TOKEN.sub(b"", response.content)
+            response.headers.setdefault("ETag", f'"{hashlib.blake2b(said, digest_size=12).hexdigest()}"')
+            if not response.has_header("Cache-Control"):
+                response["Cache-Control"] = "private, no-cache"
+        answer: HttpResponseBase = super().process_response(request, response)
         return answer
 
 

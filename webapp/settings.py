@@ -23,7 +23,8 @@ TIDEMARK_WAREHOUSE_URL = environment.location("TIDEMARK_WAREHOUSE_URL", TIDEMARK
 environment.keep_private(TIDEMARK_HOME, TIDEMARK_STAGING_URL, TIDEMARK_WAREHOUSE_URL)
 TIDEMARK_SEGMENT_RETENTION_HOURS = float(os.environ.get("TIDEMARK_SEGMENT_RETENTION_HOURS", "6"))
 TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS", "7"))
-TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "200000"))
+# Of each replicator and level.
+TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "20000"))
 TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION_DAYS", "30"))
 # How long lags are kept by minute (at least 2 days: the windows up to a day begin at one), by hour (at least 31) and by day.
 TIDEMARK_LAG_MINUTE_DAYS = environment.at_least("TIDEMARK_LAG_MINUTE_DAYS", 3, least=2, unit="days")
@@ -82,6 +83,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.gzip.GZipMiddleware",
+    "webapp.middleware.Unchanged",
     "webapp.middleware.ContentSecurityPolicy",
     "webapp.middleware.NoNul",
     "webapp.middleware.DatabaseAway",

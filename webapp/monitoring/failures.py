@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -130,8 +131,14 @@ def counts(
 
 
 def open_count(replicator: Replicator) -> int:
-    """Failures that nothing has resolved yet."""
-    return Failure.objects.filter(replicator=replicator, resolved_at=None).count()
+    """What nothing has resolved yet: however often it was tried, one outage of a source is one, and so is each failing table."""
+    return incidents(Failure.objects.filter(replicator=replicator, resolved_at=None)).get(replicator.pk, 0)
+
+
+def incidents(found: QuerySet[Failure]) -> dict[int, int]:
+    """Of each replicator: kinds of failures of each table, or of the whole, without their attempts and stages."""
+    kinds = found.order_by().values_list("replicator", "table", "code").distinct()
+    return dict(Counter(replicator for replicator, _, _ in kinds))
 
 
 def _within(filters: FailureFilters, replicator: Replicator | None, now: datetime | None) -> QuerySet[Failure]:

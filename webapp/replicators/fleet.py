@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
+
+from django.http import QueryDict
+from django.utils import timezone
 
 from replicator.redaction import redacted
 from replicator.state.tables import TableState
@@ -15,9 +18,11 @@ from webapp.monitoring.presentation import Sparkline
 from webapp.replicators import selectors
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
 from webapp.replicators.presentation import (
+    Pager,
     StatePart,
     StateWord,
     late,
+    page_number,
     recent_rate,
     replicator_word,
     rows_by_minute,
@@ -35,6 +40,10 @@ SHOWS: Mapping[str, str] = {
     OFF: "Paused or stopped",
 }
 LONGEST_REASON = 120
+PATIENCE = timedelta(
+    minutes=2
+)  # with what is tried again by itself, and may need somebody all the same: a source that is down
+PER_PAGE = 50
 
 
 @dataclass(frozen=True)
@@ -64,18 +73,26 @@ class FleetLine:
     def reason(self) -> str:
         """Why it needs a person, the gravest cause only; empty where it does not."""
         one = self.replicator
-        if one.status == Status.FAILED:
-            said = redacted(one.error_message)
-            return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
-        if one.log_concern == LogConcern.LOST:
-            return "The source no longer has the log to go on from."
-        if self.failed:
-            return f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."
-        if self.parked:
-            return f"{self.parked:,} row{' is' if self.parked == 1 else 's are'} parked, and missing in the target."
-        if self.firing:
-            return f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."
-        return ""
+        since, running = one.first_failure_at, one.desired == Desired.RUNNING
+        lasts = one.status == Status.RETRYING and since is not None and timezone.now() - since > PATIENCE
+        said = redacted(one.error_message)
+        told = said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
+        reasons = (
+            (one.status == Status.FAILED, told),
+            (one.log_concern == LogConcern.LOST, "The source no longer has the log to go on from."),
+            (self.failed, f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."),
+            (
+                self.parked,
+                f"{self.parked:,} row{' is' if self.parked == 1 else 's are'} parked, and missing in the target.",
+            ),
+            (running and lasts, told),
+            (self.firing, f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."),
+            (
+                running and self.promise.word.tone == "bad",
+                "Its promise is broken: fewer changes were in time than promised.",
+            ),
+        )
+        return next((reason for holds, reason in reasons if holds), "")
 
     @property
     def show(self) -> str:
@@ -90,7 +107,13 @@ class FleetLine:
     @property
     def trouble(self) -> tuple[int, int, int, str]:
         """Sort key: the one that needs somebody first, then the one that may soon."""
-        score = self.word.trouble + (25 if self.failed else 0) + (10 if self.late else 0) + self.promise.word.trouble
+        score = (
+            self.word.trouble
+            + (50 if self.replicator.status == Status.FAILED else 0)
+            + (25 if self.failed else 0)
+            + (10 if self.late else 0)
+            + self.promise.word.trouble
+        )
         return (list(SHOWS).index(self.show), -score, -self.failures, self.replicator.name.lower())
 
 
@@ -111,6 +134,12 @@ class Fleet:
     search: str
     show: str
     choices: list[Choice]
+    pager: Pager
+
+    @property
+    def busy(self) -> int:
+        """How many try again, or are late."""
+        return next(choice.count for choice in self.choices if choice.show == BUSY)
 
     @property
     def people(self) -> int:
@@ -118,8 +147,10 @@ class Fleet:
         return next(choice.count for choice in self.choices if choice.show == PERSON)
 
 
-def fleet(search: str = "", show: str = "") -> Fleet:
-    """Every replicator whose name, source or connection holds `search`, by trouble; `show`: of these only (`SHOWS`)."""
+def fleet(query: QueryDict | None = None, path: str = "") -> Fleet:
+    """A page of the replicators whose name or connection holds `q`, by trouble; `show`: of these only (`SHOWS`)."""
+    query = query or QueryDict()
+    search, show = query.get("q", ""), query.get("show", "")
     rows = selectors.fleet()
     replicators = [row.replicator for row in rows]
     series = rows_by_minute([one.pk for one in replicators])
@@ -140,7 +171,8 @@ def fleet(search: str = "", show: str = "") -> Fleet:
         if needle in f"{line.replicator.name} {line.replicator.connection.name}".lower() and show in {"", line.show}
     ]
     found.sort(key=lambda line: line.trouble)
-    return Fleet(found, len(rows), search, show, choices)
+    pager = Pager(page_number(query), PER_PAGE, len(found), path, query, "#fleet")
+    return Fleet(found[pager.first - 1 : pager.first - 1 + PER_PAGE], len(rows), search, show, choices, pager)
 
 
 def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], promise: PromiseView, firing: int) -> FleetLine:
@@ -149,7 +181,7 @@ def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], promise: Promise
         replicator=replicator,
         word=replicator_word(replicator.status, replicator.desired),
         tables=row.tables,
-        parts=state_parts(row.states),
+        parts=state_parts(row.states, still=replicator.status == Status.FAILED),
         lag_ms=row.lag_ms,
         late=late(replicator, row.lag_ms),
         rate=recent_rate(minutes),

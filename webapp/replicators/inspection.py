@@ -96,7 +96,7 @@ def header(replicator: Replicator) -> Header:
         promise=promises_of_fleet([replicator])[replicator.pk],
         alerts=[alert for alert in firing(replicator) if alert.rule.kind not in SAID_ALREADY],
         tables=sum(states.values()),
-        parts=state_parts(states),
+        parts=state_parts(states, still=replicator.status == Status.FAILED),
         actions=selectors.allowed_actions(replicator),
         problem=problem(replicator),
         log_kept=log_kept(replicator),

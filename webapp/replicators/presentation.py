@@ -60,6 +60,7 @@ ON_THE_WAY = {
     Desired.STOPPED: StateWord("Stopping", "loading", "idle", 35, moving=True),
     Desired.DELETED: REPLICATOR_WORDS[Status.DELETING],
 }
+STANDING = StateWord("Standing still", "stop", "idle", 10, hint="The replicator has failed")
 STILL = {Status.PAUSED, Status.STOPPED, Status.CREATED, Status.FAILED}
 
 
@@ -101,15 +102,18 @@ class StatePart:
     width: float
 
 
-def state_parts(states: Mapping[str, int]) -> list[StatePart]:
-    """Table states with their share, trouble first."""
+def state_parts(states: Mapping[str, int], *, still: bool = False) -> list[StatePart]:
+    """Table states with their share, trouble first.  `still`: the replicator has failed, and nothing streams or loads."""
     total = sum(states.values())
     ordered = sorted(states.items(), key=lambda item: -table_word(item[0]).trouble)
     parts, x = [], 0.0
     for state, number in ordered:
         if number:
             width = 100 * number / total
-            parts.append(StatePart(table_word(state), state, number, round(x, 2), round(width, 2)))
+            word = table_word(state)
+            if still and word.tone in {"ok", "info"}:
+                word = STANDING
+            parts.append(StatePart(word, state, number, round(x, 2), round(width, 2)))
             x += width
     return parts
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Count, F, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Count, F, Min, Q, QuerySet, Sum
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError
@@ -17,6 +17,7 @@ from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet, parse_n
 from replicator.model.row_filter import parse_filter
 from replicator.state.tables import HALTED, TableState
 from webapp.connections.selectors import name_rule
+from webapp.monitoring.failures import incidents
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,
@@ -162,32 +163,41 @@ class FleetRow:
 
 
 def fleet() -> list[FleetRow]:
-    """All replicators with figures; a constant number of queries."""
-    unsolved = Failure.objects.filter(replicator=OuterRef("pk"), resolved_at=None).order_by().values("replicator")
-    counted = Coalesce(Subquery(unsolved.annotate(n=Count("pk")).values("n")), 0)
-    found = list(list_replicators().annotate(failures_open=counted))
-    since = timezone.now() - timedelta(minutes=5)
-    minutes = MetricMinute.objects.filter(minute__gte=since, table__isnull=False).order_by()
+    """All replicators with figures; a constant number of queries, each of a row a replicator and state."""
+    found = list(list_replicators())
+    unsolved = incidents(Failure.objects.filter(resolved_at=None))
+    now = timezone.now()
+    minutes = MetricMinute.objects.filter(minute__gte=now - timedelta(minutes=5), table__isnull=False).order_by()
     recent = dict(minutes.values_list("replicator").annotate(moved=Sum(F("events") + F("reads"))))
-    tables: dict[int, list[ReplicatorTable]] = {}
-    for table in ReplicatorTable.objects.all():
-        tables.setdefault(table.replicator_id, []).append(table)
-    rows = []
+    pending = Q(last_sequence__gt=Greatest("applied", "live_from"))
+    tables = ReplicatorTable.objects.order_by().values_list("replicator", "state").annotate( number=Count("pk"), parked_rows=Sum("parked"), since=Min("applied_commit_ts", filter=pending), even=Count("pk", filter=~pending)
+    )  # fmt: skip
+    states: dict[int, dict[str, int]] = {}
+    parked: Counter[int] = Counter()
+    oldest: dict[int, tuple[datetime | None, bool]] = {}
+    for pk, state, number, rows, waiting, even in tables:
+        states.setdefault(pk, {})[state] = number
+        parked[pk] += rows
+        if state == TableState.STREAMING.value:
+            oldest[pk] = (waiting, even > 0)
+    lags = {}
     for one in found:
-        own = tables.get(one.pk, [])
-        rows.append(
-            FleetRow(
-                replicator=one,
-                tables=len(own),
-                states=dict(Counter(table.state for table in own)),
-                lag_ms=replicator_lag_ms(one, own),
-                rows_per_minute=recent.get(one.pk, 0) // 5,
-                failures_open=one.failures_open,
-                parked=sum(table.parked for table in own),
-                actions=allowed_actions(one),
-            )
+        waiting, even = oldest.get(one.pk, (None, False))
+        moments = [at for at in (waiting, one.source_ts if even else None) if at is not None]
+        lags[one.pk] = max((_milliseconds(at, now) or 0 for at in moments), default=None)
+    return [
+        FleetRow(
+            replicator=one,
+            tables=sum(states.get(one.pk, {}).values()),
+            states=states.get(one.pk, {}),
+            lag_ms=lags[one.pk],
+            rows_per_minute=recent.get(one.pk, 0) // 5,
+            failures_open=unsolved.get(one.pk, 0),
+            parked=parked[one.pk],
+            actions=allowed_actions(one),
         )
-    return rows
+        for one in found
+    ]
 
 
 def is_current(replicator: Replicator, upto: int | None = None) -> bool:

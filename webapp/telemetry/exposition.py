@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from replicator.telemetry.slo import MINUTES
 from webapp.celery import QUEUES, app
+from webapp.monitoring.failures import incidents
 from webapp.monitoring.models import Failure
 from webapp.monitoring.standings import standings
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SegmentRow, SnapshotRun, Status
@@ -240,11 +241,12 @@ def _failures() -> Iterator[Metric]:
         labels = [row.replicator.name, row.stage, row.code]
         attempts.add_metric(labels, row.attempts)
         retries.add_metric(labels, row.retries)
-    unsolved = _gauge("failures_open", "Failures that nothing has resolved yet", "replicator")
-    for name, number in (
-        Failure.objects.filter(resolved_at=None).order_by().values_list("replicator__name").annotate(Count("id"))
-    ):
-        unsolved.add_metric([name], number)
+    unsolved = _gauge(
+        "failures_open", "Failures that nothing has resolved yet, each with all its attempts one", "replicator"
+    )
+    open_now = incidents(Failure.objects.filter(resolved_at=None))
+    for pk, name in Replicator.objects.filter(pk__in=open_now).values_list("pk", "name"):
+        unsolved.add_metric([name], open_now[pk])
     yield from (attempts, retries, unsolved)
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Max
+from django.db.models import Count
 
 from replicator.faults import reach
 from replicator.staging.storage import Storage
@@ -99,8 +99,7 @@ def _old_rows(now: datetime) -> int:
     """Bounded by age, and log lines by number too."""
     days = timedelta(days=settings.TIDEMARK_LOG_RETENTION_DAYS)
     removed = LogLine.objects.filter(at__lt=now - days).delete()[0]
-    newest = LogLine.objects.aggregate(newest=Max("id"))["newest"] or 0
-    removed += LogLine.objects.filter(id__lte=newest - settings.TIDEMARK_LOG_LINES).delete()[0]
+    removed += _lines_beyond(settings.TIDEMARK_LOG_LINES)
     old = now - timedelta(days=settings.TIDEMARK_METRIC_RETENTION_DAYS)
     removed += MetricMinute.objects.filter(minute__lt=old).delete()[0]
     removed += drop_old(now)
@@ -114,4 +113,15 @@ def _old_rows(now: datetime) -> int:
     ]
     removed += TimelineEvent.objects.filter(at__lt=old).delete()[0]
     removed += WorkerHeartbeat.objects.filter(seen_at__lt=now - SILENT).delete()[0]
+    return removed
+
+
+def _lines_beyond(most: int) -> int:
+    """Of each replicator and level the oldest lines, where there are more than so many: what is told often takes nothing else away."""
+    removed = 0
+    counted = LogLine.objects.order_by().values_list("replicator", "level").annotate(lines=Count("id"))
+    for replicator, level, _ in counted.filter(lines__gt=most):
+        mine = LogLine.objects.filter(replicator=replicator, level=level)
+        newest = mine.order_by("-id").values_list("id", flat=True)[most]
+        removed += mine.filter(id__lte=newest).delete()[0]
     return removed

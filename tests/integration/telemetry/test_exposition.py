@@ -145,7 +145,7 @@ def test_failures_are_counted_for_good(table: ReplicatorTable) -> None:
     found = scraped()
     labels = ("shop", "capture", "source_unreachable")
     assert (found[of("tidemark_failures_total", *labels)], found[of("tidemark_retries_total", *labels)]) == (3, 3)
-    assert found[of("tidemark_failures_open", "shop")] == 3
+    assert found[of("tidemark_failures_open", "shop")] == 1
     Failure.objects.all().delete()  # as the garbage collector does after a while
     assert scraped()[of("tidemark_failures_total", *labels)] == 3
     assert FailureCount.objects.get().attempts == 3

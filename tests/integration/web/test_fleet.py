@@ -6,11 +6,14 @@ import re
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.browser.factories import Installation, fail_table, make_replicator, make_table
 from webapp.alerts.models import Alert
+from webapp.monitoring.models import Failure
 from webapp.replicators.fleet import fleet
 from webapp.replicators.models import Desired, Replicator, Status
 
@@ -37,10 +40,11 @@ def test_those_that_need_somebody_come_first_then_those_that_may_soon(browser: C
     )
     assert found["shop to lakehouse"] == ("person", "1 table has failed.")
     assert found["lost"] == ("person", "The source no longer has the log to go on from.")
-    assert (found["erp"], found["late"], found["reference data"]) == (("busy", ""), ("busy", ""), ("fine", ""))
+    assert found["erp"] == ("person", "The server erp.internal:3306 does not answer: connection refused."), "for long"
+    assert (found["late"], found["reference data"]) == (("busy", ""), ("fine", ""))
     assert found["new one"] == ("off", "")
     order = [line.show for line in fleet().lines]
-    assert order == ["person"] * 3 + ["busy"] * 2 + ["fine"] + ["off"] * 2
+    assert order == ["person"] * 4 + ["busy"] + ["fine"] + ["off"] * 2
     assert fleet().lines[0].replicator.name == "billing"
 
 
@@ -78,11 +82,50 @@ def test_the_filter_shows_some_and_counts_all(browser: Client, made: Installatio
     assert f"{len(people)} of {len(made.replicators)} need" in page
     assert "No replicator here matches" in page
     assert 'name="show" id="fleet-show" value="fine"' in page
-    assert {choice.show: choice.count for choice in fleet("billing", "fine").choices}[""] == len(made.replicators)
+    assert {choice.show: choice.count for choice in fleet(QueryDict("q=billing&show=fine")).choices}[""] == len(
+        made.replicators
+    )
     Replicator.objects.update(desired=Desired.PAUSED, status=Status.PAUSED, log_concern="")
     Alert.objects.all().delete()
     made.replicators["shop to lakehouse"].tables.all().delete()
     assert "Nothing needs you" in browser.get(reverse("replicators:fleet")).content.decode()
+
+
+def test_a_source_that_is_away_for_a_moment_is_told_and_needs_nobody_yet(browser: Client, made: Installation) -> None:
+    Replicator.objects.exclude(name="erp").delete()
+    erp = made.replicators["erp"]
+    erp.first_failure_at = timezone.now()
+    erp.save()
+    for attempt, stage in ((1, "capture"), (2, "capture"), (1, "snapshot")):
+        Failure.objects.create(replicator=erp, stage=stage, code="source_unreachable", message="away", attempt=attempt)
+    [line] = fleet().lines
+    assert (line.show, line.failures) == ("busy", 1), "one outage, however often it was tried"
+    page = browser.get(reverse("replicators:fleet")).content.decode()
+    assert "Nothing needs you" not in page
+    assert "1 of 1 tries again or is late" in page
+
+
+def test_tables_of_a_failed_replicator_do_not_stream(browser: Client, made: Installation) -> None:
+    one = made.replicators["billing"]
+    make_table(one, "t")
+    page = browser.get(reverse("replicators:overview", args=[one.pk])).content.decode()
+    assert "1 standing still" in page
+    assert "streaming</span>" not in page
+
+
+def test_a_fleet_is_shown_in_pages_and_a_calm_one_is_not_sent_again(browser: Client, made: Installation) -> None:
+    for number in range(70):
+        make_replicator(made.connection, f"more {number:02}", desired=Desired.STOPPED, status=Status.STOPPED)
+    first, second = (shown(browser, show="off", page=page) for page in "12")
+    assert (len(first), len(second)) == (50, 22)
+    assert not set(first) & set(second)
+    asked = {"path": reverse("replicators:fleet_rows"), "data": {"q": "more 0"}}
+    answer = browser.get(**asked, **HTMX, headers={"accept-encoding": "gzip"})
+    assert (answer.status_code, answer["Content-Encoding"]) == (200, "gzip")
+    again = browser.get(**asked, **HTMX, headers={"if-none-match": answer["ETag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    Replicator.objects.filter(name="more 01").update(status=Status.PAUSED)
+    assert browser.get(**asked, **HTMX, headers={"if-none-match": answer["ETag"]}).status_code == 200
 
 
 def test_it_costs_the_same_whatever_the_number_of_replicators(
@@ -90,7 +133,7 @@ def test_it_costs_the_same_whatever_the_number_of_replicators(
 ) -> None:
     for number in range(40):
         make_table(make_replicator(made.connection, f"more {number}"), "t")
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         assert len(shown(browser)) == 40 + len(made.replicators)
 
 

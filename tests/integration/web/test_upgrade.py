@@ -218,7 +218,7 @@ def figures_that_survive_are_right(client: Client, one: Replicator) -> None:
     summary = client.get(f"{api}").json()
     assert summary["options"]["slo_minutes"] == 6.69  # what was stored stays, though it cannot be promised anew
     assert summary["options"]["on_log_lost"] == "stop"
-    assert summary["failures_open"] == 2
+    assert summary["failures_open"] == 1, "one outage, tried twice"
     exposed = client.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).content.decode()
     assert 'tidemark_backlog_rows{replicator="copy"} 600.0' in exposed
     assert 'tidemark_rows_total{operation="inserted",replicator="copy",table="shop.orders"} 1200.0' in exposed

@@ -69,7 +69,7 @@ def test_live_fragments_cost_the_same_whatever_the_number_of_tables(
     one = make_replicator(made.connection, f"with {tables} tables")
     for number in range(tables):
         make_table(one, f"t{number:03}")
-    bounds = {"replicators:fleet_rows": (8, []), "replicators:head": (12, [one.pk])}
+    bounds = {"replicators:fleet_rows": (9, []), "replicators:head": (12, [one.pk])}
     bounds |= {"replicators:overview": (11, [one.pk]), "replicators:tables": (11, [one.pk])}
     bounds |= {"replicators:activity": (6, [one.pk]), "monitoring:logs": (6, [one.pk])}
     bounds |= {"monitoring:charts": (9, [one.pk])}
