@@ -38,6 +38,11 @@ def failed(detail: str, remedy: str) -> Finding:
     return Finding(Status.FAILED, detail, remedy)
 
 
+def without_tables() -> Finding:
+    """Of a check of tables before there are any: that is no pass."""
+    return Finding(Status.SKIPPED, "Looked at when tables are selected.")
+
+
 class Connection(Protocol):
     """What a login gives."""
 

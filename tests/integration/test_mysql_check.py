@@ -9,12 +9,15 @@ from typing import Any
 import pymysql
 import pytest
 
+from replicator.errors import SourceUnreachable
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.mysql import open_source
 from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.source import MySqlSource
 from webapp.embedded.mariadb import EmbeddedMariaDB
+from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration
 TABLE = TableId("check_tests", "orders")
@@ -67,6 +70,14 @@ def test_an_unreachable_host_fails_once(config: MySqlConfig) -> None:
     first, *others = MySqlSource(dataclasses.replace(config, port=1)).check()
     assert first.status is Status.FAILED
     assert {other.status for other in others} == {Status.SKIPPED}
+
+
+def test_the_port_of_another_kind_of_server_is_told_soon(postgres_source: EmbeddedPostgresSource) -> None:
+    """Postgres waits for its client to speak first: it took a minute."""
+    config = MySqlConfig("127.0.0.1", postgres_source.address["port"], "u", "p", connect_timeout=1.0)
+    with pytest.raises(SourceUnreachable, match="does not greet as MySQL and MariaDB do") as caught:
+        connect(config)
+    assert "Postgres" in caught.value.remedy
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ WORDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
+IN_ORDER = ("failed", "warning", "ok", "skipped")
+
+
 @dataclass(frozen=True)
 class CheckLine:
     """One named check."""
@@ -69,20 +72,22 @@ def split_remedy(remedy: str) -> tuple[str, str]:
 
 
 def check_lines(results: Iterable[CheckResult | Mapping[str, Any]]) -> list[CheckLine]:
-    """From results, or from their stored form."""
+    """From results, or from their stored form: what failed first, what was not looked at last."""
     lines = []
     for result in results:
         if isinstance(result, CheckResult):
             lines.append(CheckLine(result.title, str(result.status), result.detail, result.remedy))
         else:
             lines.append(CheckLine(result["title"], result["status"], result["detail"], result.get("remedy", "")))
-    return lines
+    return sorted(lines, key=lambda line: IN_ORDER.index(line.status))
 
 
-def check_summary(lines: list[CheckLine]) -> dict[str, int]:
-    """How many of each status, and `total` of those that ran."""
+def check_summary(lines: list[CheckLine]) -> dict[str, Any]:
+    """How many of each status, `total` of those that ran, and `script`: all statements that mend something, where there are several."""
     counts = {status: sum(line.status == status for line in lines) for status in WORDS}
-    return counts | {"total": len(lines) - counts["skipped"]}
+    wrong = [line for line in lines if line.sql]
+    script = "\n".join(dict.fromkeys(f"-- {line.title}\n{line.sql}" for line in wrong)) if len(wrong) > 1 else ""
+    return counts | {"total": len(lines) - counts["skipped"], "script": script}
 
 
 def guide(kind: str) -> tuple[str, SafeString]:

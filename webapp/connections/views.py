@@ -9,6 +9,7 @@ from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError, TidemarkError
@@ -68,12 +69,14 @@ def save(request: HttpRequest, form: ConnectionForm) -> Connection | None:
 
 @login_required
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
-    """Change a connection, and see its last test."""
+    """Change a connection, and see its last test; `next`: the draft that one came from, and goes back to."""
     connection = get_object_or_404(Connection, pk=pk)
+    back = request.GET.get("next", "")
+    back = back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else ""
     form = ConnectionForm(request.POST or None, kind=connection.kind, connection=connection)
     if request.method == "POST" and form.is_valid() and save(request, form) is not None:
         messages.success(request, "Saved. Running replicators use the new settings within a minute.")
-        return redirect("connections:edit", pk=pk)
+        return redirect(back) if back else redirect("connections:edit", pk=pk)
     connection.refresh_from_db()
     checks = check_lines(connection.last_check)
     context = SECTION | {
@@ -84,6 +87,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         "summary": check_summary(checks),
         "checked_at": connection.last_checked_at,
         "used_by": list(connection.replicators.all()),
+        "back": back,
     }
     return render(request, "connections/edit.html", context)
 

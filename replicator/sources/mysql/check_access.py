@@ -6,7 +6,7 @@ import re
 
 from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.checking import Finding, failed, ok, warning
+from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.mysql.catalog import MySqlCatalog
 from replicator.sources.mysql.connection import quoted
 from replicator.sources.mysql.log_status import log_end
@@ -46,7 +46,7 @@ def replication_client(server: Server) -> Finding:
 def select(server: Server, tables: TableSet | None) -> Finding:
     """Reads no row of each selected table."""
     if tables is None:
-        return ok("No tables are selected yet.")
+        return without_tables()
     selected = _selected(server, tables)
     existing = set(selected)
     missing = sorted(str(table) for table in tables.tables - existing if table in tables)
@@ -65,7 +65,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
 def definitions(server: Server, tables: TableSet | None) -> Finding:
     """Tables that would stop because of a type, a character set or a name."""
     if tables is None:
-        return ok("No tables are selected yet.")
+        return without_tables()
     catalog = MySqlCatalog(server.connection, left_out=tables)
     found = catalog.describe(_selected(server, tables)[:_MOST_TABLES])
     errors = [result for result in found.values() if isinstance(result, TableError)]
@@ -84,7 +84,7 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
 def cascades(server: Server, tables: TableSet | None) -> Finding:
     """InnoDB carries a foreign key's action out below the log: before MySQL 9.6 no event is written for it."""
     if tables is None or (not server.mariadb and server.version >= (9, 6)):
-        return ok("Actions of foreign keys are in the log." if tables else "No tables are selected yet.")
+        return ok("Actions of foreign keys are in the log.") if tables else without_tables()
     rows = server.rows(
         "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
         f"WHERE DELETE_RULE IN ({_CASCADES}) OR UPDATE_RULE IN ({_CASCADES})"

@@ -74,6 +74,9 @@ _BROKEN_REMEDY = (
 )
 
 
+_SILENT = "Check the port: another kind of server may listen there, Postgres for one, which waits for its client to speak first."
+
+
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     """An open connection in autocommit with utf8mb4, UTC, a lenient sql_mode and REPEATABLE READ.
 
@@ -95,7 +98,17 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     }
     reach("source.connect.before")
     with translated(f"{config.host}:{config.port}"):
-        connection: Connection = connect_mysql(verified=config.verified, **(options | overrides))
+        wanted = options | overrides
+        try:
+            connection: Connection = connect_mysql(
+                verified=config.verified, **wanted | {"read_timeout": config.connect_timeout}
+            )
+        except pymysql.err.OperationalError as error:
+            if not isinstance(error.__cause__ or error.__context__, TimeoutError):
+                raise
+            silent = f"{config.host}:{config.port} is reached, and does not greet as MySQL and MariaDB do."
+            raise SourceUnreachable(silent, remedy=_SILENT) from None
+        vars(connection)["_read_timeout"] = wanted["read_timeout"]  # of a login it is the connect timeout
         try:
             _prepare(connection, config.statement_timeout)
         except BaseException:

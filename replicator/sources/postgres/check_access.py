@@ -10,7 +10,7 @@ from psycopg2.extras import LogicalReplicationConnection
 
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TableError
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.checking import Finding, failed, ok, warning
+from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.postgres.attributes import Identity
 from replicator.sources.postgres.catalog import PostgresCatalog
 from replicator.sources.postgres.connection import connect, literal, quoted
@@ -19,7 +19,6 @@ from replicator.sources.postgres.server import Server, Service
 from replicator.sources.postgres.watermark import create_statements, needs_table, write_mark
 
 _PROBE_REPLICATOR = "connection-test"
-_NONE_YET = "No tables are selected yet."
 _MOST_TABLES = 2000
 _SHOWN = 5
 
@@ -169,7 +168,7 @@ def _members(server: Server, name: str, selected: Sequence[TableId], tables: Tab
 def select(server: Server, tables: TableSet | None) -> Finding:
     """Rights on each selected table; a policy that hides rows counts as a missing one."""
     if tables is None:
-        return ok(_NONE_YET)
+        return without_tables()
     selected = server.selected(tables)
     missing = sorted(tables.tables - set(selected) - tables.excluded)
     if missing:
@@ -195,7 +194,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
 def replica_identity(server: Server, tables: TableSet | None) -> Finding:
     """What of an old row the log has."""
     if tables is None:
-        return ok(_NONE_YET)
+        return without_tables()
     found = PostgresCatalog(server.connection, left_out=tables).keys(server.selected(tables)[:_MOST_TABLES])
     errors = [key for _, key in found.values() if isinstance(key, TableError)]
     if errors:
@@ -212,7 +211,7 @@ def replica_identity(server: Server, tables: TableSet | None) -> Finding:
 def definitions(server: Server, tables: TableSet | None) -> Finding:
     """Tables that would stop because of what they are, of a type or of a name."""
     if tables is None:
-        return ok(_NONE_YET)
+        return without_tables()
     catalog = PostgresCatalog(server.connection, left_out=tables)
     selected = server.selected(tables)[:_MOST_TABLES]
     unidentified = {table for table, (_, key) in catalog.keys(selected).items() if isinstance(key, TableError)}

@@ -129,6 +129,36 @@ def test_a_table_of_another_replicator_is_not_reached(browser: Client, made: Ins
     assert browser.post(reverse("replicators:act_on_table", args=[other.pk, table.pk, "remove"])).status_code == 404
 
 
+def test_what_failed_comes_first_and_what_mends_it_is_one_script(browser: Client, made: Installation) -> None:
+    one = made.connection
+    one.last_check = [
+        {"name": name, "title": name, "status": status, "detail": "", "remedy": remedy}
+        for name, status, remedy in (
+            ("fine", "ok", ""), ("never", "skipped", ""), ("ever", "skipped", ""), ("log", "failed", "SET GLOBAL binlog_format = 'ROW';"),
+            ("kept", "warning", "SET GLOBAL expire = 7;"),
+        )
+    ]  # fmt: skip
+    one.save()
+    page = browser.get(reverse("connections:edit", args=[one.pk])).content.decode()
+    places = [page.index(f">{name}</span>") for name in ("log", "kept", "fine")]
+    assert places == sorted(places)
+    assert ">never</span>" not in page
+    assert "2 more checks could not be made." in page
+    assert "-- log\nSET GLOBAL binlog_format = &#x27;ROW&#x27;;\n-- kept\nSET GLOBAL expire = 7;" in page
+
+
+def test_who_mends_a_connection_from_a_draft_goes_back_to_it(browser: Client, made: Installation) -> None:
+    draft = reverse("replicators:step", args=[made.draft.pk, "test"])
+    assert f"?next={draft}" in browser.get(draft).content.decode()
+    page = reverse("connections:edit", args=[made.connection.pk])
+    assert f'href="{draft}"' in browser.get(page, {"next": draft}).content.decode()
+    values = {"host": "db.internal", "port": 3306, "user": "tidemark", "password": "p", "tls": "preferred"}
+    given = {"name": made.connection.name, **{f"setting-{name}": value for name, value in values.items()}}
+    saved = browser.post(f"{page}?next={draft}", given)
+    assert (saved.status_code, saved["Location"]) == (302, draft)
+    assert "https://evil" not in browser.get(page, {"next": "https://evil.example/"}).content.decode()
+
+
 def test_a_connection_in_use_is_not_deleted(browser: Client, made: Installation) -> None:
     response = browser.post(reverse("connections:delete", args=[made.connection.pk]))
     assert "is used by" in said(response)
