@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from django.db.models import Count, F, QuerySet
 
 from webapp.alerts.evaluation import make_rules
@@ -34,6 +36,11 @@ def rules_of(replicator: Replicator) -> list[Rule]:
     """One of each kind, with channels."""
     make_rules([replicator])
     return list(Rule.objects.filter(replicator=replicator).prefetch_related("channels").order_by("id"))
+
+
+def as_stored(rules: Iterable[Rule]) -> list[object]:
+    """What of them a person changes; without who sleeps until when."""
+    return [[rule.kind, rule.params, rule.enabled, sorted(one.pk for one in rule.channels.all())] for rule in rules]
 
 
 def channels() -> QuerySet[Channel]:

@@ -17,6 +17,7 @@ from replicator.errors import ConfigurationError
 from webapp.alerts import selectors, services
 from webapp.alerts.forms import SNOOZES, ChannelForm, RuleLine, quiet_context
 from webapp.alerts.models import Channel, Rule
+from webapp.meanwhile import refuse_if_changed
 from webapp.replicators.presentation import Pager, page_number
 from webapp.replicators.selectors import list_replicators
 from webapp.replicators.views.replies import done, is_htmx, user_of
@@ -164,6 +165,7 @@ def save_rules(request: HttpRequest, pk: int) -> HttpResponse:
     replicator = get_object_or_404(list_replicators(), pk=pk)
     known = list(selectors.channels())
     try:
+        refuse_if_changed(request, selectors.as_stored(selectors.rules_of(replicator)))
         with transaction.atomic():
             for rule in selectors.rules_of(replicator):
                 change = RuleLine(rule, known).change(request.POST)

@@ -19,6 +19,7 @@ from webapp.connections import selectors, services
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.models import Connection
 from webapp.connections.presentation import check_lines, check_summary, guide
+from webapp.meanwhile import TOLD, changed_meanwhile
 
 SECTION = {"section": "connections"}
 
@@ -74,7 +75,10 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     back = request.GET.get("next", "")
     back = back if url_has_allowed_host_and_scheme(back, allowed_hosts=None) else ""
     form = ConnectionForm(request.POST or None, kind=connection.kind, connection=connection)
-    if request.method == "POST" and form.is_valid() and save(request, form) is not None:
+    stored = [connection.name, connection.config, connection.secrets]
+    if changed_meanwhile(request, stored):
+        form.add_error(None, TOLD)
+    elif request.method == "POST" and form.is_valid() and save(request, form) is not None:
         messages.success(request, "Saved. Running replicators use the new settings within a minute.")
         return redirect(back) if back else redirect("connections:edit", pk=pk)
     connection.refresh_from_db()
@@ -88,6 +92,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         "checked_at": connection.last_checked_at,
         "used_by": list(connection.replicators.all()),
         "back": back,
+        "stored": stored,
     }
     return render(request, "connections/edit.html", context)
 

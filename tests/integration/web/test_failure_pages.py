@@ -183,7 +183,7 @@ def test_logs_are_filtered_by_stage_and_fold_the_stack_away(browser: Client, one
         < page.index("at org.apache.spark.Foo")
         < page.index("</details>")
     )
-    assert "newest 200,000" in page
+    assert "newest 20,000" in page
     files = reverse("monitoring:download", args=[one.pk])
     text = b"".join(browser.get(files, {"stage": "apply"}).streaming_content).decode().splitlines()
     assert [text[0].endswith("ERROR   apply overflow"), *text[1:]] == [

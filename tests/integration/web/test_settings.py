@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 
 import pytest
@@ -28,3 +29,48 @@ def test_every_option_says_when_a_change_takes_effect(browser: Client, made: Ins
     for part in ("promises", "alerts", "quiet"):  # the other cards say it in their heads
         head = page.split(f'id="{part}"')[1].split("</div>")[0]
         assert "effect" in head, part
+
+
+def form_of(page: str, marker: str) -> dict[str, str]:
+    """What a browser would send of the form with this text in it, but for what people enter."""
+    form = next(one for one in page.split("<form")[1:] if marker in one.partition("</form>")[0]).partition("</form>")[0]
+    return dict(re.findall(r'<input type="hidden" name="(as_of)" value="(\w+)"', form))
+
+
+def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Installation) -> None:
+    one = made.replicators["shop to lakehouse"]
+    path = reverse("replicators:settings", args=[one.pk])
+    first = second = form_of(browser.get(path).content.decode(), "Save the settings")
+    assert first["as_of"]
+    given = {
+        "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop", "on_poison": "park",
+        "retention_warn_percent": "60", "zero_dates": "text", "snapshot_parallel": "4", "snapshot_chunk_seconds": "1", "snapshot_chunk_rows": "5000",
+        "snapshot_delay_seconds": "1", "snapshot_most_running": "40", "snapshot_most_lag_seconds": "2.5", "mode": "mirror", "merge_parallel": "2",
+        "ddl_preset": "strict",
+    }  # fmt: skip
+    assert browser.post(path, {**given, **first, "retry_minutes": "7"}).status_code == 302
+    answer = browser.post(path, {**given, **second, "retry_minutes": "30"})
+    page = answer.content.decode()
+    assert "Somebody has changed this since the page was opened." in page
+    one.refresh_from_db()
+    assert one.parsed_options.retry_minutes == 7
+    assert 'value="30"' in page, "what was entered is still there"
+    assert browser.post(path, {**given, **form_of(page, "Save the settings"), "retry_minutes": "30"}).status_code == 302
+    one.refresh_from_db()
+    assert one.parsed_options.retry_minutes == 30
+
+
+def test_neither_do_rules_masks_and_connections(browser: Client, made: Installation) -> None:
+    one = made.replicators["shop to lakehouse"]
+    stale = {"as_of": "0" * 18}
+    rules = reverse("alerts:save_rules", args=[one.pk])
+    assert "Somebody has changed this" in browser.post(rules, stale, follow=True).content.decode()
+    connection = reverse("connections:edit", args=[made.connection.pk])
+    assert "Somebody has changed this" in browser.post(connection, stale).content.decode()
+    taking = reverse("replicators:taking", args=[one.pk, one.tables.get(name="orders").pk])
+    columns = {"column": ["id"], "apply": "1"}
+    assert "Somebody has changed this" in browser.post(taking, columns | stale).content.decode()
+    for path, marker in ((connection, "Save"), (taking, "taking-show")):
+        assert form_of(browser.get(path).content.decode(), marker)["as_of"]
+    page = browser.get(reverse("replicators:settings", args=[one.pk])).content.decode()
+    assert form_of(page, "Save the alerts")["as_of"]

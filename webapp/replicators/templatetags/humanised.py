@@ -15,6 +15,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from webapp.meanwhile import FIELD, digest
 from webapp.replicators.presentation import StateWord, replicator_word, table_word
 
 register = template.Library()
@@ -202,3 +203,9 @@ def table_state(table: Any) -> dict[str, StateWord]:
 def state_word(word: StateWord) -> dict[str, StateWord]:
     """A state that was put into words already."""
     return {"word": word}
+
+
+@register.simple_tag
+def as_of(stored: Any) -> SafeString:
+    """What the form is filled from: see `webapp.meanwhile`."""
+    return format_html('<input type="hidden" name="{}" value="{}">', FIELD, digest(stored))

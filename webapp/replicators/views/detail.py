@@ -15,6 +15,7 @@ from django.views.decorators.http import require_POST, require_safe
 from replicator.errors import ConfigurationError, TidemarkError
 from webapp.alerts import selectors as alerts
 from webapp.alerts.forms import RuleLine, quiet_context
+from webapp.meanwhile import TOLD, changed_meanwhile
 from webapp.monitoring import charts
 from webapp.monitoring import presentation as monitoring
 from webapp.monitoring.forms import TablePromiseForm
@@ -150,7 +151,9 @@ def settings(request: HttpRequest, pk: int) -> HttpResponse:
     """Change the options; each says when it takes effect."""
     replicator = replicator_or_404(pk)
     form = OptionsForm(request.POST or None, options=replicator.parsed_options)
-    if request.method == "POST" and form.is_valid():
+    if changed_meanwhile(request, replicator.options):
+        form.add_error(None, TOLD)
+    elif request.method == "POST" and form.is_valid():
         try:
             services.update_options(replicator=replicator, options=form.options, user=user_of(request))
         except ConfigurationError as error:
@@ -167,7 +170,9 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
     """Change how the target is reached: only to what works."""
     replicator = replicator_or_404(pk)
     form = TargetSettingsForm(request.POST, replicator=replicator)
-    if form.is_valid():
+    if changed_meanwhile(request, replicator.target):
+        form.add_error(None, TOLD)
+    elif form.is_valid():
         try:
             found = changed_target(replicator, form.changes)
             changed = services.update_target(replicator=replicator, target=found, user=user_of(request))
@@ -182,14 +187,15 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
 def _settings_page(
     request: HttpRequest, replicator: Replicator, form: OptionsForm, target_form: TargetSettingsForm
 ) -> HttpResponse:
-    known = list(alerts.channels())
+    known, rules = list(alerts.channels()), alerts.rules_of(replicator)
     context = {
         "form": form,
         "target_form": target_form,
         "selection": list(replicator.selection.all()[:200]),
         "promises": table_promises(replicator),
         "promise_form": TablePromiseForm(tables=selectors.tables_of(replicator)[:TABLES_OFFERED]),
-        "rules": [RuleLine(rule, known) for rule in alerts.rules_of(replicator)],
+        "rules": [RuleLine(rule, known) for rule in rules],
+        "rules_stored": alerts.as_stored(rules),
         "channels": known,
         "signal_statement": signal_statement(replicator),
         **quiet_context(replicator),

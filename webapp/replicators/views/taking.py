@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from django.contrib import messages
@@ -14,6 +15,7 @@ from replicator.errors import ConfigurationError, TableDisappeared, TableError, 
 from replicator.model.row_filter import RowFilter
 from replicator.model.schema import TableSchema
 from webapp.connections import selectors as connections
+from webapp.meanwhile import refuse_if_changed
 from webapp.replicators import services
 from webapp.replicators.effects import effects
 from webapp.replicators.models import ReplicatorTable
@@ -36,6 +38,8 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
         return page(request, replicator, "taking", context | {"error": error}, live=False)
     line = replicator.selection.filter(database=row.database, table=row.name, pattern=False, excluded=False).first()
     taken = SelectionEntry.of(line) if line is not None else SelectionEntry(row.database, row.name)
+    stored = asdict(taken) | {"row_filter": str(taken.row_filter)}
+    context["stored"] = stored
     post = request.POST if request.method == "POST" else None
     out = set(taken.excluded_columns)
     if post is not None:
@@ -47,6 +51,7 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     if post is not None and row_filter is not None and not any(one.error for one in lines):
         entry = _entry(row, lines, row_filter)
         try:
+            refuse_if_changed(request, stored)
             if "apply" in post:
                 services.add_tables(replicator=replicator, selection=[entry], user=user_of(request))
                 messages.success(request, f"What is taken of {row} is changed.")

@@ -1,0 +1,35 @@
+"""Two people, or two tabs, on one form: who saves second is told, and undoes nothing without knowing.
+
+A form carries a digest of what it was filled from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from django.http import HttpRequest
+
+from replicator.errors import ConfigurationError
+
+FIELD = "as_of"
+TOLD = "Somebody has changed this since the page was opened. Saving again puts what you see in place of what is stored now."
+
+
+def digest(stored: Any) -> str:
+    """Of what JSON can hold."""
+    text = json.dumps(stored, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=9).hexdigest()
+
+
+def changed_meanwhile(request: HttpRequest, stored: Any) -> bool:
+    """Was the form that is sent filled from something else than what is stored now?  False for one that does not say."""
+    given = request.POST.get(FIELD, "")
+    return request.method == "POST" and given not in {"", digest(stored)}
+
+
+def refuse_if_changed(request: HttpRequest, stored: Any) -> None:
+    """ConfigurationError where `changed_meanwhile`."""
+    if changed_meanwhile(request, stored):
+        raise ConfigurationError(TOLD)
