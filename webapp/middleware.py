@@ -9,7 +9,7 @@ from collections.abc import Callable
 from urllib.parse import unquote
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connection
+from django.db import InterfaceError, OperationalError, ProgrammingError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.middleware.http import ConditionalGetMiddleware
@@ -17,6 +17,7 @@ from django.middleware.http import ConditionalGetMiddleware
 LOGGER = logging.getLogger("tidemark.web")
 _TOKEN = re.compile(rb"name=\"csrfmiddlewaretoken\" value=\"\w+\"|X-CSRFToken[^}]*")
 UNANSWERED = (OperationalError, InterfaceError)
+NOT_THERE = {"42P01", "42703"}  # a table or a column
 
 # Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
 DOCS_PREFIX = "/api/docs"
@@ -53,16 +54,22 @@ class DatabaseAway:
         """Also what other middleware asks the database."""
         try:
             return self.get_response(request)
-        except UNANSWERED as error:
-            return self.process_exception(request, error)  # type: ignore[return-value]
+        except (*UNANSWERED, ProgrammingError) as error:
+            answer = self.process_exception(request, error)
+            if answer is None:
+                raise
+            return answer
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Django's middleware protocol."""
-        if not isinstance(error, UNANSWERED):
+        another = isinstance(error, ProgrammingError) and getattr(error.__cause__, "pgcode", "") in NOT_THERE
+        if not (another or isinstance(error, UNANSWERED)):
             return None
         connection.close()
-        LOGGER.error("%s: the metadata database does not answer: %s", request.path, str(error).strip())
         message = "The metadata database does not answer."
+        if another:
+            message = "The metadata database is not of this version: `manage.py migrate` makes it so."
+        LOGGER.error("%s: %s %s", request.path, message, str(error).strip())
         if request.path.startswith("/api/"):
             said = {"code": "state", "message": message, "remedy": "Try again when it does."}
             answer: HttpResponse = JsonResponse(said, status=503)

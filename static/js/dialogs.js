@@ -4,6 +4,7 @@ export function confirmFromTrigger(event) {
   const opener = event.target.closest("[data-dialog]");
   if (opener) {
     event.preventDefault();
+    opener.closest("details.menu")?.removeAttribute("open");
     const dialog = document.getElementById(opener.dataset.dialog);
     if (dialog) open(dialog, opener);
     return;
@@ -20,6 +21,8 @@ function open(dialog, opener) {
     else if (field.matches("input, select")) field.value = value;
     else field.textContent = value;
   }
+  const next = dialog.querySelector("input[name=next]"); // with the filters of now
+  if (next) next.value = location.pathname + location.search;
   const typed = dialog.querySelector("[data-confirm-text]");
   if (typed) {
     typed.value = "";

@@ -19,6 +19,7 @@ from webapp.replicators import assessment, selectors, serializers, services
 from webapp.replicators.models import Replicator, SnapshotRun
 from webapp.replicators.promises import PromiseView, promises_of_fleet
 from webapp.replicators.retention import log_kept
+from webapp.replicators.selection import refuse_missing
 from webapp.replicators.targets import changed_target, check_target, target_settings
 
 TRUE = {"1", "true", "yes", "on"}
@@ -91,10 +92,12 @@ class ReplicatorViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Make a replicator; with `start` it runs at once."""
         body = self.read(serializers.ReplicatorCreateSerializer, request)
+        selection = serializers.entries(body["selection"])
+        refuse_missing(body["connection"], selection)
         made = services.create_replicator(
             name=body["name"],
             connection=body["connection"],
-            selection=serializers.entries(body["selection"]),
+            selection=selection,
             target=body["target"],
             options=serializers.parsed(body["options"]),
             user=request.user,

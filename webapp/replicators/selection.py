@@ -17,7 +17,7 @@ from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
-from webapp.connections.selectors import name_rule
+from webapp.connections.selectors import describe, name_rule
 from webapp.replicators.homes import Home, checked_home, refuse_taken
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
 from webapp.replicators.targets import namespace_of
@@ -107,6 +107,18 @@ def rule_for(
     stored = set(replicator.selection.values_list("database", "table")) if replicator else set()
     fresh = [(entry.database, entry.table) for entry in selection if (entry.database, entry.table) not in stored]
     return name_rule(connection, [name for names in fresh for name in names])
+
+
+def refuse_missing(connection: Connection, selection: Sequence[SelectionEntry]) -> None:
+    """ConfigurationError for a table named alone that the source does not have, or does not show us."""
+    lines = under(rule_for(connection, selection), selection)
+    wanted = [TableId(one.database, one.table) for one in lines if one.table and not one.pattern and not one.excluded]
+    known = describe(connection, wanted) if wanted else {}
+    if missing := [str(table) for table in wanted if table not in known]:
+        raise ConfigurationError(
+            f"The source has no table {', '.join(missing[:3])}.",
+            remedy="Check the spelling, and that the account may see it.",
+        )
 
 
 def under(names: NameRule, selection: Iterable[SelectionEntry]) -> list[SelectionEntry]:

@@ -21,6 +21,7 @@ from webapp.replicators.effects import effects
 from webapp.replicators.lineage import table_lineage
 from webapp.replicators.lineage_serializers import LineageSerializer
 from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.selection import refuse_missing
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
@@ -80,7 +81,9 @@ class TableViewSet(ApiViewSet):
         """Add tables (or whole databases) to the selection; they are read while the others go on."""
         owner = self._replicator(replicator)
         lines = self.read(serializers.AddTablesSerializer, request)["selection"]
-        services.add_tables(replicator=owner, selection=serializers.entries(lines, owner), user=request.user)
+        selection = serializers.entries(lines, owner)
+        refuse_missing(owner.connection, selection)
+        services.add_tables(replicator=owner, selection=selection, user=request.user)
         answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
         return Response(answer, status=status.HTTP_201_CREATED)
 

@@ -40,6 +40,8 @@ def test_tables_are_added_and_removed(client: APIClient, url: str) -> None:
     added = client.post(url, {"selection": [{"database": "shop", "table": "items"}]}, format="json")
     assert added.status_code == 201, added.content
     assert [line["table"] for line in added.json()] == ["customers", "items", "orders"]
+    refused = client.post(url, {"selection": [{"database": "shop", "table": "itmes"}]}, format="json")
+    assert (refused.status_code, refused.json()["message"]) == (400, "The source has no table shop.itmes.")
     items = next(t for t in client.get(url).json()["results"] if t["table"] == "items")
     assert client.delete(f"{url}{items['id']}/").status_code == 204
     assert client.get(url).json()["count"] == 2

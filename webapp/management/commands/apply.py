@@ -6,14 +6,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from replicator.errors import TidemarkError
+from webapp.management.command import MetadataCommand
 from webapp.replicators.as_code import apply
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0, 1 where the file is wrong."""
 
     help = "Makes connections, channels and replicators as a file says; prints what changed; idempotent."

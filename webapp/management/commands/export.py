@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import TidemarkError
+from webapp.management.command import MetadataCommand
 from webapp.replicators.export import export
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0, 1 for an unknown name."""
 
     help = "Writes connections, channels and replicators as YAML to standard output; secrets as names of variables."

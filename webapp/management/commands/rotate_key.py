@@ -11,12 +11,13 @@ import os
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from webapp import environment, rekeying
+from webapp.management.command import MetadataCommand
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0, 1 where there is no key to change to."""
 
     help = "Encrypts all stored secrets under a new key."

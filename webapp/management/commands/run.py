@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import TidemarkError
+from webapp.management.command import MetadataCommand
 from webapp.management.signals import stop_on_signals
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
@@ -15,7 +16,7 @@ from webapp.worker.java import start_ahead
 from webapp.worker.outcome import Outcome
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0 current (or stopped by a signal), 1 failed, 2 the time was over, or wrong use."""
 
     help = "Runs a replicator in this process, without Celery."

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import TidemarkError
+from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.partial_runs import signal_statement
@@ -17,7 +18,7 @@ from webapp.replicators.partial_runs import signal_statement
 WRONG_USE = 2
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0, 1 where the request is refused (it says why), 2 for wrong use."""
 
     help = "Reads tables anew, or parts of one, while they stream; stops, pauses and resumes that."

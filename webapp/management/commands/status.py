@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
 from webapp.replicators.retention import log_kept
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0, 1 where one has failed, 2 for an unknown name."""
 
     help = "Says how replicators stand."

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.row_filter import RowFilter
@@ -32,6 +32,7 @@ from replicator.verification import (
 from webapp import environment
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 
@@ -63,7 +64,7 @@ class Notes:
             yield f"{name}: NOT equal: the source has it and the selection takes it, but the replicator does not."
 
 
-class Command(BaseCommand):
+class Command(MetadataCommand):
     """Exit codes: 0 equal, 1 not equal or not comparable, 2 wrong use."""
 
     help = "Compares every row of a replicator's source and target through independent readers."

@@ -12,7 +12,7 @@ from replicator.model.identifiers import TableId, written_database
 from webapp.connections import selectors as connections
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import WILD, SelectionEntry, named_entry, protected
+from webapp.replicators.selection import WILD, SelectionEntry, named_entry, protected, refuse_missing
 from webapp.replicators.views.detail import replicator_or_404
 from webapp.replicators.views.replies import done, user_of
 
@@ -49,7 +49,6 @@ def _entries(replicator: Replicator, database: str, names: list[str]) -> list[Se
     patterns = [named_entry(f"!{within}.{name[1:]}" if name[0] == "!" else f"{within}.{name}") for name in names]
     patterns = [entry for entry in patterns if entry.wide]
     wanted = [TableId(database, name) for name in names if not any(one in name for one in WILD)]
-    known = connections.describe(replicator.connection, wanted)
-    if missing := [str(table) for table in wanted if table not in known]:
-        raise ConfigurationError(f"The source has no table {', '.join(missing[:3])}.", remedy="Check the spelling.")
-    return patterns + [SelectionEntry(table.database, table.name) for table in wanted]
+    tables = [SelectionEntry(table.database, table.name) for table in wanted]
+    refuse_missing(replicator.connection, tables)
+    return patterns + tables

@@ -1,0 +1,32 @@
+"""What our commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.core.management.base import BaseCommand
+from django.db import OperationalError, connection
+from django.db.migrations.executor import MigrationExecutor
+
+LACKS = "The metadata database is not of this version: {} of its migrations {} missing. Run `manage.py migrate` first (docs/backup.md: what to do before an upgrade)."
+
+
+class MetadataCommand(BaseCommand):
+    """Needs the metadata database as this version has it, and says so in a sentence."""
+
+    def run_from_argv(self, argv: Sequence[str]) -> None:
+        """From a command line; exit code 1 where the database does not answer, or is of another version."""
+        try:
+            missing = self._missing()
+        except OperationalError as error:
+            self.stderr.write(self.style.ERROR(f"The metadata database does not answer: {str(error).strip()}"))
+            raise SystemExit(1) from None
+        if missing:
+            self.stderr.write(self.style.ERROR(LACKS.format(missing, "is" if missing == 1 else "are")))
+            raise SystemExit(1)
+        super().run_from_argv(list(argv))
+
+    @staticmethod
+    def _missing() -> int:
+        executor = MigrationExecutor(connection)
+        return len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
