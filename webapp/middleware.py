@@ -7,16 +7,19 @@ import logging
 import re
 from collections.abc import Callable
 from urllib.parse import unquote
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, ProgrammingError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.middleware.http import ConditionalGetMiddleware
+from django.utils import timezone
 
 LOGGER = logging.getLogger("tidemark.web")
 _TOKEN = re.compile(rb"name=\"csrfmiddlewaretoken\" value=\"\w+\"|X-CSRFToken[^}]*")
 UNANSWERED = (OperationalError, InterfaceError)
+LONGEST_ZONE = 64
 NOT_THERE = {"42P01", "42703"}  # a table or a column
 
 # Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
@@ -41,6 +44,26 @@ class NoNul:
         if request.path.startswith("/api/"):
             return JsonResponse({"code": "configuration", "message": message, "remedy": ""}, status=400)
         return HttpResponse(f"{message}\n", status=400, content_type="text/plain")
+
+
+class Zone:
+    """Times of pages are in the browser's zone, which it names in a cookie; UTC where it does not, or by a name that nobody knows."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """The API's times carry theirs."""
+        name = unquote(request.COOKIES.get("zone", ""))
+        if not name or len(name) > LONGEST_ZONE or request.path.startswith("/api/"):
+            return self.get_response(request)
+        try:
+            zone = ZoneInfo(name)
+        except (ValueError, OSError, ZoneInfoNotFoundError):
+            return self.get_response(request)
+        with timezone.override(zone):
+            return self.get_response(request)
 
 
 class DatabaseAway:

@@ -87,6 +87,7 @@ MIDDLEWARE = [
     "webapp.middleware.Unchanged",
     "webapp.middleware.ContentSecurityPolicy",
     "webapp.middleware.NoNul",
+    "webapp.middleware.Zone",
     "webapp.middleware.DatabaseAway",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",

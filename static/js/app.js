@@ -9,6 +9,12 @@ import { announce } from "./toasts.js";
 
 const THEMES = ["system", "light", "dark"];
 
+/* The server shows times in it from the next answer on. */
+function tellZone() {
+  const zone = encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC");
+  if (!document.cookie.split("; ").includes(`zone=${zone}`)) document.cookie = `zone=${zone}; path=/; max-age=${60 * 60 * 24 * 365}; samesite=lax`;
+}
+
 function setTheme(theme) {
   const year = 60 * 60 * 24 * 365;
   document.cookie = `theme=${theme}; path=/; max-age=${year}; samesite=lax`;
@@ -64,6 +70,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+tellZone();
 setUpDialogs();
 setUpMenus();
 setUpLive();

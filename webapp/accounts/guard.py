@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
 from rest_framework.permissions import BasePermission
 
 from webapp.accounts.roles import Role, needed, refusal, role_of
@@ -52,7 +53,12 @@ class RolePermission(BasePermission):
 
 
 def context(request: HttpRequest) -> dict[str, Any]:
-    """For templates: `can_run`, `can_change`."""
+    """For templates: `can_run`, `can_change`; `zone`, the name of the one that times are in."""
     user = getattr(request, "user", None)
     role = role_of(user) if user is not None and user.is_authenticated else Role.VIEWER
-    return {"role": role, "can_run": role.rank >= Role.OPERATOR.rank, "can_change": role is Role.ADMIN}
+    return {
+        "role": role,
+        "can_run": role.rank >= Role.OPERATOR.rank,
+        "can_change": role is Role.ADMIN,
+        "zone": timezone.get_current_timezone_name(),
+    }

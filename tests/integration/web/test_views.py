@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from tests.browser.factories import Installation, make_replicator, make_table, m
 from tests.browser.fake_source import FakeSource
 from webapp.accounts import services as accounts
 from webapp.connections.models import Connection
+from webapp.monitoring.models import LogLine
 from webapp.replicators.models import Draft, Replicator
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
@@ -308,6 +310,25 @@ def test_a_new_token_is_shown_once(browser: Client, made: Installation) -> None:
     assert token is not None
     assert token.user == made.user
     assert plain not in browser.get(reverse("accounts:tokens")).content.decode()
+
+
+def test_times_are_in_the_browsers_zone_and_in_utc_under_the_pointer(browser: Client, made: Installation) -> None:
+    one = busy(made)
+    line = LogLine.objects.create(replicator=one, level="info", stage="capture", message="at noon")
+    LogLine.objects.filter(pk=line.pk).update(at=datetime(2026, 7, 1, 12, 0, 0, tzinfo=UTC))
+    page = reverse("monitoring:logs", args=[one.pk])
+
+    def shown(zone: str) -> str:
+        browser.cookies["zone"] = zone
+        return browser.get(page, {"text": "at noon"}).content.decode()
+
+    assert "07-01 12:00:00.000" in shown("")
+    berlin = shown("Europe%2FBerlin")
+    assert "07-01 14:00:00.000" in berlin
+    assert 'title="2026-07-01 12:00:00 UTC"' in berlin
+    assert "Times are those of Europe/Berlin" in berlin
+    for nonsense in ("Mars%2FOlympus", "..%2F..%2Fetc%2Fpasswd", "%00", "x" * 500, "Europe"):
+        assert "07-01 12:00:00.000" in shown(nonsense), nonsense
 
 
 def test_names_from_the_source_are_escaped(browser: Client, made: Installation) -> None:

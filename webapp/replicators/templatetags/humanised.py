@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django import template
@@ -110,8 +110,8 @@ def duration_ms(milliseconds: float | None) -> str:
 
 
 def exact(moment: datetime) -> str:
-    """The moment in full, for titles."""
-    return f"{moment.astimezone(timezone.get_current_timezone()):%Y-%m-%d %H:%M:%S %Z}"
+    """The moment in full, for titles: in UTC, which servers and their logs have."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 @register.filter
@@ -136,7 +136,7 @@ def ahead(moment: datetime | None) -> SafeString | str:
 
 @register.filter
 def clock(moment: datetime | None) -> SafeString | str:
-    """Date and time to the millisecond, for log lines."""
+    """Date and time to the millisecond, for log lines, in the reader's zone."""
     if moment is None:
         return NOTHING
     text = f"{moment.astimezone(timezone.get_current_timezone()):%m-%d %H:%M:%S.%f}"[:-3]
