@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import installation
+from benchmarks import clients, installation
 from benchmarks.report import Row
 from benchmarks.world import World
 
@@ -20,9 +20,9 @@ def run(world: World[Any], repeats: int) -> list[Row]:
     """The median of each, through Django's test client: middleware, view, database and template, without the network."""
     from django.test import Client
 
+    from webapp.accounts.services import create_token
     from webapp.alerts.evaluation import evaluate
 
-    del world
     began = time.monotonic()
     made = installation.fill(installation.at_a_minute())
     print(f"{made.rows:,} rows in {time.monotonic() - began:.0f} s", file=sys.stderr)
@@ -33,6 +33,9 @@ def run(world: World[Any], repeats: int) -> list[Row]:
         measured(client, name, path, repeats, CHARTS_GOAL if "charts" in path else PAGE_GOAL)
         for name, path in addresses(made).items()
     ]
+    token, one = create_token(user=made.user, name="benchmark"), f"/api/v1/replicators/{made.replicator}/"
+    asked = {"api tables": f"{one}tables/", "api replicators": "/api/v1/replicators/", "api replicator": one}
+    rows += clients.run(world.folder, token, asked)
     return [
         Row(f"pages: rows in the metadata database, {installation.TABLES} tables, {installation.DAYS} days", made.rows, None, "none", met=True),
         *rows,

@@ -21,6 +21,7 @@ from webapp.headless import hold_services
 
 ROOT = Path(__file__).resolve().parent.parent
 # (queue, pool, how many at a time): one thread for each replicator that is busy; those beyond take turns of a slice
+WEB_PROCESSES = 2
 SNAPSHOT_PLACES = 8  # processes at most: a replicator has one at a time, however many tables it reads
 WORKERS = (("control", "threads", 4), ("capture", "threads", 24), ("snapshot", "prefork", 2), ("merge", "threads", 24))
 WEB_SECONDS = 60.0
@@ -138,7 +139,7 @@ class LocalMachine:
         if name == "web":
             return [
                 sys.executable, "-m", "gunicorn", "webapp.wsgi:application", "--bind", f"{bind}:{self.port}",
-                "--worker-class", "webapp.serving.WebWorker", "--threads", "8", "--workers", "1", "--chdir", str(ROOT),
+                "--worker-class", "webapp.serving.WebWorker", "--threads", "8", "--workers", str(WEB_PROCESSES), "--chdir", str(ROOT),
                 "--graceful-timeout", "3", "--no-control-socket",
             ]  # fmt: skip
         celery = [sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery"]

@@ -323,6 +323,14 @@ class ModeSerializer(serializers.Serializer):
     confirm = serializers.BooleanField(default=False)
 
 
+# Name in the API → the column.
+_TABLE_COLUMNS = {name: name for name in (
+    "id", "database", "target_namespace", "target_name", "state", "mode", "keyless", "zero_dates", "parked", "schema_version",
+    "last_sequence", "queryable_at", "attempt", "retry_at",
+)} | {"table": "name", "applied_sequence": "applied"}  # fmt: skip
+_ATTAINED = AttainedSerializer()  # its fields are copied once, not for each table
+
+
 class ReplicatorTableSerializer(serializers.Serializer):
     """One table of a replicator."""
 
@@ -348,6 +356,14 @@ class ReplicatorTableSerializer(serializers.Serializer):
     attempt = serializers.IntegerField()
     retry_at = serializers.DateTimeField(allow_null=True)
 
+    def to_representation(self, table: Any) -> dict[str, Any]:
+        """By hand: pages of a thousand tables are asked for by many at once, and fields made one by one took ten times as long."""
+        found = {name: getattr(table, source) for name, source in _TABLE_COLUMNS.items()}
+        found["rows"] = {name: getattr(table, f"rows_{name}") for name in ("read", "inserted", "updated", "deleted")}
+        for name in ("lag_ms", "slo", "snapshot", "error"):
+            found[name] = getattr(self, f"get_{name}")(table)
+        return {name: found[name] for name in self.fields}
+
     def get_lag_ms(self, table: Any) -> int | None:
         """Of this table; null while it does not stream."""
         from webapp.replicators import selectors  # noqa: PLC0415 - only where it is needed
@@ -356,7 +372,7 @@ class ReplicatorTableSerializer(serializers.Serializer):
 
     def get_slo(self, table: Any) -> AttainedSerializer():  # type: ignore[valid-type]
         """What came in time of the last 24 hours."""
-        return AttainedSerializer(self.context["attained"][table.pk]).data
+        return dict(_ATTAINED.to_representation(self.context["attained"][table.pk]))
 
     def get_snapshot(self, table: Any) -> SnapshotSerializer(allow_null=True):  # type: ignore[valid-type]
         """The snapshot under way."""
