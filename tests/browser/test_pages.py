@@ -246,7 +246,7 @@ def test_only_those_that_need_somebody_are_shown_also_while_searching(visit: Cal
     page.keyboard.press("Enter")
     page.wait_for_url("**show=person**")
     rows = page.locator("#fleet tbody tr")
-    assert sorted(page.locator(".fleet-name").all_inner_texts()) == ["billing", "shop to lakehouse"]
+    assert sorted(page.locator(".fleet-name").all_inner_texts()) == ["billing", "erp", "shop to lakehouse"]
     page.fill("#fleet-search", "bill")
     page.locator("#fleet tr", has_text="shop to lakehouse").wait_for(state="detached")
     with page.expect_response(

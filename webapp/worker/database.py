@@ -14,6 +14,7 @@ from django.db import InterfaceError, OperationalError, connection, transaction
 from replicator.errors import FenceLost, StateError
 from replicator.state.lease import Lease
 
+DEADLOCK, DEADLOCKS = "40P01", 3
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -24,15 +25,22 @@ def unanswered(error: OperationalError | InterfaceError) -> StateError:
 
 
 def stored(method: Callable[P, R]) -> Callable[P, R]:
-    """A broken connection becomes a StateError (retried), and the next call opens a new one."""
+    """A broken connection becomes a StateError (retried), and the next call opens a new one.
+
+    A transaction that the database has chosen to end a deadlock was undone whole, and is made again at once.
+    """
 
     @wraps(method)
     def translated(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return method(*args, **kwargs)
-        except (OperationalError, InterfaceError) as error:
-            connection.close()
-            raise unanswered(error) from error
+        for again in range(DEADLOCKS, -1, -1):
+            try:
+                return method(*args, **kwargs)
+            except (OperationalError, InterfaceError) as error:
+                if again and getattr(error.__cause__, "pgcode", "") == DEADLOCK and not connection.in_atomic_block:
+                    continue
+                connection.close()
+                raise unanswered(error) from error
+        raise AssertionError
 
     return translated
 
