@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import urlopen
 
+from benchmarks.product import answers, wait
 from benchmarks.report import Row
 from webapp.embedded.ports import free_port
 from webapp.embedded.processes import ProcessGroup
@@ -28,22 +27,10 @@ def run(folder: Path, token: str, paths: Mapping[str, str]) -> list[Row]:
     port, group = free_port(), ProcessGroup(folder)
     group.start("web", LocalMachine(port).command("web"), dict(os.environ))
     try:
-        deadline = time.monotonic() + 60
-        while not _answers(port):
-            if time.monotonic() > deadline:
-                sys.exit("the web server did not start")
-            time.sleep(0.2)
+        wait(lambda: answers(port), "The web server does not answer.")
         return [row for name, path in paths.items() for row in _asked(port, token, name, path)]
     finally:
         group.stop()
-
-
-def _answers(port: int) -> bool:
-    try:
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5):
-            return True
-    except (URLError, OSError):
-        return False
 
 
 def _asked(port: int, token: str, name: str, path: str) -> list[Row]:

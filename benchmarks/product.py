@@ -43,11 +43,12 @@ def running(world: World[Any]) -> Iterator[int]:
     """`manage.py up` until the end of the block; its process id.  Its pages answer when the block begins."""
     port, log = free_port(), world.folder / "up.log"
     with world.start("up", "--port", str(port), log=log) as process:
-        wait(lambda: _answers(port), "The pages do not answer.", log)
+        wait(lambda: answers(port), "The pages do not answer.", log)
         yield process.pid
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Does the web server?"""
     with contextlib.suppress(URLError, OSError), urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2):
         return True
     return False

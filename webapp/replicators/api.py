@@ -19,7 +19,7 @@ from webapp.replicators import assessment, selectors, serializers, services
 from webapp.replicators.models import Replicator, SnapshotRun
 from webapp.replicators.promises import PromiseView, promises_of_fleet
 from webapp.replicators.retention import log_kept
-from webapp.replicators.selection import refuse_missing
+from webapp.replicators.selection import refuse_missing, rule_for, under
 from webapp.replicators.targets import changed_target, check_target, target_settings
 
 TRUE = {"1", "true", "yes", "on"}
@@ -93,7 +93,7 @@ class ReplicatorViewSet(ApiViewSet):
         """Make a replicator; with `start` it runs at once."""
         body = self.read(serializers.ReplicatorCreateSerializer, request)
         selection = serializers.entries(body["selection"])
-        refuse_missing(body["connection"], selection)
+        refuse_missing(body["connection"], under(rule_for(body["connection"], selection), selection))
         made = services.create_replicator(
             name=body["name"],
             connection=body["connection"],

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import NamedTuple
 
 from django.http import QueryDict
@@ -69,7 +70,7 @@ class FleetLine:
         """Tables that stopped."""
         return next((part.count for part in self.parts if part.state == TableState.FAILED.value), 0)
 
-    @property
+    @cached_property  # sorting, counting and showing ask for it
     def reason(self) -> str:
         """Why it needs a person, the gravest cause only; empty where it does not."""
         one = self.replicator
@@ -139,12 +140,15 @@ class Fleet:
     @property
     def busy(self) -> int:
         """How many try again, or are late."""
-        return next(choice.count for choice in self.choices if choice.show == BUSY)
+        return self._counted(BUSY)
 
     @property
     def people(self) -> int:
         """How many need somebody."""
-        return next(choice.count for choice in self.choices if choice.show == PERSON)
+        return self._counted(PERSON)
+
+    def _counted(self, show: str) -> int:
+        return next(choice.count for choice in self.choices if choice.show == show)
 
 
 def fleet(query: QueryDict | None = None, path: str = "") -> Fleet:

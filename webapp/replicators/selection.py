@@ -109,9 +109,8 @@ def rule_for(
     return name_rule(connection, [name for names in fresh for name in names])
 
 
-def refuse_missing(connection: Connection, selection: Sequence[SelectionEntry]) -> None:
-    """ConfigurationError for a table named alone that the source does not have, or does not show us."""
-    lines = under(rule_for(connection, selection), selection)
+def refuse_missing(connection: Connection, lines: Iterable[SelectionEntry]) -> None:
+    """ConfigurationError for a table named alone that the source does not have, or does not show us; names as the source has them (`under`)."""
     wanted = [TableId(one.database, one.table) for one in lines if one.table and not one.pattern and not one.excluded]
     known = describe(connection, wanted) if wanted else {}
     if missing := [str(table) for table in wanted if table not in known]:

@@ -140,11 +140,10 @@ def table_lag_ms(table: ReplicatorTable, replicator: Replicator, now: datetime |
     return _milliseconds(table.applied_commit_ts if pending else replicator.source_ts, now)
 
 
-def replicator_lag_ms(replicator: Replicator, tables: list[ReplicatorTable] | None = None) -> int | None:
+def replicator_lag_ms(replicator: Replicator) -> int | None:
     """The worst of its streaming tables; None where none streams."""
     now = timezone.now()
-    rows = list(tables_of(replicator)) if tables is None else tables
-    lags = [lag for table in rows if (lag := table_lag_ms(table, replicator, now)) is not None]
+    lags = [lag for table in tables_of(replicator) if (lag := table_lag_ms(table, replicator, now)) is not None]
     return max(lags, default=None)
 
 

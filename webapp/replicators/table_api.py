@@ -21,7 +21,7 @@ from webapp.replicators.effects import effects
 from webapp.replicators.lineage import table_lineage
 from webapp.replicators.lineage_serializers import LineageSerializer
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection import refuse_missing
+from webapp.replicators.selection import refuse_missing, rule_for, under
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
@@ -82,7 +82,7 @@ class TableViewSet(ApiViewSet):
         owner = self._replicator(replicator)
         lines = self.read(serializers.AddTablesSerializer, request)["selection"]
         selection = serializers.entries(lines, owner)
-        refuse_missing(owner.connection, selection)
+        refuse_missing(owner.connection, under(rule_for(owner.connection, selection, owner), selection))
         services.add_tables(replicator=owner, selection=selection, user=request.user)
         answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
         return Response(answer, status=status.HTTP_201_CREATED)

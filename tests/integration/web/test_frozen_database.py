@@ -40,14 +40,6 @@ def get(url: str, seconds: float = 150) -> tuple[int, str]:
 
 
 @pytest.fixture
-def metadata(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(tmp_path / "metadata", durable=False)
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture
 def address(metadata: EmbeddedPostgres, tmp_path: Path) -> Iterator[str]:
     environment = {
         **os.environ,

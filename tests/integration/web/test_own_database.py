@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +13,6 @@ from django.conf import settings
 from webapp.embedded.postgres import EmbeddedPostgres
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def metadata(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(tmp_path / "metadata", durable=False)
-    server.start()
-    yield server
-    server.stop()
 
 
 def manage(home: Path, url: str, *command: str) -> tuple[int, str]:
