@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ from typing import TypeVar
 
 import pytest
 from django.conf import settings
+from django.db import connection
+from pytest_django.plugin import DjangoDbBlocker
 
 from tests.environment import HOME, POSTGRES
 from webapp.embedded.java_artifacts import MARIADB_SOURCE
@@ -46,6 +49,17 @@ def postgres_url() -> str:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_url: str) -> None:
     """pytest-django asks for this before it makes the test database: the server has to run by then."""
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """A session that a thread of some test left open does not keep the test database from being dropped."""
+    yield
+    gc.collect()
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
 
 
 @pytest.fixture(scope="session")
