@@ -119,6 +119,10 @@ class Play:
         self.random.shuffle(parts)
         return Stretch(tuple(parts), tuple(self.events), self.sequence)
 
+    def events_told(self) -> list[StreamEvent]:
+        """Without a LOAD at the end: it comes with the change whose number it has."""
+        return [event for event in self.events if event.sequence < self.sequence]
+
     def expected(self, shard: int) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
         for place, (sequence, name, operation, row, before) in enumerate(self.told):
@@ -126,7 +130,7 @@ class Play:
             at = 0 if name == "t3" else int(shards_of([pa.array([key], pa.int64())], SHARDS, 1)[0])
             if at == shard:
                 found.append((sequence, 1, place, name, operation, row, before))
-        found += [(e.sequence, int(e.kind != LOAD), 0, e.name, e.kind) for e in self.events]
+        found += [(e.sequence, int(e.kind != LOAD), 0, e.name, e.kind) for e in self.events_told()]
         return [(one[0], *one[3:]) for one in sorted(found, key=lambda one: one[:3])]
 
 
@@ -187,7 +191,7 @@ def test_arrow_streams_have_the_same_rows_as_json(seed: int, tmp_path: Path, few
     told = [one for one in forms.as_json(batch) if "key" in one]
     same = [(one["sequence"], one["operation"], (one.get("after") or one["before"])["id"]) for one in told]
     assert sorted(found) == sorted(same)
-    assert len(events) == len(play.events)
+    assert len(events) == len(play.events_told())
 
 
 def test_the_snapshot_of_a_table_without_key_comes_before_the_changes_that_it_does_not_show(tmp_path: Path) -> None:
