@@ -73,7 +73,12 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=int, nargs="+", help="these histories of the seed alone, by number from 0")
     parser.add_argument("--replay", type=Path, help="a file from the findings folder")
     parser.add_argument("--findings", type=Path, default=Path("var/findings"))
-    parser.add_argument("--at-once", type=int, default=2, help="histories at a time")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=2,
+        help="histories at a time; with 1, each has its metadata database set back, too",
+    )
     parser.add_argument("--shrink", type=float, default=300.0, help="seconds to make a failing history smaller; 0: not")
     parser.add_argument("--table", type=Path, help="write the fault table as Markdown to this file")
     return parser.parse_args(arguments)
@@ -93,7 +98,7 @@ class Run:
 
     def histories(self, numbers: Sequence[int]) -> None:
         """Play them, some at a time; then make the failing ones smaller, one by one."""
-        deck = Deck(self.seed, self.options.source)
+        deck = Deck(self.seed, self.options.source, alone=self.options.at_once == 1)
         plans = [deck.deal() for _ in range(max(numbers) + 1)]
         with ThreadPoolExecutor(self.options.at_once) as pool:
             try:

@@ -22,6 +22,7 @@ OUTER = (
     "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
 )  # fmt: skip
 RESTORED = "data folder restored"  # on a server of the history's own
+METADATA_RESTORED = "metadata database restored"  # of a history that has the stand for itself
 OUTER_OF = {
     "postgres": ("connections ended by the server", "connection cut inside a message of the log", RESTORED),
     "mariadb": (RESTORED,),
@@ -53,9 +54,9 @@ class Plan:
 class Deck:
     """Cards are dealt until they are out, then shuffled anew."""
 
-    def __init__(self, seed: int, source: str = "mariadb") -> None:
-        """The same seed and source, the same hands."""
-        self._source, self._outside = source, (*OUTER, *OUTER_OF.get(source, ()))
+    def __init__(self, seed: int, source: str = "mariadb", *, alone: bool = False) -> None:
+        """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its metadata database goes back."""
+        self._source, self._outside, self._alone = source, (*OUTER, *OUTER_OF.get(source, ())), alone
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []
         self._outer: list[str] = []
@@ -65,7 +66,7 @@ class Deck:
         hand = self._random
         return Plan(
             inner=[self._fault(*self._draw_inner()) for _ in range(INNER_EACH)],
-            outer=[self._draw_outer() for _ in range(OUTER_EACH)],
+            outer=[METADATA_RESTORED] * self._alone + [self._draw_outer() for _ in range(OUTER_EACH)],
             options={
                 "snapshot_parallel": hand.choice((1, 2, 3)),
                 "merge_parallel": hand.choice((1, 2, 3)),

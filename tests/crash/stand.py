@@ -187,6 +187,7 @@ class Stand:
         self.kind, self._version = source, version
         self.source = SOURCES[source](folder / "source", version, caseless=caseless)
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
+        self._metadata = self.postgres.folder / "data"
         self._breaking = threading.Lock()
         self._serving = threading.Lock()  # held while the source is started or stopped; of the two the inner one
         # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
@@ -261,6 +262,22 @@ class Stand:
         """Immediate shutdown: every connection is cut, the server recovers."""
         with self._breaking:
             self.postgres.stop(signal.SIGQUIT)
+            self._keeper.submit(self.postgres.start).result()
+
+    def copy_metadata(self) -> None:
+        """As a snapshot of its volume."""
+        with self._breaking:
+            self.postgres.stop(signal.SIGQUIT)
+            shutil.rmtree(self.folder / "copy", ignore_errors=True)
+            subprocess.run(["cp", "-a", self._metadata, self.folder / "copy"], check=True)
+            self._keeper.submit(self.postgres.start).result()
+
+    def restore_metadata(self) -> None:
+        """To that copy."""
+        with self._breaking:
+            self.postgres.stop(signal.SIGQUIT)
+            shutil.rmtree(self._metadata)
+            (self.folder / "copy").rename(self._metadata)
             self._keeper.submit(self.postgres.start).result()
 
 

@@ -15,7 +15,7 @@ from replicator.errors import LogPurged, SourceReplaced, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from tests.crash.errors import CODES
-from tests.crash.plan import RESTORED
+from tests.crash.plan import METADATA_RESTORED, RESTORED
 from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
 from tests.crash.stand import LEASE_SECONDS, Life, Stand
@@ -71,6 +71,7 @@ class Strikes:
             "tables taken out and in again": lambda _: self._take_out(),
             "paused and resumed": self._pause,
             RESTORED: self._restore,
+            METADATA_RESTORED: self._restore_metadata,
         }
 
     def play(self, name: str, life: Life) -> Life | None:
@@ -146,6 +147,18 @@ class Strikes:
         self._future_lost()
         self._stand.break_source(self._source.restore_data)
         return self._refused(life) if read else life
+
+    def _restore_metadata(self, life: Life) -> Life:
+        """To a copy of some seconds ago; half of the time whoever worked then works on, though one should have stopped all."""
+        self._stand.copy_metadata()
+        until = time.monotonic() + self._random.uniform(2.0, 15.0)
+        while time.monotonic() < until:
+            life = self._other(life)
+        self._future_lost()
+        if self._random.random() < 0.5:
+            life.send(signal.SIGKILL)
+        self._stand.restore_metadata()
+        return life
 
     def _refused(self, life: Life) -> Life:
         """Until the replicator says that the source is another; then it is started anew, as an operator does."""
