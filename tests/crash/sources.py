@@ -27,8 +27,9 @@ SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
 _STARTED_SECONDS = 60.0
 
 
-def _copied(folder: Path, to: Path) -> None:
-    """With owners and modes, which a server looks at."""
+def copied(folder: Path, to: Path) -> None:
+    """In the place of what is there, with owners and modes, which a server looks at."""
+    shutil.rmtree(to, ignore_errors=True)
     subprocess.run(["cp", "-a", folder, to], check=True)
 
 
@@ -86,15 +87,13 @@ class SourceUnderTest(ABC):
     def copy_data(self) -> None:
         """The data folder, aside; the server is stopped for it, and goes on."""
         self.server.stop()
-        shutil.rmtree(self._copy, ignore_errors=True)
-        _copied(self._data, self._copy)
+        copied(self._data, self._copy)
         self.server.start()
 
     def restore_data(self) -> None:
         """The copy in the place of what there is; the server goes on from it."""
         self.server.stop()
-        shutil.rmtree(self._data)
-        _copied(self._copy, self._data)
+        copied(self._copy, self._data)
         self.server.start()
 
     @property

@@ -20,7 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests import java
-from tests.crash.sources import SOURCES, SourceUnderTest
+from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -258,27 +258,20 @@ class Stand:
             self._keeper.submit(source.server.stop, signal.SIGKILL).result()
             shutil.rmtree(folder, ignore_errors=True)
 
-    def restart_metadata(self) -> None:
-        """Immediate shutdown: every connection is cut, the server recovers."""
+    def restart_metadata(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Immediate shutdown: every connection is cut, the server recovers.  `meanwhile` is done while it is down."""
         with self._breaking:
             self.postgres.stop(signal.SIGQUIT)
+            meanwhile()
             self._keeper.submit(self.postgres.start).result()
 
     def copy_metadata(self) -> None:
         """As a snapshot of its volume."""
-        with self._breaking:
-            self.postgres.stop(signal.SIGQUIT)
-            shutil.rmtree(self.folder / "copy", ignore_errors=True)
-            subprocess.run(["cp", "-a", self._metadata, self.folder / "copy"], check=True)
-            self._keeper.submit(self.postgres.start).result()
+        self.restart_metadata(lambda: copied(self._metadata, self.folder / "copy"))
 
     def restore_metadata(self) -> None:
         """To that copy."""
-        with self._breaking:
-            self.postgres.stop(signal.SIGQUIT)
-            shutil.rmtree(self._metadata)
-            (self.folder / "copy").rename(self._metadata)
-            self._keeper.submit(self.postgres.start).result()
+        self.restart_metadata(lambda: copied(self.folder / "copy", self._metadata))
 
 
 def _migrate() -> None:

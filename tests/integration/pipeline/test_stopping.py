@@ -158,9 +158,7 @@ def test_a_page_does_not_wait_for_the_source_for_ever(any_lab: Lab, monkeypatch:
         asked: Any = source
         with asked._open().cursor() as cursor, pytest.raises(asked._open().Error, match=r"timeout|max_statement_time"):
             cursor.execute(f"SELECT 1 FROM {any_lab.database}.t WHERE {slow(any_lab)}")
-    wait(
-        lambda: not statements(any_lab), WITHIN
-    )  # the server tells of the end before it takes the statement off its list
+    wait(lambda: not statements(any_lab), WITHIN)  # it is told of the end before the server's list shows it
 
 
 def test_what_capture_asks_the_source_ends_when_it_is_told_to_stop(
