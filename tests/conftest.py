@@ -56,6 +56,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     """A session that a thread of some test left open does not keep the test database from being dropped."""
     yield
     gc.collect()
+    connection.close()  # the server may have ended this one long ago
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
