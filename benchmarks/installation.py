@@ -47,10 +47,12 @@ SELECT %(replicator)s, t.id, %(span)s, %(begin)s + m * make_interval(secs => %(s
 FROM generate_series(0, %(rows)s - 1) AS m, unnest(%(tables)s::bigint[] || NULL::bigint) AS t (id)
 """
 FAILURES = """
-INSERT INTO monitoring_failure (replicator_id, table_id, stage, code, message, remedy, attempt, at, next_retry_at, resolved_at)
+INSERT INTO monitoring_failure (replicator_id, table_id, stage, code, message, remedy, attempt, at, next_retry_at, resolved_at,
+  offset_after, offset_until)
 SELECT %(replicator)s, (%(tables)s::bigint[])[1 + n %% 200], 'apply', (ARRAY['target_conflict', 'spark', 'staging'])[1 + n %% 3],
   'Another writer was first; the merge is tried again.', 'Nothing: it is tried again.', 1 + n %% 5,
-  %(begin)s + n * %(step)s, %(begin)s + n * %(step)s + interval '5 s', CASE WHEN n %% 400 > 0 THEN %(begin)s + n * %(step)s + interval '9 s' END
+  %(begin)s + n * %(step)s, %(begin)s + n * %(step)s + interval '5 s', CASE WHEN n %% 400 > 0 THEN %(begin)s + n * %(step)s + interval '9 s' END,
+  '', ''
 FROM generate_series(0, %(events)s - 1) AS n
 """
 TIMELINE = """

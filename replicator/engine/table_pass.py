@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from itertools import takewhile
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import TargetConflict, TidemarkError
+from replicator.errors import TargetConflict, TidemarkError, ValuesLost
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
@@ -43,6 +43,7 @@ from replicator.targets.base import (
 NOTHING = ApplyResult(0, 0, 0, "skip", 0.0)
 # With a chunk, one commit of a table that is loaded takes no more: the log's changes behind it wait until it is made.
 MERGED_CHUNK_ROWS = 65_536
+FOLLOWED = frozenset({TableState.LOADING, TableState.RELOADING, TableState.STREAMING})
 
 
 class _NoLongerOursError(Exception):
@@ -145,6 +146,10 @@ class TablePass:
         loading = table.keyless and table.made and table.state is TableState.LOADING
         if loading and position is not None and position.mode is table.mode:
             return position  # the old rows stay readable until `Replace`
+        if table.state in FOLLOWED and (table.applied > table.live_from or table.loaded > -1):
+            what = "is gone" if position is None else "was replaced by another"
+            message = f"{self._name} {what} in the target, with the rows that it had: it is read anew."
+            raise ValuesLost(message, table=str(table.table))
         version = self._first_version()
         if version == 0:
             return None
@@ -172,10 +177,15 @@ class TablePass:
         self._move_target(home)
 
     def _catch_up(self, position: Position) -> None:
-        """The worker before us died after the target's commit: the journal does not know of it yet."""
+        """The worker before us died after the target's commit: the journal does not know of it yet.  ValuesLost where it never will."""
         ahead = position.applied > self._table.applied or position.loaded > self._table.loaded
         if not ahead or position.load != self._table.load:
             return
+        known = {"", *self._store.ends(self._table.table, (position.applied, position.loaded))}
+        if position.item not in known:
+            self._store.skip(max(position.applied, position.loaded))
+            message = f"{self._name} holds changes that are not in the metadata database, which was restored: it is read anew."
+            raise ValuesLost(message, table=str(self._table.table))
         done = self._store.items(self._table.table, self._table.applied)
         swept = [item for item in done if isinstance(item, TableEvent) and item.kind is EventKind.SWEEP]
         if self._table.state is TableState.RELOADING and any(item.sequence <= position.applied for item in swept):
@@ -274,10 +284,10 @@ class TablePass:
                 if items:
                     self._mark(NOTHING, replace(position, applied=_last(items[-1])))
                 return position, True
-            position = self._step(self._reloading(todo), position)
+            position = self._step(self._reloading(todo, position), position)
         return position, False
 
-    def _reloading(self, todo: Sequence[Segment | TableEvent]) -> Sequence[Segment | TableEvent]:
+    def _reloading(self, todo: Sequence[Segment | TableEvent], position: Position) -> Sequence[Segment | TableEvent]:
         """What comes next, up to where a reload begins; a target without rows of its own is emptied there: all are read again.
 
         It knows whether that was told before.
@@ -287,7 +297,7 @@ class TablePass:
             return todo
         before = list(takewhile(lambda item: _last(item) < begin, todo))
         if not before and not self._emptied:
-            self._apply(DeleteBelow(begin, begin - 1))
+            self._apply(DeleteBelow(begin, position.applied))
             self._emptied = True
         return before or todo
 
@@ -458,7 +468,7 @@ class TablePass:
 
 def _ended(event: TableEvent, below: int) -> DeleteBelow:
     """A sweep has no commit time: what it finds gone is gone since some time before now."""
-    return DeleteBelow(below, event.sequence, event.kind.value, event.commit_ts or datetime.now(UTC))
+    return DeleteBelow(below, event.sequence, event.kind.value, event.commit_ts or datetime.now(UTC), event.token)
 
 
 def _loaded_already(item: Segment | TableEvent, position: Position) -> bool:

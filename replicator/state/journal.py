@@ -78,7 +78,7 @@ class TableEvent:
 
     detail: ALTER_TABLE `renamed_columns` {old: new}, `statement`, `decision`, `reload`; RENAME_TABLE `new` [database, table];
     SWEEP `below` (rows with a smaller sequence number are gone from the source), `run` (if all of its chunks are admitted).
-    `table` of a database event has an empty name.
+    `table` of a database event has an empty name.  token: the journal's, for this one event; empty before it is journaled.
     """
 
     table: TableId
@@ -87,6 +87,7 @@ class TableEvent:
     schema_version: int | None = None
     commit_ts: datetime | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
+    token: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,6 +360,14 @@ class ApplyStore(Protocol):
 
         chunks_only: only segments of kind CHUNK (the initial load appends them while log segments wait).
         """
+        ...
+
+    def ends(self, table: TableId, sequences: Collection[int]) -> set[str]:
+        """What `targets.base.item_of` says of the table's items that end at one of these numbers."""
+        ...
+
+    def skip(self, upto: int) -> None:
+        """No number up to this one is given (again): a target that is ahead of this journal has them."""
         ...
 
     def schema(self, table: TableId, version: int) -> TableSchema: ...

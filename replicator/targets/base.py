@@ -31,6 +31,7 @@ class Position:
 
     applied: last sequence number applied; loaded: last chunk row appended in the initial load `load`;
     schema_version: the version its columns were last made equal to; mode: the one it was made in.
+    item: which of the journal's items was applied last (`item_of`): a journal that was restored gives its numbers again; empty: not known.
     """
 
     applied: int
@@ -38,6 +39,7 @@ class Position:
     schema_version: int
     load: str
     mode: Mode = Mode.MIRROR
+    item: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -112,13 +114,14 @@ class Replace:
 class DeleteBelow:
     """TRUNCATE and sweep: rows whose sequence number is below `below` go, in the way of the table's mode.  Atomic with `upto`.
 
-    operation: the event's kind; at: its time in the source, or when it was found out.
+    operation: the event's kind; at: its time in the source, or when it was found out; item: the event's token.
     """
 
     below: int
     upto: int
     operation: str = "TRUNCATE_TABLE"
     at: datetime | None = None
+    item: str = ""
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,13 @@ class Rename:
     """Give the table another name; idempotent."""
 
     new: TargetTable
+
+
+def item_of(change: Append | Merge | Replace | DeleteBelow) -> str:
+    """What `Position.item` says once it is applied: the last segment's path, or the event's token."""
+    if isinstance(change, DeleteBelow):
+        return change.item
+    return change.segments[-1].path if change.segments else ""
 
 
 TargetChange = Create | Evolve | Append | Merge | Replace | DeleteBelow | Drop | Rename

@@ -12,7 +12,7 @@ import pytest
 from replicator.engine.admission import _as_reads
 from replicator.engine.apply import ApplyOptions, run_apply
 from replicator.engine.reporting import Level
-from replicator.errors import TargetConflict
+from replicator.errors import TargetConflict, ValuesLost
 from replicator.model.identifiers import TableId
 from replicator.model.schema import UNCHANGED, Column, TableSchema
 from replicator.model.types import DataType
@@ -34,17 +34,26 @@ class Journal:
     failures: list[Exception] = field(default_factory=list)
     state: TableState = TableState.STREAMING
     over: bool = False
+    applied_before: int = 0
+    skipped: int = -1
 
     def tables(self, busy: Any = (), *, without: Any = (), most: int | None = None) -> list[ApplyTable]:
         if self.over or TABLE in {*busy, *without}:
             return []
         target = ("lake", "t")
-        return [ApplyTable(TABLE, target, self.state, 0, 0, 50, 1, True, False, "L", 1, home=target)]
+        return [ApplyTable(TABLE, target, self.state, 0, self.applied_before, 50, 1, True, False, "L", 1, home=target)]
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
         assert (table, chunks_only) == (TABLE, False)
         ends = ((item.last_sequence if isinstance(item, Segment) else item.sequence, item) for item in self.listed)
         return [item for end, item in ends if end > after]
+
+    def ends(self, table: TableId, sequences: Any) -> set[str]:
+        assert table == TABLE
+        return {one.path for one in self.listed if isinstance(one, Segment) and one.last_sequence in sequences}
+
+    def skip(self, upto: int) -> None:
+        self.skipped = upto
 
     def schema(self, table: TableId, version: int) -> TableSchema:
         assert (table, version) == (TABLE, 1)
@@ -179,3 +188,36 @@ def test_rows_of_a_chunk_leave_nothing_out() -> None:
     reads = _as_reads(pa.record_batch({"id": pa.array([1, 2], pa.int32())}), SCHEMA, 7)
     assert reads.schema == SCHEMA.change_arrow
     assert reads.column(UNCHANGED).to_pylist() == [None, None]
+
+
+def ahead(journal: Journal, item: str) -> Merges:
+    """One turn with a target that has applied up to 79, and says that `item` was the last."""
+    target = Merges()
+    target.position = lambda table: Position(79, 50, 1, "L", item=item)  # type: ignore[method-assign]
+    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    return target
+
+
+@pytest.mark.parametrize("item", ["", PARTS[-1].path])
+def test_a_target_ahead_of_the_journal_is_gone_by(item: str) -> None:
+    """The worker before died between the two; positions of older versions do not say what was last."""
+    journal = Journal(list(PARTS))
+    assert ahead(journal, item).seen == []
+    assert (journal.marks, journal.failures, journal.skipped) == ([79], [], -1)
+
+
+def test_a_target_that_holds_what_the_journal_never_had_is_read_anew() -> None:
+    """The metadata database was restored: number 79 is another change there, or none."""
+    for parts in (PARTS, PARTS[:3]):
+        journal = Journal(list(parts))
+        assert ahead(journal, "of-another-past.parquet").seen == []
+        assert ([type(error) for error in journal.failures], journal.marks, journal.skipped) == ([ValuesLost], [], 79)
+
+
+@pytest.mark.parametrize("there", [None, Position(70, 50, 1, "another load")])
+def test_a_table_that_lost_its_rows_in_the_target_is_read_anew(there: Position | None) -> None:
+    """Somebody dropped it, or put another in its place: the journal keeps what was applied for some hours only."""
+    journal, target = Journal(list(PARTS), applied_before=59), Merges()
+    target.position = lambda table: there  # type: ignore[method-assign, assignment, return-value]
+    run_apply(target=target, store=journal, lease=None, keep=lambda: True, options=ApplyOptions(1, 15), report=Silent())  # type: ignore[arg-type, call-arg]
+    assert (target.seen, [type(error) for error in journal.failures]) == ([], [ValuesLost])

@@ -296,6 +296,7 @@ class TableEventRow(models.Model):
     """DDL and engine events between segments; `table` is empty for events of a database.
 
     database, name: what the table was called when the event happened.
+    token: of this row and no other, as a segment's path is: a journal that was restored gives its numbers again; empty in old rows.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="events")
@@ -307,6 +308,7 @@ class TableEventRow(models.Model):
     schema_version = models.PositiveIntegerField(null=True, blank=True)
     detail = models.JSONField(default=dict)
     commit_ts = models.DateTimeField(null=True, blank=True)
+    token = models.CharField(max_length=32, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     applied_at = models.DateTimeField(null=True, blank=True)
 

@@ -62,14 +62,16 @@ class TableViewSet(ApiViewSet):
     def list(self, request: Request, replicator: str) -> Response:
         """By database and name."""
         owner, query = self._replicator(replicator), request.query_params
-        found = selectors.tables_of(owner).select_related("replicator")
+        found = selectors.tables_of(owner)
         for name in ("state", "database"):
             if query.get(name):
                 found = found.filter(**{name: query[name]})
         if search := query.get("search"):
             found = found.filter(Q(database__icontains=search) | Q(name__icontains=search))
-        page = self.paginate_queryset(found)
-        context = _context(owner, page or [])
+        page = self.paginate_queryset(found) or []
+        for table in page:
+            table.replicator = owner
+        context = _context(owner, page)
         lines = serializers.ReplicatorTableSerializer(page, many=True, context=context).data
         return self.get_paginated_response(lines)
 

@@ -22,7 +22,7 @@ from webapp.monitoring.models import Stage, TablePromise
 from webapp.monitoring.parked_services import read_anew
 from webapp.monitoring.services import note
 from webapp.replicators import models
-from webapp.replicators.models import ReplicatorTable, RunState
+from webapp.replicators.models import Replicator, ReplicatorTable, RunState
 from webapp.replicators.selection import home_of
 from webapp.replicators.table_services import begin_run, clear_error
 from webapp.worker.covered import mark_applied
@@ -133,6 +133,19 @@ class OrmApplyStore:
                 turn.given[row.path] = segment
         found += [(row.sequence, _event(row)) for row in events[:ITEMS]]
         return [item for _, item in sorted(found, key=lambda pair: pair[0])[:ITEMS]]
+
+    @stored
+    def ends(self, table: TableId, sequences: Collection[int]) -> set[str]:
+        """See `ApplyStore`."""
+        pk = self._pk(table)
+        segments = models.SegmentRow.objects.filter(table_id=pk, last_sequence__in=sequences)
+        events = models.TableEventRow.objects.filter(table_id=pk, sequence__in=sequences)
+        return {*segments.values_list("path", flat=True), *events.values_list("token", flat=True)}
+
+    @stored
+    def skip(self, upto: int) -> None:
+        """Capture, whose next entry would begin elsewhere, starts anew with it (`journal_commit`)."""
+        Replicator.objects.filter(pk=self._id, next_sequence__lte=upto).update(next_sequence=upto + 1)
 
     @stored
     def schema(self, table: TableId, version: int) -> TableSchema:
@@ -370,4 +383,6 @@ def segment_of(table: TableId, row: models.SegmentRow) -> Segment:
 def _event(row: models.TableEventRow) -> TableEvent:
     """Under the table's name of then: a rename is told by it."""
     table = TableId(row.database, row.name)
-    return TableEvent(table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail)
+    return TableEvent(
+        table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail, row.token
+    )

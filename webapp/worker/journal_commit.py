@@ -6,11 +6,13 @@ sequence numbers, and a name means what it meant there.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from django.db.models import Q
 
+from replicator.errors import FenceLost
 from replicator.model.identifiers import TableId
 from replicator.state.journal import EventKind, JournalEntry, Parked, ReloadRequest, SchemaVersion, Segment, TableEvent
 from replicator.state.tables import HALTED, TableState
@@ -35,14 +37,17 @@ _LOADED = frozenset({TableState.LOADING, TableState.RELOADING})
 CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates", "parked"]
 
 
-def write_entry(replicator_id: int, entry: JournalEntry) -> list[str]:
-    """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed."""
+def write_entry(replicator_id: int, entry: JournalEntry, follows: int | None = None) -> list[str]:
+    """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed.
+
+    follows: the number that the entry begins with.  FenceLost where the journal goes on with another one (it was restored, or skips some).
+    """
     replicator = Replicator.objects.get(pk=replicator_id)
     set_bases(entry.bases)  # first: the same entry may admit the chunk, and the rows below must have it
     meet(replicator_id, entry.plans)
     write = EntryWriter(replicator, entry, _locked_rows(replicator, entry))
     write.run()
-    _advance(replicator, entry)
+    _advance(replicator, entry, follows)
     if entry.signals:
         obey(replicator_id, entry.signals)
     return write.admitted
@@ -314,10 +319,11 @@ def _event_row(replicator: Replicator, row: Row | None, event: TableEvent) -> mo
         schema_version=event.schema_version,
         detail=without_nul(dict(event.detail)),
         commit_ts=event.commit_ts,
+        token=uuid.uuid4().hex,
     )
 
 
-def _advance(replicator: Replicator, entry: JournalEntry) -> None:
+def _advance(replicator: Replicator, entry: JournalEntry, follows: int | None) -> None:
     """The checkpoint.  It does not change the plan: capture knows what it has written itself."""
     now: datetime = clock()
     values: dict[str, object] = {
@@ -328,7 +334,10 @@ def _advance(replicator: Replicator, entry: JournalEntry) -> None:
     }
     if entry.source_ts is not None:
         values["source_ts"] = entry.source_ts
-    Replicator.objects.filter(pk=replicator.pk).update(**values)
+    rows = Replicator.objects.filter(pk=replicator.pk)
+    if not (rows if follows is None else rows.filter(next_sequence=follows)).update(**values):
+        message = f"The journal of {replicator.name} does not go on with number {follows} any more."
+        raise FenceLost(message)
     count_captured(replicator, entry.segments, now)
     if entry.source_ts is not None:  # it has really read something: the server answers and its log goes on
         Replicator.objects.filter(pk=replicator.pk, status=models.Status.STARTING).update(status=models.Status.RUNNING)

@@ -45,6 +45,7 @@ class OrmJournal:
         self._source = source
         self._discard = discard
         self._journaled = journaled
+        self._next: int | None = None  # what the next entry begins with, from the first look on
 
     @stored
     def plan(self) -> CapturePlan:
@@ -53,6 +54,8 @@ class OrmJournal:
         if replicator is None:
             return CapturePlan(-1, wanted=False, tables=selectors.TableSet(), tracked=(), checkpoint=None)
         version = replicator.plan_version
+        if self._next is None and replicator.checkpoint_offset is not None:
+            self._next = replicator.next_sequence
         if self._source is not None and replicator.checkpoint_offset is not None:
             # Only now: a table made before the checkpoint is found here, one made after it in the log.
             discover(replicator, self._source)
@@ -115,13 +118,14 @@ class OrmJournal:
         """Invariant 2: one transaction, guarded by the fence."""
         with fenced(lease):
             reach("journal.begun")
-            admitted = write_entry(self._id, entry)
+            admitted = write_entry(self._id, entry, self._next)
             reach("journal.written")
             if news := bool(entry.segments or entry.events or entry.closed):
                 ring(self._id)
             if self._discard is not None:
                 for path in admitted:
                     transaction.on_commit(lambda path=path: self._discard(path), robust=True)
+        self._next = entry.checkpoint.next_sequence
         if news:
             self._journaled()
 

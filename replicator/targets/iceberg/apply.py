@@ -16,7 +16,7 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
-from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace
+from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg import changelog, keyless, unchanged
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.commit import commit
@@ -39,7 +39,7 @@ def append(
     segments = [s for s in change.segments if s.last_sequence > at.loaded]
     if at.loaded >= change.loaded:
         return Outcome(SKIPPED, {})
-    after = replace(at, loaded=change.loaded)
+    after = replace(at, loaded=change.loaded, item=item_of(change))
     require_columns(table, change.schema)
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
@@ -82,7 +82,7 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     segments = [s for s in change.segments if s.last_sequence > at.applied]
     if at.applied >= change.upto:
         return Outcome(SKIPPED, {})
-    after = replace(at, applied=change.upto)
+    after = replace(at, applied=change.upto, item=item_of(change))
     if segments:
         require_columns(table, change.schema)
     if table.mode is Mode.CHANGELOG:
@@ -161,7 +161,7 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
                 rows = spark.createDataFrame([], fold.row_type(change.schema))
             shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
 
-    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load)
+    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
     return Outcome("replace", commit(catalog, table, after, write))
 
 
@@ -176,7 +176,7 @@ def delete_below(
     at = position(table)
     if at.applied >= change.upto:
         return Outcome(SKIPPED, {})
-    after = replace(at, applied=change.upto)
+    after = replace(at, applied=change.upto, item=item_of(change))
     if table.mode is Mode.CHANGELOG:
         return changelog.mark(catalog, table, change, after)
     if table.mode is not Mode.MIRROR:

@@ -15,7 +15,7 @@ from replicator.model.mode import BELOW
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
-from replicator.targets.base import DeleteBelow, Merge, Position, Replace
+from replicator.targets.base import DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
 from replicator.targets.iceberg.commit import commit
 from replicator.targets.iceberg.direct import Counts, Direct, Limits, NotDirectly
@@ -29,7 +29,7 @@ def merge(
     catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merge, at: Position, limits: Limits
 ) -> Outcome:
     """The changes above the position, unfolded."""
-    after = replace(at, applied=change.upto)
+    after = replace(at, applied=change.upto, item=item_of(change))
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
         if not change.segments:
@@ -63,7 +63,7 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
                 parts[0] = parts[0].unionByName(part)
             parts[0].writeTo(sql_name(table.name)).append()
 
-    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load)
+    after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
     something = change.segments or table.total("records")
     return Outcome("append", commit(catalog, table, after, write if something else None))
 

@@ -10,6 +10,7 @@ from replicator.targets.iceberg.catalog import LakeTable
 APPLIED = "tidemark.applied"
 LOADED = "tidemark.loaded"
 LOAD = "tidemark.load"
+ITEM = "tidemark.item"
 SCHEMA_VERSION = "tidemark.schema-version"
 
 
@@ -36,7 +37,8 @@ def depth(table: LakeTable) -> int:
 
 def as_properties(at: Position) -> dict[str, str]:
     """What a commit's snapshot summary carries."""
-    return {APPLIED: str(at.applied), LOADED: str(at.loaded), LOAD: at.load}
+    said = {APPLIED: str(at.applied), LOADED: str(at.loaded), LOAD: at.load}
+    return {**said, ITEM: at.item} if at.item else said
 
 
 def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | None:
@@ -44,7 +46,8 @@ def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | 
         return None
     try:
         loaded = int(values.get(LOADED, "-1"))
-        return Position(int(values[APPLIED]), loaded, version, str(values.get(LOAD, "")), mode)
+        load, item = (str(values.get(name, "")) for name in (LOAD, ITEM))
+        return Position(int(values[APPLIED]), loaded, version, load, mode, item)
     except ValueError:
         message = f"The target says {values[APPLIED]!r} of how far it is, which is no sequence number: somebody has changed it."
         raise TargetError(message) from None

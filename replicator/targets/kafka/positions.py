@@ -49,10 +49,12 @@ class Held:
     below: int = -1
     blank: bool = True
     mode: Mode = Mode.MIRROR  # kept for who asks: every change is told in any of them
+    item: str = ""
 
     @property
     def position(self) -> Position:
-        return Position(self.applied, max(self.applied, self.loaded), self.schema_version, self.load, Mode(self.mode))
+        loaded = max(self.applied, self.loaded)
+        return Position(self.applied, loaded, self.schema_version, self.load, Mode(self.mode), self.item)
 
     @property
     def value(self) -> str:

@@ -34,6 +34,7 @@ from replicator.targets.base import (
     Replace,
     TargetChange,
     TargetTable,
+    item_of,
 )
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.diagnosis import met
@@ -274,6 +275,8 @@ class KafkaTarget:
         if held.applied >= change.upto and held.below >= change.below:
             return SKIPPED
         after = replace(held, applied=max(held.applied, change.upto), below=max(held.below, change.below))
+        if change.upto > held.applied:
+            after = replace(after, item=item_of(change))
         schema = self._known(table).schemas[table]
         with self._transaction(table, after) as transaction:
             if not told:
@@ -298,7 +301,8 @@ class KafkaTarget:
         replaces = isinstance(change, Replace)
         version = segments[0].schema_version if segments else after.schema_version
         untold = version != after.schema_version  # a table that was renamed
-        after = replace(after, schema_version=version, blank=not segments and (held.blank or replaces))
+        blank = not segments and (held.blank or replaces)
+        after = replace(after, schema_version=version, blank=blank, item=item_of(change))
         with self._transaction(table, after) as transaction:
             if untold:
                 self._tell_schema(transaction, table, after, change.schema, begins=held.applied + 1)
