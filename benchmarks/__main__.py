@@ -16,6 +16,7 @@ from benchmarks import (
     initial_load,
     latency,
     left_out,
+    many_tables,
     merging,
     mysql_log,
     pages,
@@ -105,6 +106,7 @@ BENCHMARKS = {
         lambda world, asked: latency.during_snapshot(world, asked.rows or latency.SNAPSHOT_ROWS, asked.seconds),
     ),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
+    "tables": Benchmark("tables", lambda world, asked: many_tables.run(world, asked.rows or many_tables.TABLES)),
     "pages": Benchmark("pages", lambda world, asked: pages.run(world, asked.repeats), ("mariadb",)),
     "worker-ready": Benchmark("worker", lambda world, asked: worker_ready.run(world, asked.repeats), ("mariadb",)),
 }
@@ -121,7 +123,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rows",
         type=int,
-        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
+        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of tables ({many_tables.TABLES:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="of a log, a snapshot or merge, each side; medians are printed (5)"

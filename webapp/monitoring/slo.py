@@ -8,11 +8,12 @@ shows that the target is as current as promised; an idle one is read, its heartb
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from django.core.cache import cache
 from django.db import connection
@@ -38,7 +39,8 @@ from webapp.replicators.models import Desired, Replicator, Status
 
 WINDOWS = (*MINUTES, *HOURS)
 NOTHING = Tally()
-COUNTED_SECONDS = 5.0
+COUNTED_SECONDS, COUNTED_KEPT = 5.0, 30.0
+T = TypeVar("T")
 # A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not looked at.
 WAITING = """
 SELECT t.replicator_id, t.id, coalesce(sum(s.rows - s.reads), 0),
@@ -225,7 +227,7 @@ def measure_tables(
     if now is None:
         said = hashlib.sha256(repr((replicator.uid, window, promises)).encode()).hexdigest()
         now = timezone.now()
-        counted = cache.get_or_set(f"counted:{said}", partial(_count, promises, now, (window,)), COUNTED_SECONDS)
+        counted = _lately(f"counted:{said}", partial(_count, promises, now, (window,)))
     else:
         counted = _count(promises, now, (window,))
     waiting = _waiting(promises, now)
@@ -235,6 +237,20 @@ def measure_tables(
         late = waiting.get(key, Waiting()).late
         found[table] = Attained(promises[key], counted[key][window] + Tally(0, late), table in promised)
     return found
+
+
+def _lately(key: str, count: Callable[[], T]) -> T:
+    """What `count` gave within the last seconds; while one counts anew, the others get what was."""
+    found = cache.get(key)
+    busy = f"{key}:busy"
+    if found is not None and (found[0] > time.time() or not cache.add(busy, True, COUNTED_KEPT)):  # noqa: FBT003 - any value
+        return found[1]  # type: ignore[no-any-return]
+    try:
+        counted = count()
+        cache.set(key, (time.time() + COUNTED_SECONDS, counted), COUNTED_KEPT)
+    finally:
+        cache.delete(busy)
+    return counted
 
 
 def promises_of(promises: Mapping[Key, Promise]) -> list[int]:

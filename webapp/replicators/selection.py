@@ -324,9 +324,15 @@ def _refuse_other_modes(replicator: Replicator, entry: SelectionEntry) -> None:
 
 def mode_of(replicator: Replicator, table: TableId) -> str:
     """Of a table that is new: its own line's, else its database's, else the replicator's."""
-    lines = replicator.selection.filter(database=table.database, table__in=("", table.name)).exclude(mode="")
-    found = lines.order_by("-table").values_list("mode", flat=True).first()
-    return found or replicator.parsed_options.mode
+    modes = modes_of(replicator, database=table.database, table__in=("", table.name))
+    own, whole = ((table.database, name) for name in (table.name, ""))
+    return modes.get(own) or modes.get(whole) or replicator.parsed_options.mode
+
+
+def modes_of(replicator: Replicator, **lines: Any) -> dict[tuple[str, str], str]:
+    """By database and table (empty: the database's own line) of these lines, as far as they say one."""
+    found = replicator.selection.filter(**lines).exclude(mode="")
+    return {(database, table): mode for database, table, mode in found.values_list("database", "table", "mode")}
 
 
 def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:

@@ -14,6 +14,7 @@ from django.utils import timezone
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
+from webapp.monitoring.models import Failure
 from webapp.monitoring.services import note
 from webapp.replicators.homes import Home, checked_home, chosen_home
 from webapp.replicators.models import (
@@ -37,6 +38,10 @@ from webapp.replicators.selection import (
     write_selection,
 )
 
+BEGUN = (
+    "state", "tracked", "load", "load_complete", "loaded", "applied", "last_chunk_sequence", "live_from", "error_code",
+    "error_message", "error_remedy", "needs_reload", "attempt", "first_failure_at", "retry_at",
+)  # fmt: skip
 OPEN_RUN = (RunState.PLANNING, RunState.READING)
 BY_USER = "tried again by a user"
 
@@ -266,48 +271,73 @@ def set_snapshot_paused(*, replicator: Replicator, paused: bool, user: User | No
 
 
 def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int | None, reason: str) -> SnapshotRun:
-    """A new run in place of any other.  LOADING makes the target's table anew (another `load`); saves the table.
+    """`begin_runs` of one table.
 
     sequence: None for where capture is, which commits nothing until this is: no stream is behind the begin of a load already.
     """
-    cancel_runs(table)
     if sequence is None:
         locked = Replicator.objects.select_for_update(no_key=True)
         sequence = locked.values_list("next_sequence", flat=True).get(pk=table.replicator_id)
-    table.state = state.value
-    clear_error(table)
-    if state is TableState.LOADING:
-        table.load = uuid.uuid4().hex
-        table.load_complete = False
-        table.loaded = table.applied = table.last_chunk_sequence = -1
-        table.live_from = sequence - 1
-    table.save()
-    return SnapshotRun.objects.create(
-        table=table,
-        reason=reason[:200],
-        start_sequence=sequence,
-        fresh=state is TableState.LOADING,
-        rows_estimate=table.rows_estimate,
-    )
+    [run] = begin_runs([table], state, sequence=sequence, reason=reason)
+    return run
 
 
-def cancel_runs(table: ReplicatorTable) -> None:
+def begin_runs(
+    tables: Sequence[ReplicatorTable], state: TableState, *, sequence: int, reason: str
+) -> list[SnapshotRun]:
+    """New runs in place of any others.  LOADING makes the target's tables anew (another `load`); saves the tables."""
+    if not tables:
+        return []
+    cancel_runs(*tables)
+    clear_error(*tables)
+    fresh = state is TableState.LOADING
+    for table in tables:
+        table.state = state.value
+        if fresh:
+            table.load = uuid.uuid4().hex
+            table.load_complete = False
+            table.loaded = table.applied = table.last_chunk_sequence = -1
+            table.live_from = sequence - 1
+    _save(tables)
+    return SnapshotRun.objects.bulk_create(
+        SnapshotRun(table=table, reason=reason[:200], start_sequence=sequence, fresh=fresh, rows_estimate=table.rows_estimate)
+        for table in tables
+    )  # fmt: skip
+
+
+def _save(tables: Sequence[ReplicatorTable]) -> None:
+    """One as a whole, of many what begins with a run: in one statement what is the same in all."""
+    if len(tables) == 1:
+        tables[0].save()
+        return
+    values = {name: {getattr(table, name) for table in tables} for name in BEGUN}
+    same = {name: found.pop() for name, found in values.items() if len(found) == 1}
+    ReplicatorTable.objects.filter(pk__in=[table.pk for table in tables]).update(**same)
+    ReplicatorTable.objects.bulk_update(tables, [name for name in BEGUN if name not in same], batch_size=500)
+
+
+def cancel_runs(*tables: ReplicatorTable) -> None:
     """Readers notice at their next question; what they still bring is not admitted.
 
     The runs are locked before their chunks are looked at: those that a planner was about to commit are among them then.
     """
-    runs = list(table.runs.select_for_update(no_key=True).filter(state__in=OPEN_RUN).order_by("id"))
-    ChunkRow.objects.filter(run__in=runs).exclude(state=ChunkState.DONE).update(state=ChunkState.CANCELLED, attempt="")
-    table.runs.filter(pk__in=[run.pk for run in runs]).update(state=RunState.CANCELLED, finished_at=timezone.now())
+    theirs = SnapshotRun.objects.filter(table__in=tables)
+    runs = list(theirs.select_for_update(no_key=True, of=("self",)).filter(state__in=OPEN_RUN).order_by("id"))
+    if runs:
+        chunks = ChunkRow.objects.filter(run__in=runs).exclude(state=ChunkState.DONE)
+        chunks.update(state=ChunkState.CANCELLED, attempt="")
+        ended = theirs.filter(pk__in=[run.pk for run in runs])
+        ended.update(state=RunState.CANCELLED, finished_at=timezone.now())
 
 
-def clear_error(table: ReplicatorTable) -> None:
+def clear_error(*tables: ReplicatorTable) -> None:
     """Counting begins anew; open failures are resolved.  Does not save."""
-    table.error_code = table.error_message = table.error_remedy = ""
-    table.needs_reload = False
-    table.attempt = 0
-    table.first_failure_at = table.retry_at = None
-    table.failures.filter(resolved_at=None).update(resolved_at=timezone.now())
+    for table in tables:
+        table.error_code = table.error_message = table.error_remedy = ""
+        table.needs_reload = False
+        table.attempt = 0
+        table.first_failure_at = table.retry_at = None
+    Failure.objects.filter(table__in=tables, resolved_at=None).update(resolved_at=timezone.now())
 
 
 def replan(replicator: Replicator) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from django.db import transaction
+from django.db.models import Q
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
-from replicator.sources.base import Source
+from replicator.sources.base import Source, TableInfo
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Stage
 from webapp.replicators.assessment import selected_tables
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection import SelectionEntry, ensure_table, mode_of, selected
+from webapp.replicators.selection import SelectionEntry, ensure_table, mode_of, modes_of, selected, target_of
 from webapp.replicators.table_services import replan
 from webapp.worker.failures import fail_table
+
+PLACES = ("target_namespace", "target_name", "own_namespace", "own_name")
 
 
 def discover(replicator: Replicator, source: Source) -> bool:
@@ -35,7 +39,10 @@ def discover(replicator: Replicator, source: Source) -> bool:
         still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
         if still.count() != len(lines):
             return False  # another worker, or the user, was quicker: what was found may be old
+        made = _make_rows(replicator, found)
         for table, info in sorted(found.items()):
+            if table in made:
+                continue
             row = make_row(replicator, table)
             if info is not None:
                 if row.table_state is TableState.DROPPED:  # made again where nobody looked (in the log it would be met)
@@ -49,6 +56,32 @@ def discover(replicator: Replicator, source: Source) -> bool:
             line.save(update_fields=["found", "discovered"])
         replan(replicator)
     return True
+
+
+def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]) -> set[TableId]:
+    """What `make_row` does, in a few statements, for those that are new and whose places in the target no row has; returns them."""
+    rows = ReplicatorTable.objects.filter(replicator=replicator)
+    there = {TableId(*name) for name in rows.values_list("database", "name")}
+    homes = {table: target_of(replicator, table) for table in sorted(found) if table not in there}
+    spaces = {namespace for namespace, _ in homes.values()}
+    near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
+    taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
+    free = {table: home for table, home in homes.items() if home not in taken}
+    modes, default = modes_of(replicator), replicator.parsed_options.mode
+    fresh = [
+        ReplicatorTable(
+            replicator=replicator,
+            database=table.database,
+            name=table.name,
+            target_namespace=namespace,
+            target_name=name,
+            mode=modes.get((table.database, table.name)) or modes.get((table.database, "")) or default,
+            rows_estimate=info.rows if (info := found[table]) is not None else None,
+        )
+        for table, (namespace, name) in free.items()
+    ]
+    ReplicatorTable.objects.bulk_create(fresh, batch_size=500, ignore_conflicts=True)
+    return set(free)
 
 
 def make_row(replicator: Replicator, table: TableId) -> ReplicatorTable:

@@ -93,9 +93,8 @@ class EntryWriter:
     def run(self) -> None:
         """Structure, segments and events in log order; then chunks, reloads, failures."""
         entry = self.entry
-        for table in entry.tracking:
-            if (row := self.rows.get(table)) is not None and not row.tracked:
-                tracked(row, entry.checkpoint.next_sequence)
+        met = [row for table in sorted(entry.tracking) if (row := self.rows.get(table)) is not None and not row.tracked]
+        tracked(self.replicator, met, entry.checkpoint.next_sequence)
         self._awaiting = {row for row in self.rows.values() if not row.tracked and row.table_state in _LOADED}
         self._walk(self._segments())
         self._schemas()

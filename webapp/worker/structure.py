@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 
 from replicator.model.identifiers import TableId
 from replicator.state.tables import TableState
 from webapp.monitoring.models import Resolution
 from webapp.monitoring.parked_services import resolve
 from webapp.monitoring.services import note
-from webapp.replicators.models import ReplicatorTable, SnapshotRun, TableSelection
+from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableSelection
 from webapp.replicators.selectors import table_set
-from webapp.replicators.table_services import OPEN_RUN, begin_run, cancel_runs, clear_error
+from webapp.replicators.table_services import OPEN_RUN, begin_runs, cancel_runs, clear_error
 
 
-def tracked(row: ReplicatorTable, next_sequence: int) -> None:
-    """Capture follows the table from `next_sequence` on: what waited for that may begin.  Saves it."""
-    row.tracked = True
-    if row.table_state is TableState.WAITING:
-        if row.replicator.parsed_options.initial_snapshot:
-            begin_run(row, TableState.LOADING, sequence=next_sequence, reason="initial load")
-            return
-        stream(row, next_sequence - 1)
-        return
+def tracked(replicator: Replicator, rows: Sequence[ReplicatorTable], next_sequence: int) -> None:
+    """Capture follows these tables from `next_sequence` on: what waited for that may begin.  Saves them."""
+    for row in rows:
+        row.tracked = True
+    waiting = [row for row in rows if row.table_state is TableState.WAITING]
+    if replicator.parsed_options.initial_snapshot:
+        begin_runs(waiting, TableState.LOADING, sequence=next_sequence, reason="initial load")
+    else:
+        for row in waiting:
+            stream(row, next_sequence - 1)
+    known = set(waiting)
+    for row in rows:
+        if row not in known:
+            _follow(row, next_sequence)
+
+
+def _follow(row: ReplicatorTable, next_sequence: int) -> None:
+    """One whose state goes on."""
     runs = SnapshotRun.objects.filter(table=row, state__in=OPEN_RUN)
     if row.table_state is TableState.LOADING:
         row.live_from = next_sequence - 1
