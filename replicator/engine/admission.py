@@ -283,14 +283,15 @@ class Admission:
 
     def _sweep_if_last(self, mark: Mark, raw: RawChunk) -> None:
         """A reload ends with a sweep: rows that neither its chunks nor the log have touched since it began are gone."""
+        if raw.reload_from is None:
+            return
         remaining = self._journal.remaining_chunks(mark.run)
         admitted = sum(closed.run == mark.run for closed in self._entry.closed)
         if remaining is None or remaining > admitted:
             return
-        if raw.reload_from is not None:
-            detail = {"below": raw.reload_from, "run": mark.run}
-            event = TableEvent(raw.schema.table, self._entry.take(), EventKind.SWEEP, detail=detail)
-            self._entry.events.append(event)
+        detail = {"below": raw.reload_from, "run": mark.run}
+        event = TableEvent(raw.schema.table, self._entry.take(), EventKind.SWEEP, detail=detail)
+        self._entry.events.append(event)
 
 
 def _between(places: list[int], begin: int, end: int) -> list[int]:

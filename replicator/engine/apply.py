@@ -26,6 +26,7 @@ POLL_SECONDS = 0.5
 # A table whose turn came to nothing although there is something to do for it, and one in whose way another is, wait so long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
+QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
 PATIENCE_SECONDS = 2.0  # with what is under way, once a stop was asked for (invariant 10)
 LATE_SECONDS = 10.0  # for a turn that begins beside one that outlasts the loop's time
 
@@ -137,7 +138,7 @@ class _Turns:
         return found
 
     def _look(self, aside: set[TableId]) -> list[ApplyTable]:
-        room = self._parallel - len(self.under_way)
+        room = QUEUED * self._parallel - len(self.under_way)
         return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room) if room else []
 
     def begin(self, table: TableId, turn: Future[Turn], *, in_time: bool) -> None:

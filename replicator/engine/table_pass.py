@@ -72,6 +72,7 @@ class TablePass:
         self._seen = NO_TABLE  # the load of the target's table as this pass knows it
         self._unfolded = target.capabilities.unfolded
         self._emptied = False  # told for the reload under way
+        self._asked: tuple[int | None, Sequence[Segment | TableEvent]] = (None, ())
         self.commits = 0
 
     @property
@@ -181,9 +182,9 @@ class TablePass:
         ahead = position.applied > self._table.applied or position.loaded > self._table.loaded
         if not ahead or position.load != self._table.load:
             return
-        known = {"", *self._store.ends(self._table.table, (position.applied, position.loaded))}
-        if position.item not in known:
-            self._store.skip(max(position.applied, position.loaded))
+        places = (position.applied, position.loaded)
+        if position.item and position.item not in self._store.ends(self._table.table, places):
+            self._store.skip(max(places))
             message = f"{self._name} holds changes that are not in the metadata database, which was restored: it is read anew."
             raise ValuesLost(message, table=str(self._table.table))
         done = self._store.items(self._table.table, self._table.applied)
@@ -196,7 +197,7 @@ class TablePass:
         """A rename reached the target, but not the journal."""
         if self._table.own:
             return self._found(TargetTable(*self._table.home))
-        for item in self._store.items(self._table.table, self._table.live_from):
+        for item in self._items(self._table.live_from):
             if isinstance(item, TableEvent) and item.kind is EventKind.RENAME_TABLE:
                 new = self._renamed(item)
                 for name in (new, self._stand_in(new)):
@@ -215,7 +216,7 @@ class TablePass:
 
     def _first_version(self) -> int:
         """The schema under which the first item was written; the newest where there is none."""
-        for item in self._store.items(self._table.table, self._table.live_from):
+        for item in self._items(self._table.live_from):
             if item.schema_version:
                 return item.schema_version
         return self._table.schema_version
@@ -229,10 +230,7 @@ class TablePass:
         if self._unfolded:
             return self._load_in_order(position)
         while self._keep():
-            items = self._store.items(self._table.table, position.loaded, chunks_only=True)
-            chunks = [
-                item for item in items if isinstance(item, Segment) and item.first_sequence > self._table.live_from
-            ]
+            chunks = self._chunks(position.loaded)
             if not chunks:
                 break
             group = self._group(chunks)
@@ -240,11 +238,27 @@ class TablePass:
             loaded = group[-1].last_sequence
             result = self._apply(Append(group, self._schema(group[0].schema_version), loaded))
             position = replace(position, loaded=loaded, schema_version=group[0].schema_version)
+            if self._table.run_complete and not self._chunks(loaded):
+                return self._loaded(result, position)
             self._mark(result, position)
         else:
             return position
         if self._table.run_complete:
             self._move(TableState.STREAMING)
+        return position
+
+    def _chunks(self, loaded: int) -> list[Segment]:
+        """Of the present load, behind what is loaded."""
+        items = self._store.items(self._table.table, loaded, chunks_only=True)
+        return [item for item in items if isinstance(item, Segment) and item.first_sequence > self._table.live_from]
+
+    def _loaded(self, result: ApplyResult, position: Position) -> Position:
+        """With the last chunk's mark the table streams; it is as far as the log's first change, if there is one."""
+        items = self._items(position.applied)
+        if items and all(_loaded_already(item, position) for item in items):
+            position = replace(position, applied=_last(items[-1]))
+        self._mark(result, position, state=TableState.STREAMING)
+        self._table = replace(self._table, state=TableState.STREAMING)
         return position
 
     def _load_in_order(self, position: Position) -> Position:
@@ -278,7 +292,7 @@ class TablePass:
     def _follow(self, position: Position) -> tuple[Position, bool]:
         """To the end of what is journaled: where that is, and whether it was reached."""
         while self._keep():
-            items = self._store.items(self._table.table, position.applied)
+            items = self._items(position.applied)
             todo = [item for item in items if not _loaded_already(item, position)]
             if not todo:
                 if items:
@@ -400,6 +414,12 @@ class TablePass:
 
     # Small steps
 
+    def _items(self, after: int) -> Sequence[Segment | TableEvent]:
+        """Of the journal, which ends for this pass where it did when its turn began: what was asked last is not asked again."""
+        if self._asked[0] != after:
+            self._asked = after, self._store.items(self._table.table, after)
+        return self._asked[1]
+
     def _look(self, name: TargetTable) -> Position | None:
         position = self._read(name)
         self._seen = NO_TABLE if position is None else position.load
@@ -423,7 +443,9 @@ class TablePass:
         self._report.log(Level.DEBUG, text, table=self._table.table, **detail)
         return result
 
-    def _mark(self, result: ApplyResult, position: Position, *, gone: bool = False) -> None:
+    def _mark(
+        self, result: ApplyResult, position: Position, *, gone: bool = False, state: TableState | None = None
+    ) -> None:
         outcome = Applied(
             table=self._table.table,
             applied=position.applied,
@@ -432,6 +454,7 @@ class TablePass:
             how=result.how,
             queryable_at=datetime.now(UTC),
             gone=gone,
+            state=state,
         )
         reach("apply.mark.before")
         self._store.applied(self._lease, outcome)

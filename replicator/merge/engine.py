@@ -89,7 +89,7 @@ class Engine:
                 session.stop()
 
     def java(self, name: str) -> Any:
-        """A Java class by its full name: py4j asks the JVM for each part of it, so it is asked once."""
+        """A Java class, or what is static in one, by its full name: py4j asks the JVM for each part of it, so it is asked once."""
         if name not in self.classes:
             found = self.jvm
             for part in name.split("."):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from replicator.merge import engine, remote
 from replicator.merge.failures import jvm_is_gone, stack_of, translated
 
 CATALOG = "lake"
+JSON, MAP = "(JSON mapper)", "(map)"  # among an engine's Java classes
 SQLITE = "jdbc:sqlite:"
 
 
@@ -163,8 +165,9 @@ def guarded() -> Iterator[None]:
 
 
 def java_map(running: engine.Engine, values: Mapping[str, str]) -> Any:
-    """A Java map of strings."""
-    result = running.java("java.util.HashMap")()
-    for key, value in values.items():
-        result.put(key, value)
-    return result
+    """A Java map of strings: one question to the JVM, whatever their number."""
+    kinds = running.classes
+    if JSON not in kinds:
+        kinds[JSON] = running.java("org.apache.iceberg.util.JsonUtil.mapper")()
+        kinds[MAP] = running.java("java.lang.Class.forName")("java.util.HashMap")
+    return kinds[JSON].readValue(json.dumps(values), kinds[MAP])

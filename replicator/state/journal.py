@@ -87,7 +87,7 @@ class TableEvent:
     schema_version: int | None = None
     commit_ts: datetime | None = None
     detail: Mapping[str, Any] = field(default_factory=dict)
-    token: str = ""
+    token: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +326,7 @@ class Applied:
     """Where the target stands after a commit, for the journal's mark; what that covers anew, the journal counts itself.
 
     Durations in seconds.  gone: the target has no table of this generation any more, and gets none.
+    state: the table moves there with it, as by `ApplyStore.move`.
     """
 
     table: TableId
@@ -335,6 +336,7 @@ class Applied:
     how: str
     queryable_at: datetime
     gone: bool = False
+    state: TableState | None = None
 
 
 class ApplyStore(Protocol):

@@ -30,7 +30,7 @@ class Store:
 
     pending: dict[TableId, int]
     done: dict[TableId, int] = field(default_factory=dict)
-    ends: dict[TableId, int] = field(default_factory=dict)
+    upto: dict[TableId, int] = field(default_factory=dict)
     order: list[TableId] = field(default_factory=list)
     failures: list[TableId] = field(default_factory=list)
     made: list[TableId] = field(default_factory=list)
@@ -42,14 +42,14 @@ class Store:
             :most
         ]
         self.order += due
-        self.ends |= {table: self.pending[table] for table in due}
+        self.upto |= {table: self.pending[table] for table in due}
         return [
             ApplyTable(t, (t.database, t.name), TableState.STREAMING, 0, 0, 0, None, False, False, "L", 1) for t in due
         ]
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment]:
         assert not chunks_only
-        return [Segment(table, SegmentKind.LOG, 1, n, n, f"{n}", 1, 1) for n in range(after + 1, self.ends[table] + 1)]
+        return [Segment(table, SegmentKind.LOG, 1, n, n, f"{n}", 1, 1) for n in range(after + 1, self.upto[table] + 1)]
 
     def schema(self, table: TableId, version: int) -> TableSchema:
         assert version == 1
@@ -193,7 +193,7 @@ def test_when_it_is_to_stop_no_turn_begins_and_those_under_way_end() -> None:
     wanted.set()
     store = Store({A: 1, B: 1, C: 1})
     assert run(store, Lake(lambda _: wanted.clear()), parallel=1, keep=wanted.is_set) == 1
-    assert (store.order, store.made) == ([A], [])
+    assert (list(store.done), store.made) == ([A], [])
 
 
 def test_a_merge_that_takes_long_is_interrupted_when_it_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def test_a_failure_that_outlasts_the_time_is_told() -> None:
 
 
 def test_a_table_that_has_something_to_do_and_does_nothing_does_not_spin() -> None:
-    store = Store({A: 1}, ends={A: 0})
+    store = Store({A: 1}, upto={A: 0})
     store.items = lambda *_, **__: []  # type: ignore[method-assign]
     assert run(store, Lake()) == 0
     assert store.order == [A]

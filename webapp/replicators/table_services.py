@@ -16,6 +16,7 @@ from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Failure
 from webapp.monitoring.services import note
+from webapp.replicators.bulk import save_many
 from webapp.replicators.homes import Home, checked_home, chosen_home
 from webapp.replicators.models import (
     ChunkRow,
@@ -310,10 +311,7 @@ def _save(tables: Sequence[ReplicatorTable]) -> None:
     if len(tables) == 1:
         tables[0].save()
         return
-    values = {name: {getattr(table, name) for table in tables} for name in BEGUN}
-    same = {name: found.pop() for name, found in values.items() if len(found) == 1}
-    ReplicatorTable.objects.filter(pk__in=[table.pk for table in tables]).update(**same)
-    ReplicatorTable.objects.bulk_update(tables, [name for name in BEGUN if name not in same], batch_size=500)
+    save_many(tables, BEGUN)
 
 
 def cancel_runs(*tables: ReplicatorTable) -> None:

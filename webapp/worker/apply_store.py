@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from typing import Any
 
 from django.db import connection
 from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
@@ -26,13 +27,14 @@ from webapp.replicators.models import Replicator, ReplicatorTable, RunState
 from webapp.replicators.selection import home_of
 from webapp.replicators.table_services import begin_run, clear_error
 from webapp.worker.covered import mark_applied
-from webapp.worker.database import clock, fenced, stored
+from webapp.worker.database import NOW, clock, fenced, stored
 from webapp.worker.failures import table_attempt_failed
 from webapp.worker.lateness import count_late, read_times
 from webapp.worker.minutes import count_applied
 
 ITEMS = 2000
 MILLISECOND = timedelta(milliseconds=1)
+ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """
 SELECT count(*), coalesce(sum(hashtextextended(
     jsonb_build_array(id, database, name, target_namespace, target_name, load)::text, 0)), 0)
@@ -84,7 +86,9 @@ class OrmApplyStore:
         # After the runs: a run that is complete has all its chunks below the end of the turn.
         found = ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows])
         ends = {pk: (state, last) for pk, state, last in found.values_list("pk", "state", "last_sequence")}
+        owner = Replicator.objects.only("uid", "target").get(pk=self._id)
         for row in rows:
+            row.replicator = owner
             self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, _end(row, *ends.get(row.pk, ("", -1))))
         return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
 
@@ -180,12 +184,16 @@ class OrmApplyStore:
                 if result.gone:
                     row.load = ""  # who needs the name takes it from what a stale worker makes yet
                 row.made_load = row.load
+                self._made(result.table)
             if counts := bool(covered.reads + covered.changes):
                 row.merges, row.merge_seconds = row.merges + 1, row.merge_seconds + result.seconds
+            if result.state is not None:
+                self._change(row, result.state, self._load(result.table))
             row.save()
             if counts:
                 count_applied(row, covered, result)
                 count_late(row, covered, result, times)
+            _read_again(row)
             reach("apply.mark.written")
 
     @stored
@@ -203,24 +211,25 @@ class OrmApplyStore:
                 return
             if target is not None:
                 row.target_namespace, row.target_name = target
-            old = row.table_state
-            if (
-                state is not old
-                and old in LOADS  # a turn ends loads, nothing else: what was dropped or failed meanwhile stays so
-                and may_move(old, state)
-                and not _overtaken(row, state, self._load(table))
-            ):
-                row.state = state.value
-                if state is TableState.STREAMING:
-                    row.load_complete = True
-                    read_anew(row)
-                    if old is TableState.LOADING:  # from here on its promise holds
-                        TablePromise.objects.update_or_create(table=row, defaults={"since": clock()})
-                    summary = f"{row} is whole in the target and follows the log now"
-                    note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
+            self._change(row, state, self._load(table))
             row.save()
-            if row.table_state is TableState.STREAMING and row.reload_again:
-                _read_again(row)
+            _read_again(row)
+
+    @staticmethod
+    def _change(row: ReplicatorTable, state: TableState, load: str) -> None:
+        """Its state, of a turn that began with this load; does not save."""
+        old = row.table_state
+        # A turn ends loads, nothing else: what was dropped or failed meanwhile stays so.
+        if state is old or old not in LOADS or not may_move(old, state) or _overtaken(row, state, load):
+            return
+        row.state = state.value
+        if state is TableState.STREAMING:
+            row.load_complete = True
+            read_anew(row)
+            if old is TableState.LOADING:  # from here on its promise holds
+                TablePromise.objects.bulk_create([TablePromise(table=row, since=clock())], **ONCE)
+            summary = f"{row} is whole in the target and follows the log now"
+            note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
 
     @stored
     def failed(self, lease: Lease, table: TableId, error: TidemarkError) -> None:
@@ -239,6 +248,11 @@ class OrmApplyStore:
         for one in covered:
             del turn.given[one.path]
         return covered
+
+    def _made(self, table: TableId) -> None:
+        """`turned` need not say so once more."""
+        turn = self._turns[table]
+        self._turns[table] = replace(turn, made_load=turn.load)
 
     def _pk(self, table: TableId) -> int:
         turn = self._turns.get(table)
@@ -264,7 +278,7 @@ def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
     tables = ReplicatorTable.objects.filter(state__in=LIVE)
     if replicator_id is not None:
         tables = tables.filter(replicator_id=replicator_id)
-    return tables.filter(Q(retry_at=None) | Q(retry_at__lte=clock())).filter(
+    return tables.filter(Q(retry_at=None) | Q(retry_at__lte=NOW)).filter(
         (~loading & Q(last_sequence__gt=done))
         | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
         | (loading & loaded)
@@ -279,7 +293,9 @@ def loads(replicator_id: int) -> bool:
 
 
 def _read_again(row: ReplicatorTable) -> None:
-    """What was asked for while another run was under way (`ReloadRequest.again`)."""
+    """What was asked for while another run was under way (`ReloadRequest.again`), once that is over."""
+    if row.table_state is not TableState.STREAMING or not row.reload_again:
+        return
     reason, row.reload_again = row.reload_again, ""
     state = TableState.LOADING if row.keyless else TableState.RELOADING
     begin_run(row, state, sequence=None, reason=reason)

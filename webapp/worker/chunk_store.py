@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Case, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from replicator.errors import SourcePermissionDenied, TableError, TidemarkError
@@ -19,6 +19,7 @@ from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk, RunToPl
 from replicator.state.journal import SegmentKind
 from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
+from webapp.replicators.bulk import save_many
 from webapp.replicators.models import (
     ChunkRow,
     ChunkState,
@@ -31,22 +32,28 @@ from webapp.replicators.models import (
     SnapshotRun,
     Status,
 )
+from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.partial_runs import end_partial
 from webapp.replicators.table_services import clear_error
 from webapp.worker.chunk_admission import OPEN, UNDER_WAY, note_began
-from webapp.worker.database import clock, stored, without_nul
+from webapp.worker.database import NOW, clock, stored, without_nul
 from webapp.worker.failures import table_attempt_failed
-from webapp.worker.journal_store import bounds_of
+from webapp.worker.journal_store import BOUNDS, bounds_of
 from webapp.worker.policy import Verdict, judge
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)
-READ_AHEAD = 16
+READ_AHEAD, READ_AHEAD_BYTES, MOST_READ_AHEAD = 16, 64 * 1024 * 1024, 256
 # Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind them.
 MERGED_ROWS = 32_768
 MERGED_AHEAD = 4 * MERGED_ROWS
 PLANNED_FIELDS = (
     "started", "started_at", "end_key", "position", "attempt", "first_failure_at", "retry_at", "planned_all", "state",
 )  # fmt: skip
+CLAIMED = (
+    *BOUNDS, "state", "attempt", "owner", "read_at", "base_sequence", "claimed_until", "keyless", "run__table__database",
+    "run__table__name", "run__table__replicator__source_ts",
+)  # fmt: skip
+PACED = ("chunk_rows", "fresh", "table__error_code", "table__attempt", "table__state", "table__replicator__options")
 LOADS = (TableState.LOADING.value, TableState.RELOADING.value)
 # A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
 LOST_AFTER = timedelta(seconds=60)
@@ -70,6 +77,7 @@ class OrmChunkStore:
         """
         self._id, self._plan = replicator_id, plan_version
         self.blamed: list[TidemarkError] = []
+        self._room = 0  # claims until it is counted again how many chunks wait for capture
 
     @stored
     def to_plan(self, ahead: int = sys.maxsize, limit: int | None = None) -> list[RunToPlan]:
@@ -118,7 +126,7 @@ class OrmChunkStore:
             run.position = _as_list(plan.bounds.upper)
             run.attempt, run.first_failure_at, run.retry_at = 0, None, None
             run.planned_all, run.state = plan.done, RunState.READING if plan.done else RunState.PLANNING
-        SnapshotRun.objects.bulk_update(runs, PLANNED_FIELDS)
+        save_many(runs, PLANNED_FIELDS)
 
     @stored
     def planning(self, run: int) -> bool:
@@ -132,11 +140,14 @@ class OrmChunkStore:
     @transaction.atomic
     def claim(self, owner: str, seconds: float = 60.0) -> ChunkToRead | None:
         """None where there is nothing, or too many chunks wait for capture."""
-        if not wants_reading(self._id):
+        if (now := _reads_at(self._id)) is None:
             return None
-        now = clock()
-        chunks = self._of_plan(readable(self._id, now, owner.rpartition("/")[0]), "run__table__replicator")
-        candidates = chunks.select_related("run__table__replicator")
+        if self._room <= 0:
+            self._room = _room(self._id, now)
+        found = readable(self._id, now, owner.rpartition("/")[0], room=self._room > 0)
+        self._room -= 1
+        chunks = self._of_plan(found, "run__table__replicator")
+        candidates = chunks.select_related("run__table__replicator").only(*CLAIMED)
         row = (
             candidates.select_for_update(no_key=True, of=("self",), skip_locked=True)
             .order_by("run_id", "number")
@@ -169,9 +180,12 @@ class OrmChunkStore:
     @transaction.atomic
     def read(self, raw: RawChunk) -> bool:
         """Compare-and-set on the attempt; the run's chunk size follows the reading."""
-        now = clock()
-        runs = SnapshotRun.objects.select_for_update(no_key=True, of=("self",)).select_related("table")
-        run = runs.filter(pk=raw.chunk.run).first()  # before its chunk: as whoever cancels it does
+        runs = SnapshotRun.objects.select_for_update(no_key=True, of=("self",)).select_related("table__replicator")
+        found = runs.filter(pk=raw.chunk.run).only(*PACED).annotate(now=NOW)
+        run = found.first()  # before its chunk: as whoever cancels it does
+        if run is None:
+            return False
+        now = run.now
         present = self._present(raw.chunk).filter(claimed_until__gt=now - STALE_AFTER)
         stored_chunk = present.update(
             state=ChunkState.READ,
@@ -186,9 +200,9 @@ class OrmChunkStore:
             first_failure_at=None,
             retry_at=None,
         )
-        if run is None or stored_chunk != 1:
+        if stored_chunk != 1:
             return False
-        pace = self._pace()
+        pace = run.table.replicator.parsed_options.pace
         most = pace.chunk_rows if run.fresh else min(pace.chunk_rows, MERGED_ROWS)
         run.chunk_rows = next_chunk_rows(run.chunk_rows, raw.rows, raw.seconds, pace.chunk_seconds, most)
         run.save(update_fields=["chunk_rows"])
@@ -277,8 +291,14 @@ class OrmChunkStore:
 
 def wants_reading(replicator_id: int) -> bool:
     """The replicator runs, and its snapshots are not paused."""
-    found = Replicator.objects.filter(pk=replicator_id, desired=Desired.RUNNING).exclude(status=Status.FAILED).first()
-    return found is not None and not found.parsed_options.snapshot_paused
+    return _reads_at(replicator_id) is not None
+
+
+def _reads_at(replicator_id: int) -> datetime | None:
+    """The database's time; None where the replicator does not run, or its snapshots are paused."""
+    found = Replicator.objects.filter(pk=replicator_id, desired=Desired.RUNNING).exclude(status=Status.FAILED)
+    row = found.values_list("options", NOW).first()
+    return None if row is None or ReplicatorOptions.from_dict(row[0]).snapshot_paused else row[1]
 
 
 def _open_runs(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
@@ -303,26 +323,37 @@ def plannable(replicator_id: int, now: datetime, limit: int) -> QuerySet[Snapsho
     return runs.filter(ahead__lt=limit).select_related("table").order_by("id")
 
 
-def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[ChunkRow]:
-    """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
-
-    Nothing is planned to be read while capture has enough to admit, nor of a table while enough of it is on its way to being merged.
-    """
-    chunks = ChunkRow.objects.filter(
+def _open_chunks(replicator_id: int) -> QuerySet[ChunkRow]:
+    return ChunkRow.objects.filter(
         _wanted("run__"),
         state__in=OPEN,
         run__table__replicator_id=replicator_id,
         run__state__in=(RunState.PLANNING, RunState.READING),
     )
-    lost = Q(
-        state=ChunkState.READ,
-        read_at__lt=now - LOST_AFTER,
-        run__table__replicator__source_ts__gt=F("read_at") + LOST_MARGIN,
-    )
-    waiting = chunks.filter(state=ChunkState.READ).exclude(lost).count()
+
+
+def _lost_ones(now: datetime) -> Q:
+    seen = Q(run__table__replicator__source_ts__gt=F("read_at") + LOST_MARGIN)
+    return seen & Q(state=ChunkState.READ, read_at__lt=now - LOST_AFTER)
+
+
+def _room(replicator_id: int, now: datetime) -> int:
+    """How many chunks may be read before it is counted again what waits for capture; 0: enough does.  More of them if they are small."""
+    read = _open_chunks(replicator_id).filter(state=ChunkState.READ).exclude(_lost_ones(now))
+    found = read.aggregate(number=Count("pk"), bytes=Sum("size"))
+    number, small = found["number"], (found["bytes"] or 0) < READ_AHEAD_BYTES
+    return max(READ_AHEAD - number, READ_AHEAD // 4 if small and number < MOST_READ_AHEAD else 0)
+
+
+def readable(replicator_id: int, now: datetime, lease_owner: str, *, room: bool) -> QuerySet[ChunkRow]:
+    """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
+
+    Nothing is planned to be read without `room` for it (`_room`), nor of a table while enough of it is on its way to being merged.
+    """
+    chunks, lost = _open_chunks(replicator_id), _lost_ones(now)
     gone = ~Q(owner__startswith=f"{lease_owner}/")
     orphaned = gone & Q(state=ChunkState.READ, read_at__lt=now - ORPHANED_AFTER)
-    if waiting >= READ_AHEAD:
+    if not room:
         return chunks.filter(orphaned)
     unmerged = SegmentRow.objects.filter(
         table=OuterRef("run__table"), kind=SegmentKind.CHUNK.value, last_sequence__gt=OuterRef("run__table__applied")
@@ -330,7 +361,7 @@ def readable(replicator_id: int, now: datetime, lease_owner: str) -> QuerySet[Ch
     under_way = ChunkRow.objects.filter(run__table=OuterRef("run__table"), state__in=UNDER_WAY)
     expected = Case(When(state=ChunkState.READ, then="rows"), default=MERGED_ROWS)
     on_their_way = _total(unmerged, "table", "rows") + _total(under_way, "run__table", expected)
-    chunks = chunks.annotate(on_their_way=on_their_way)
+    chunks = chunks.alias(on_their_way=on_their_way)
     roomy = Q(run__fresh=True) | Q(on_their_way__lt=MERGED_AHEAD)
     due = Q(state=ChunkState.PLANNED) & (Q(retry_at=None) | Q(retry_at__lte=now)) & roomy
     reading = Q(state=ChunkState.READING) & (Q(claimed_until__lt=now) | gone)
@@ -347,7 +378,7 @@ def has_work(replicator_id: int, lease_owner: str = "") -> bool:
     now = clock()
     return wants_reading(replicator_id) and (
         _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists()
-        or readable(replicator_id, now, lease_owner).exists()
+        or readable(replicator_id, now, lease_owner, room=_room(replicator_id, now) > 0).exists()
     )
 
 

@@ -10,11 +10,13 @@ from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import DateTimeField, Func
 
 from replicator.errors import FenceLost, StateError
 from replicator.state.lease import Lease
 
 DEADLOCK, DEADLOCKS = "40P01", 3
+NOW = Func(function="clock_timestamp", output_field=DateTimeField())  # `clock`, within another question
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -19,6 +19,7 @@ from replicator.state.tables import HALTED, TableState
 from webapp.monitoring.models import Stage
 from webapp.monitoring.parked_services import keys_read, park
 from webapp.replicators import models
+from webapp.replicators.bulk import save_many
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.partial_runs import plan_parts_anew
 from webapp.replicators.selectors import table_set
@@ -98,8 +99,7 @@ class EntryWriter:
         self._awaiting = {row for row in self.rows.values() if not row.tracked and row.table_state in _LOADED}
         self._walk(self._segments())
         self._schemas()
-        for row in self._changed:
-            row.save(update_fields=CHANGED)
+        save_many(sorted(self._changed, key=lambda row: row.pk), CHANGED)
         for row in self.rows.values():
             keys_read(row, {closed.run for closed in self.entry.closed})
         reopen(entry.reopened)
@@ -122,9 +122,9 @@ class EntryWriter:
     def _segments(self) -> list[Segment]:
         """Those of the log, and those of the chunks that are still wanted."""
         segments = list(self.entry.segments)
+        present = admit(self.entry.closed)
         for closed in self.entry.closed:
-            chunk = admit(closed)
-            if chunk is None:
+            if (chunk := present.pop((closed.chunk, closed.attempt), None)) is None:
                 continue
             if closed.segment is not None:
                 segments.append(closed.segment)
@@ -232,16 +232,15 @@ class EntryWriter:
                 continue
             table = version.schema.table
             event = statements.get((table, version.version))
-            stored, _ = models.SchemaVersion.objects.update_or_create(
-                table=row,
-                version=version.version,
-                defaults={
-                    "schema": without_nul(version.schema.to_dict()),
-                    "statement": without_nul(str(event.detail.get("statement", ""))) if event else "",
-                    "decision": "applied" if event else "",
-                    "change": without_nul(made_by(event, left_out.get(table, ()))),
-                },
-            )
+            found = {
+                "schema": without_nul(version.schema.to_dict()),
+                "statement": without_nul(str(event.detail.get("statement", ""))) if event else "",
+                "decision": "applied" if event else "",
+                "change": without_nul(made_by(event, left_out.get(table, ()))),
+            }
+            one = models.SchemaVersion(table=row, version=version.version, **found)
+            once = {"update_conflicts": True, "unique_fields": ["table", "version"], "update_fields": list(found)}
+            [stored] = models.SchemaVersion.objects.bulk_create([one], **once)
             note_version(self.replicator, row, stored)
             if version.version >= (row.schema_version or 0):
                 row.schema_version, row.keyless = version.version, not version.schema.key

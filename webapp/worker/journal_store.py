@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Q
 
 from replicator.faults import reach
@@ -24,6 +24,16 @@ from webapp.worker.discovery import discover
 from webapp.worker.journal_commit import write_entry
 
 SNAPSHOT_STATES = (TableState.LOADING.value, TableState.RELOADING.value)
+BOUNDS = ("lower", "upper", "keys", "run__condition")  # what `bounds_of` asks for
+RAW = (
+    *BOUNDS, "attempt", "keyless", "path", "rows", "size", "seconds", "schema", "base_sequence", "run__start_sequence", "run__scope",
+    "run__plan", "run__plan_met", "run__table__database", "run__table__name", "run__table__state",
+)  # fmt: skip
+TABLE_OF = """
+SELECT t.database, t.name
+FROM replicators_chunkrow c JOIN replicators_snapshotrun r ON r.id = c.run_id JOIN replicators_replicatortable t ON t.id = r.table_id
+WHERE c.id = %s AND c.attempt = %s AND c.state <> 'cancelled' AND t.replicator_id = %s
+"""
 GONE_STATES = (*(state.value for state in HALTED), TableState.DROPPED.value)
 
 
@@ -155,7 +165,9 @@ class OrmRawChunkStore:
     @stored
     def raw(self, chunk: int, attempt: str) -> RawChunk | None:
         """None where the attempt is no longer the chunk's present one."""
-        row = self._chunk(chunk).filter(attempt=attempt, state=models.ChunkState.READ).first()
+        of_chunk = models.ChunkRow.objects.filter(pk=chunk, run__table__replicator_id=self._id)
+        found = of_chunk.filter(attempt=attempt, state=models.ChunkState.READ)
+        row = found.select_related("run__table").only(*RAW).first()
         if row is None or row.schema is None:
             return None
         table = row.run.table.table_id
@@ -171,11 +183,10 @@ class OrmRawChunkStore:
     @stored
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
         """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present attempt."""
-        row = self._chunk(chunk).filter(attempt=attempt).exclude(state=models.ChunkState.CANCELLED).first()
-        return row.run.table.table_id if row else None
-
-    def _chunk(self, chunk: int):  # noqa: ANN202 - a query set
-        return models.ChunkRow.objects.filter(pk=chunk, run__table__replicator_id=self._id).select_related("run__table")
+        with connection.cursor() as cursor:
+            cursor.execute(TABLE_OF, [chunk, attempt, self._id])
+            name = cursor.fetchone()
+        return TableId(*name) if name else None
 
 
 def bounds_of(row: models.ChunkRow) -> KeyRange:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
@@ -13,6 +14,8 @@ from webapp.replicators.models import Replicator
 from webapp.worker import wiring
 from webapp.worker.database import stored
 
+PACE_SECONDS = 0.3
+
 
 class Pacing:
     """`with Pacing(replicator, report) as pacing:`; the connection that looks at the source is its own, made when first needed."""
@@ -21,6 +24,7 @@ class Pacing:
         self._replicator, self._report = replicator, report
         self._opened = ExitStack()
         self._log: SourceLog | None = None
+        self._paced = (-PACE_SECONDS, Pace())  # when it was asked, and what was said
         self.throttle = Throttle(self._pace, self._look, self._told)
 
     def __enter__(self) -> Self:
@@ -37,9 +41,11 @@ class Pacing:
 
     @stored
     def _pace(self) -> Pace:
-        """Of a replicator that is gone, as it was."""
-        found = Replicator.objects.filter(pk=self._replicator.pk).only("options").first()
-        return (found or self._replicator).parsed_options.pace
+        """Of some moments ago; of a replicator that is gone, as it was."""
+        if time.monotonic() - self._paced[0] >= PACE_SECONDS:
+            found = Replicator.objects.filter(pk=self._replicator.pk).only("options").first()
+            self._paced = time.monotonic(), (found or self._replicator).parsed_options.pace
+        return self._paced[1]
 
     def _look(self) -> SourceLoad:
         if self._log is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -301,7 +301,7 @@ class LakeCatalog:
         count = int(snapshots.size())
         described = base
         if count > 2 * RECENT:
-            build = engine.java("org.apache.iceberg.TableMetadata").buildFrom(base)
+            build = engine.java("org.apache.iceberg.TableMetadata.buildFrom")(base)
             described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
             if described.currentSnapshot() is None:  # it was rolled back to an older one
                 described = base
@@ -309,7 +309,7 @@ class LakeCatalog:
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
-        namespace = _namespace(engine, name.namespace)
+        namespace = _identifier(engine, name).namespace()
         if not catalog.namespaceExists(namespace):
             try:
                 catalog.createNamespace(namespace)
@@ -319,7 +319,7 @@ class LakeCatalog:
 
 
 def _as_json(engine: Engine, base: Any) -> Json:
-    found: Json = json.loads(engine.java("org.apache.iceberg.TableMetadataParser").toJson(base))
+    found: Json = json.loads(engine.java("org.apache.iceberg.TableMetadataParser.toJson")(base))
     return found
 
 
@@ -342,7 +342,7 @@ def with_staged(table: LakeTable, fresh: LakeTable, snapshot: Json) -> Any:
     if fresh.snapshot != table.snapshot or snapshot.get("parent-snapshot-id") != table.snapshot:
         message = f"Another worker committed to {table.name} in the meantime."
         raise TargetConflict(message, table=str(table.name))
-    build = fresh.engine.java("org.apache.iceberg.TableMetadata").buildFrom(fresh.base)
+    build = fresh.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(fresh.base)
     return build.setBranchSnapshot(snapshot["snapshot-id"], "main").build()
 
 
@@ -397,7 +397,7 @@ def without_snapshots(table: LakeTable, gone: Iterable[int], properties: Mapping
     numbers = table.engine.java("java.util.HashSet")()
     for number in gone:
         numbers.add(number)
-    build = table.engine.java("org.apache.iceberg.TableMetadata").buildFrom(table.base)
+    build = table.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(table.base)
     if properties:
         build = build.setProperties(java_map(table.engine, properties))
     return build.removeSnapshots(numbers).build()
@@ -412,19 +412,8 @@ def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:
 
 
 def _identifier(engine: Engine, name: TargetTable) -> Any:
-    return engine.java("org.apache.iceberg.catalog.TableIdentifier").of(_namespace(engine, name.namespace), name.name)
-
-
-def _namespace(engine: Engine, name: str) -> Any:
-    return engine.java("org.apache.iceberg.catalog.Namespace").of(java_strings(engine, [name]))
-
-
-def java_strings(engine: Engine, values: Sequence[str]) -> Any:
-    """A String[]."""
-    array = engine.gateway.new_array(engine.java("java.lang.String"), len(values))
-    for place, value in enumerate(values):
-        array[place] = value
-    return array
+    told = json.dumps({"namespace": [name.namespace], "name": name.name})
+    return engine.java("org.apache.iceberg.catalog.TableIdentifierParser.fromJson")(told)
 
 
 def _is(error: Py4JJavaError, *classes: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
+from replicator.merge.engine import Engine
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.mode import Mode
 from replicator.model.retention import Retention
@@ -22,6 +23,7 @@ from replicator.targets.iceberg.expiry import CHECKED, METADATA_PROPERTIES
 from replicator.targets.iceberg.naming import location
 from replicator.targets.iceberg.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.types import from_iceberg, to_iceberg
+from replicator.targets.type_names import iceberg_type
 
 KEPT = "tidemark.kept-columns"
 PROPERTIES = {
@@ -51,7 +53,7 @@ def create(
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
     properties[MODE] = change.mode.value
     properties[CHECKED] = str(int(time.time()))
-    schema = _iceberg_schema(catalog.jvm(), change.schema.columns, change.mode)
+    schema = _iceberg_schema(catalog.pool.spark(), change.schema.columns, change.mode)
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
 
 
@@ -71,7 +73,7 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
     transaction = table.handle.newTransaction()
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
-    _add_and_widen(catalog.jvm(), transaction, plan)
+    _add_and_widen(catalog.pool.spark(), transaction, plan)
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
@@ -116,15 +118,15 @@ def _rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> N
     update.commit()
 
 
-def _add_and_widen(jvm: Any, transaction: Any, plan: EvolutionPlan) -> None:
+def _add_and_widen(engine: Engine, transaction: Any, plan: EvolutionPlan) -> None:
     if not (plan.added or plan.replaced or plan.widened):
         return
     update = transaction.updateSchema()
     for column in (*plan.added, *plan.replaced):
         # With a parent (here none) a dot in the name is a dot, and no path.
-        update.addColumn(None, column.name, to_iceberg(jvm, column.type))
+        update.addColumn(None, column.name, to_iceberg(engine, column.type))
     for column in plan.widened:
-        update.updateColumn(column.name, to_iceberg(jvm, column.type))
+        update.updateColumn(column.name, to_iceberg(engine, column.type))
     update.commit()
 
 
@@ -149,11 +151,12 @@ def _present(table: LakeTable, new: TableSchema) -> TableSchema:
     return TableSchema(new.table, tuple(columns))
 
 
-def _iceberg_schema(jvm: Any, columns: Sequence[Column], mode: Mode) -> Any:
+def _iceberg_schema(engine: Engine, columns: Sequence[Column], mode: Mode) -> Any:
     """All columns optional: the source's constraints hold there, and later columns have no value in older rows."""
-    fields = jvm.java.util.ArrayList()
-    optional = jvm.org.apache.iceberg.types.Types.NestedField.optional
     source = [(c.name, c.type) for c in columns]
-    for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1):
-        fields.add(optional(number, name, to_iceberg(jvm, kind)))
-    return jvm.org.apache.iceberg.Schema(fields)
+    fields = [
+        {"id": number, "name": name, "required": False, "type": iceberg_type(kind)}
+        for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1)
+    ]
+    told = json.dumps({"type": "struct", "fields": fields})
+    return engine.java("org.apache.iceberg.SchemaParser.fromJson")(told)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from replicator.merge.engine import Engine
 from replicator.model.types import DataType, decimal
 from replicator.targets.type_names import ICEBERG, iceberg_type
 
 _KINDS = {name: kind for kind, name in ICEBERG.items()}
 
 
-def to_iceberg(jvm: Any, kind: DataType) -> Any:
+def to_iceberg(engine: Engine, kind: DataType) -> Any:
     """The Iceberg type."""
-    return jvm.org.apache.iceberg.types.Types.fromPrimitiveString(iceberg_type(kind))
+    return engine.java("org.apache.iceberg.types.Types.fromPrimitiveString")(iceberg_type(kind))
 
 
 def from_iceberg(text: str) -> DataType | None:

@@ -176,7 +176,7 @@ def _metadata_files(table: LakeTable) -> set[str]:
 
 def _manifests(table: LakeTable, snapshot: Json, known: dict[str, Any]) -> list[str]:
     """Paths of a snapshot's manifests; those that are new go into `known`.  Two calls of the JVM, and one for each new one."""
-    of = table.engine.java("org.apache.iceberg.SnapshotParser").fromJson(json.dumps(_reduced(snapshot)))
+    of = table.engine.java("org.apache.iceberg.SnapshotParser.fromJson")(json.dumps(_reduced(snapshot)))
     manifests = of.allManifests(table.handle.io())
     paths = _MANIFEST.findall(str(_joiner(table).join(manifests)))
     if len(paths) != manifests.size():
@@ -189,7 +189,7 @@ def _manifests(table: LakeTable, snapshot: Json, known: dict[str, Any]) -> list[
 
 def _files(table: LakeTable, manifest: Any) -> list[str]:
     """Live files of a manifest, in one call of the JVM."""
-    paths = table.engine.java("org.apache.iceberg.ManifestFiles").readPaths(
+    paths = table.engine.java("org.apache.iceberg.ManifestFiles.readPaths")(
         manifest, table.handle.io(), table.base.specsById()
     )
     try:
@@ -199,7 +199,7 @@ def _files(table: LakeTable, manifest: Any) -> list[str]:
 
 
 def _joiner(table: LakeTable) -> Any:
-    return table.engine.java("org.apache.iceberg.relocated.com.google.common.base.Joiner").on("\n")
+    return table.engine.java("org.apache.iceberg.relocated.com.google.common.base.Joiner.on")("\n")
 
 
 def _reduced(snapshot: Json) -> Json:

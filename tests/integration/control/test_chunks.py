@@ -20,7 +20,15 @@ from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
-from webapp.worker.chunk_store import MERGED_AHEAD, MERGED_ROWS, READ_AHEAD, OrmChunkStore, has_work
+from webapp.worker.chunk_store import (
+    MERGED_AHEAD,
+    MERGED_ROWS,
+    MOST_READ_AHEAD,
+    READ_AHEAD,
+    READ_AHEAD_BYTES,
+    OrmChunkStore,
+    has_work,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -103,8 +111,17 @@ def test_no_more_chunks_are_handed_out_while_capture_has_enough_to_admit(store: 
     for _ in range(READ_AHEAD):
         chunk = store.claim("lease/a")
         assert chunk is not None
-        store.read(raw(chunk))
+        store.read(replace(raw(chunk), size=READ_AHEAD_BYTES // READ_AHEAD))
     assert store.claim("lease/a") is None
+
+
+def test_more_chunks_are_handed_out_where_they_are_small(store: OrmChunkStore) -> None:
+    plan(store, MOST_READ_AHEAD + READ_AHEAD)
+    claimed = 0
+    while (chunk := store.claim("lease/a")) is not None:
+        store.read(raw(chunk))
+        claimed += 1
+    assert MOST_READ_AHEAD <= claimed < MOST_READ_AHEAD + READ_AHEAD // 2
 
 
 def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:
