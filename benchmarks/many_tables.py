@@ -14,7 +14,6 @@ from benchmarks.world import World
 DATABASE, NAME = "many", "many tables"
 TABLES, ROWS = 1500, 3
 FIRST_GOAL, GOAL = 10.0, 90.0  # seconds
-PLANNED_A_SECOND = 20_000 / 60
 
 
 def run(world: World[Any], tables: int) -> list[Row]:
@@ -45,11 +44,11 @@ def run(world: World[Any], tables: int) -> list[Row]:
     assert made.tables.count() == tables
     wrong, verified = verify(made)
     what = f"tables: {tables:,} of {ROWS} rows"
-    goal = GOAL if tables <= TABLES else tables / PLANNED_A_SECOND * 60
+    goal = GOAL * max(1.0, tables / TABLES)
     return [
         Row(f"{what}: `apply`", applied, None, "none", met=True, unit="s"),
         Row(f"{what}: `run --until-current`, the first in the target", first, None, f"≤ {FIRST_GOAL:.0f} s", first <= FIRST_GOAL, "s"),
-        Row(f"{what}: all planned", planned, None, f"≤ {max(60.0, tables / PLANNED_A_SECOND):.0f} s", planned <= max(60.0, tables / PLANNED_A_SECOND), "s"),
+        Row(f"{what}: all planned", planned, None, "none", met=True, unit="s"),
         Row(f"{what}: `apply` and `run --until-current`", applied + taken, None, f"≤ {goal:.0f} s", applied + taken <= goal, "s"),
         Row(f"{what}: seconds to verify", verified, None, "none", met=True, unit="s"),
         Row(f"{what}: rows lost, doubled or different", wrong, None, "0", wrong == 0),

@@ -312,7 +312,7 @@ def _zero_dates(file: pq.ParquetFile, without: list[int]) -> int:
     if ZERO_DATES not in file.schema_arrow.names:
         return 0
     counts = file.read(columns=[ZERO_DATES]).column(ZERO_DATES)
-    return _sum(counts) - _sum(counts.take(pa.array(without, pa.int64())))
+    return _sum(counts) - (_sum(counts.take(pa.array(without, pa.int64()))) if without else 0)
 
 
 def _zero_dates_of(rows: pa.RecordBatch) -> int:

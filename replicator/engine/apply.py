@@ -138,8 +138,10 @@ class _Turns:
         return found
 
     def _look(self, aside: set[TableId]) -> list[ApplyTable]:
+        if len(self.under_way) > self._parallel:  # one of them is queued
+            return []
         room = QUEUED * self._parallel - len(self.under_way)
-        return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room) if room else []
+        return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room)
 
     def begin(self, table: TableId, turn: Future[Turn], *, in_time: bool) -> None:
         """It has its turn."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
@@ -38,7 +38,7 @@ from webapp.replicators.table_services import clear_error
 from webapp.worker.chunk_admission import OPEN, UNDER_WAY, note_began
 from webapp.worker.database import NOW, clock, stored, without_nul
 from webapp.worker.failures import table_attempt_failed
-from webapp.worker.journal_store import BOUNDS, bounds_of
+from webapp.worker.journal_store import OF_CHUNK, chunk_of
 from webapp.worker.policy import Verdict, judge
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)
@@ -49,10 +49,12 @@ MERGED_AHEAD = 4 * MERGED_ROWS
 PLANNED_FIELDS = (
     "started", "started_at", "end_key", "position", "attempt", "first_failure_at", "retry_at", "planned_all", "state",
 )  # fmt: skip
-CLAIMED = (
-    *BOUNDS, "state", "attempt", "owner", "read_at", "base_sequence", "claimed_until", "keyless", "run__table__database",
-    "run__table__name", "run__table__replicator__source_ts",
-)  # fmt: skip
+CLAIMED = "state = 'reading', attempt = %(attempt)s, owner = %(owner)s, claimed_until = %(until)s, read_at = NULL, base_sequence = NULL"
+MARKED_AGAIN = "owner = %(owner)s, read_at = %(now)s"
+CLAIM = f"""
+FROM replicators_snapshotrun r JOIN replicators_replicatortable t ON t.id = r.table_id
+WHERE c.id = %(chunk)s AND r.id = c.run_id RETURNING {OF_CHUNK}
+"""
 PACED = ("chunk_rows", "fresh", "table__error_code", "table__attempt", "table__state", "table__replicator__options")
 LOADS = (TableState.LOADING.value, TableState.RELOADING.value)
 # A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
@@ -147,25 +149,16 @@ class OrmChunkStore:
         found = readable(self._id, now, owner.rpartition("/")[0], room=self._room > 0)
         self._room -= 1
         chunks = self._of_plan(found, "run__table__replicator")
-        candidates = chunks.select_related("run__table__replicator").only(*CLAIMED)
-        row = (
-            candidates.select_for_update(no_key=True, of=("self",), skip_locked=True)
-            .order_by("run_id", "number")
-            .first()
-        )
+        candidates = chunks.select_for_update(no_key=True, of=("self",), skip_locked=True).only("state", "read_at")
+        row = candidates.order_by("run_id", "number").first()
         if row is None:
             return None
-        staged = row.state == ChunkState.READ and not _lost(row, now)
-        row.owner = owner[:100]
-        if staged:
-            row.read_at = now
-            row.save(update_fields=["owner", "read_at"])
-            return _to_read(row, staged=True)
-        row.state, row.attempt = ChunkState.READING, uuid.uuid4().hex[:16]
-        row.claimed_until = now + timedelta(seconds=seconds)
-        row.read_at = row.base_sequence = None
-        row.save()
-        return _to_read(row)
+        staged = row.state == ChunkState.READ and not self._lost(row, now)
+        attempt, until = uuid.uuid4().hex[:16], now + timedelta(seconds=seconds)
+        values = {"chunk": row.pk, "owner": owner[:100], "now": now, "attempt": attempt, "until": until}
+        with connection.cursor() as cursor:
+            cursor.execute(f"UPDATE replicators_chunkrow c SET {MARKED_AGAIN if staged else CLAIMED} {CLAIM}", values)
+            return chunk_of(cursor.fetchone(), staged=staged)
 
     @stored
     def wanted(self, chunk: ChunkToRead) -> bool:
@@ -285,6 +278,12 @@ class OrmChunkStore:
         """In the statement that finds them: between two there may be another plan."""
         return rows if self._plan is None else rows.filter(**{f"{replicator}__plan_version": self._plan})
 
+    def _lost(self, row: ChunkRow, now: datetime) -> bool:
+        """As `_lost_ones` says it."""
+        seen = Replicator.objects.values_list("source_ts", flat=True).filter(pk=self._id).first()
+        assert row.read_at is not None
+        return row.read_at < now - LOST_AFTER and seen is not None and seen > row.read_at + LOST_MARGIN
+
     def _present(self, chunk: ChunkToRead) -> QuerySet[ChunkRow]:
         return ChunkRow.objects.filter(pk=chunk.chunk, attempt=chunk.attempt, state=ChunkState.READING)
 
@@ -380,17 +379,6 @@ def has_work(replicator_id: int, lease_owner: str = "") -> bool:
         _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists()
         or readable(replicator_id, now, lease_owner, room=_room(replicator_id, now) > 0).exists()
     )
-
-
-def _lost(row: ChunkRow, now: datetime) -> bool:
-    seen = row.run.table.replicator.source_ts
-    assert row.read_at is not None
-    return row.read_at < now - LOST_AFTER and seen is not None and seen > row.read_at + LOST_MARGIN
-
-
-def _to_read(row: ChunkRow, *, staged: bool = False) -> ChunkToRead:
-    table = row.run.table.table_id
-    return ChunkToRead(row.pk, row.run_id, table, row.attempt, bounds_of(row), row.keyless, staged)
 
 
 def _goes_on(run: SnapshotRun, plan: PlannedChunk) -> bool:

@@ -33,7 +33,7 @@ from webapp.worker.supervisor import last_round
 
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
-POLL_SECONDS = 0.25
+POLL_SECONDS, MOST_LOOKING = 0.25, 20  # a look takes a twentieth of the time at most
 STOP_SECONDS = 60.0
 SETTLE_SECONDS = 15.0  # a metadata database that is away at the very end is waited for so long
 SUPERVISED = timedelta(seconds=25)
@@ -104,11 +104,12 @@ class HeadlessRun:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while deadline is None or time.monotonic() < deadline:
+            began = time.monotonic()
             with _patience():
                 if (outcome := self._look(reached)) is not None:
                     self._current = outcome is Outcome.CURRENT
                     return outcome
-            time.sleep(POLL_SECONDS)
+            time.sleep(max(POLL_SECONDS, MOST_LOOKING * (time.monotonic() - began)))
         return Outcome.TIMEOUT
 
     def _look(self, reached: Mapping[str, Any] | None) -> Outcome | None:

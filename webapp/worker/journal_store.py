@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q
@@ -24,15 +26,21 @@ from webapp.worker.discovery import discover
 from webapp.worker.journal_commit import write_entry
 
 SNAPSHOT_STATES = (TableState.LOADING.value, TableState.RELOADING.value)
-BOUNDS = ("lower", "upper", "keys", "run__condition")  # what `bounds_of` asks for
-RAW = (
-    *BOUNDS, "attempt", "keyless", "path", "rows", "size", "seconds", "schema", "base_sequence", "run__start_sequence", "run__scope",
-    "run__plan", "run__plan_met", "run__table__database", "run__table__name", "run__table__state",
-)  # fmt: skip
-TABLE_OF = """
-SELECT t.database, t.name
+# Asked for each chunk: a statement of Django's takes longer to be put together than to be answered.
+OF_CHUNK = (
+    "c.id, r.id, t.database, t.name, c.attempt, c.lower, c.upper, c.keys, r.condition, c.keyless"  # for `chunk_of`
+)
+PARTS = OF_CHUNK.count(",") + 1
+CHUNK = """
 FROM replicators_chunkrow c JOIN replicators_snapshotrun r ON r.id = c.run_id JOIN replicators_replicatortable t ON t.id = r.table_id
-WHERE c.id = %s AND c.attempt = %s AND c.state <> 'cancelled' AND t.replicator_id = %s
+WHERE c.id = %s AND c.attempt = %s AND t.replicator_id = %s
+"""
+TABLE_OF = f"SELECT t.database, t.name {CHUNK} AND c.state <> 'cancelled'"
+RAW = f"""
+SELECT {OF_CHUNK}, c.schema,
+  CASE WHEN t.state = 'reloading' AND r.scope = 'whole' THEN r.start_sequence END, CASE WHEN NOT r.plan_met THEN r.plan ELSE '' END,
+  c.path, c.rows, c.size, c.seconds, c.base_sequence
+{CHUNK} AND c.state = 'read' AND c.schema IS NOT NULL
 """
 GONE_STATES = (*(state.value for state in HALTED), TableState.DROPPED.value)
 
@@ -165,20 +173,14 @@ class OrmRawChunkStore:
     @stored
     def raw(self, chunk: int, attempt: str) -> RawChunk | None:
         """None where the attempt is no longer the chunk's present one."""
-        of_chunk = models.ChunkRow.objects.filter(pk=chunk, run__table__replicator_id=self._id)
-        found = of_chunk.filter(attempt=attempt, state=models.ChunkState.READ)
-        row = found.select_related("run__table").only(*RAW).first()
-        if row is None or row.schema is None:
+        with connection.cursor() as cursor:
+            cursor.execute(RAW, [chunk, attempt, self._id])
+            found = cursor.fetchone()
+        if found is None:
             return None
-        table = row.run.table.table_id
-        claimed = ChunkToRead(row.pk, row.run_id, table, attempt, bounds_of(row), row.keyless)
-        schema = TableSchema.from_dict(row.schema)
-        reloading = row.run.table.table_state is TableState.RELOADING
-        reload_from = row.run.start_sequence if reloading and not row.run.partial else None
-        plan = "" if row.run.plan_met else row.run.plan
-        return RawChunk(
-            claimed, row.path, row.rows, row.size, row.seconds, schema, row.base_sequence, reload_from, plan
-        )
+        schema, reload_from, plan, path, rows, size, seconds, base = found[PARTS:]
+        known = TableSchema.from_dict(json.loads(schema))
+        return RawChunk(chunk_of(found[:PARTS]), path, rows, size, seconds, known, base, reload_from, plan)
 
     @stored
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
@@ -187,6 +189,14 @@ class OrmRawChunkStore:
             cursor.execute(TABLE_OF, [chunk, attempt, self._id])
             name = cursor.fetchone()
         return TableId(*name) if name else None
+
+
+def chunk_of(found: Sequence[Any], *, staged: bool = False) -> ChunkToRead:
+    """Of the columns `OF_CHUNK`, as a cursor gives them."""
+    pk, run, database, name, attempt, lower, upper, keys, condition, keyless = found
+    lower, upper, keys = (None if value is None else json.loads(value) for value in (lower, upper, keys))
+    bounds = KeyRange(_key(lower), _key(upper), tuple(map(tuple, keys)), condition)
+    return ChunkToRead(pk, run, TableId(database, name), attempt, bounds, keyless, staged)
 
 
 def bounds_of(row: models.ChunkRow) -> KeyRange:
