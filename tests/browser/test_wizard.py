@@ -61,7 +61,13 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     page.locator("#accept-all").click()
     page.locator("#accept-all").wait_for(state="detached")
     assert visitor.axe() == []
+    draft = Draft.objects.get(name="wizard made")
+    tables = draft.data["selection"]
+    tables["masks"] = [["shop", "customers", {"email": {"kind": "null"}}]]
+    tables["filters"] = [["shop", "customers", "id > 9"]]
+    draft.save()
     _next(visitor, "review")
+    assert "email is masked (null); only rows with id > 9" in page.locator(".facts").inner_text()
     assert "99 % of changes readable within 2 min" in page.locator(".facts").inner_text()
     assert visitor.axe() == []
     page.get_by_role("button", name="Create and start").click()

@@ -91,7 +91,7 @@ class Run:
         """See `_parsed`."""
         self.stand, self.seed, self.options = stand, seed, options
         self._lock = threading.Lock()
-        self._done = self._events = self._states = self._rows = self._differences = 0
+        self._done = self._events = self._states = self._late = self._rows = self._differences = 0
         self._faults: Counter[str] = Counter()
         self._failing: list[tuple[str, History, Plan]] = []
         self._started = time.monotonic()
@@ -120,6 +120,7 @@ class Run:
             self.options.table.write_text(table + "\n")
         print(table)
         print(f"{self._states} states of the witness tables were read, each the source after a whole transaction; "
+              f"{self._late} scans were read long after they were planned; "
               f"{time.monotonic() - self._started:.0f} s, seed {self.seed}")  # fmt: skip
         print(f"histories {self._done}, events {self._events}, faults {self._faults.total()}, "
               f"differences {self._differences}", flush=True)  # fmt: skip
@@ -148,6 +149,7 @@ class Run:
             self._done += 1
             self._events += result.events
             self._states += result.states
+            self._late += result.late
             self._differences += len(result.differences)
             self._faults.update(result.faults)
             if self.stand.sparks.worn:

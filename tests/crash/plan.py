@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from replicator.faults import POINTS, Fault
+from tests.crash.late_reader import GRACE_SECONDS
 from tests.crash.stand import LEASE_SECONDS
 
 STALL_SECONDS = 2 * LEASE_SECONDS + 1
@@ -64,19 +65,30 @@ class Deck:
     def deal(self) -> Plan:
         """The next history's plan."""
         hand = self._random
+        outer = [self._draw_outer() for _ in range(OUTER_EACH)]
+        if self._alone:
+            outer.insert(
+                hand.choice((1, 2)), METADATA_RESTORED
+            )  # it is the first or second to come: a history may end before the last
         return Plan(
             inner=[self._fault(*self._draw_inner()) for _ in range(INNER_EACH)],
-            outer=[METADATA_RESTORED] * self._alone + [self._draw_outer() for _ in range(OUTER_EACH)],
+            outer=outer,
             options={
                 "snapshot_parallel": hand.choice((1, 2, 3)),
                 "merge_parallel": hand.choice((1, 2, 3)),
                 "zero_dates": hand.choice(("null", "text")),
+                "retention_steps": hand.choice(("", "10s/1s 60s/5s", "30s/1s")),
+                "deletion_grace_hours": GRACE_SECONDS / 3600,
             },
             tuning={
                 "replicator.snapshot.sizing.START_ROWS": hand.choice((7, 20, 100)),
                 "replicator.snapshot.sizing.MAX_ROWS": 1000,
                 "replicator.engine.capture.IDLE_COMMIT_SECONDS": 0.5,
                 "replicator.engine.capture.SMALL_SECONDS": hand.choice((0.0, 0.25)),
+                "replicator.targets.iceberg.maintenance.NEW_SNAPSHOTS": hand.choice((5, 60)),
+                "replicator.targets.iceberg.maintenance.EXPIRY_SECONDS": 5,
+                "replicator.targets.iceberg.maintenance.DELETION_SECONDS": 2,
+                "replicator.targets.iceberg.maintenance.MAX_SMALL_FILES": hand.choice((20, 60)),
                 "replicator.staging.writer.SPILL_BYTES": hand.choice((2_000, 50_000, 32 * 1024 * 1024)),
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),

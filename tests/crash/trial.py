@@ -27,6 +27,7 @@ from replicator.testing.workload import History
 from replicator.verification import Options, compare
 from replicator.verification.target import open_catalog
 from tests.crash.errors import TEXT
+from tests.crash.late_reader import LateReader
 from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
@@ -52,6 +53,7 @@ class Result:
 
     events: int = 0
     states: int = 0
+    late: int = 0
     tables: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     differences: list[str] = field(default_factory=list)
@@ -93,7 +95,12 @@ class Trial:
                 self._writer.prepare()
                 self._make(proxy)
             reader = Reader(lambda: open_catalog(catalog_config()), self.name, self._writer)
-            with self._beside(lambda: self._play(player)), self._beside(lambda: self._watch(reader)):
+            late = LateReader(lambda: open_catalog(catalog_config()), self.name, f"late {self.history.seed}")
+            with (
+                self._beside(lambda: self._play(player)),
+                self._beside(lambda: self._watch(reader)),
+                self._beside(lambda: late.watch(self._over.is_set)),
+            ):
                 self._lives()
             proxy.answer_errors(0, ())
             self._read_refused_tables_again()
@@ -103,7 +110,7 @@ class Trial:
                     self._live_on()
                 if not self._future_lost.is_set():
                     reader.look()
-                self._judge(reader)
+                self._judge(reader, late)
         if not self.result.differences:
             self._tidy()
         else:
@@ -328,13 +335,13 @@ class Trial:
     def _differ(self, text: str) -> None:
         self.result.differences.append(text)
 
-    def _judge(self, reader: Reader) -> None:
+    def _judge(self, reader: Reader, late: LateReader) -> None:
         replicator = self._find()
         if replicator.status == "failed":
             self._differ(f"the replicator failed: {replicator.error_message}")
-        for text in [*reader.violations, *self._strikes.differences]:
+        for text in [*reader.violations, *late.violations, *self._strikes.differences]:
             self._differ(text)
-        self.result.states = reader.states
+        self.result.states, self.result.late = reader.states, late.read
         if not reader.states and not self._future_lost.is_set():
             self._differ(f"no state of the witness tables was ever read: {reader.trouble}")
         tables = list(selectors.tables_of(replicator))

@@ -31,7 +31,7 @@ Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable
 A stream without `tables`, or `tables: null`, carries all (docs/streams.md); its tables are there already, or named under `tables`.
 `shop.order_*` are all tables that match, with those
 that come later unless `new_tables: false`; `!shop.order_tmp*` are none of them.  `mask` gives columns other values, `row_filter` says which rows are taken (docs/selection.md).  What is not in the file is left alone: nothing is
-deleted.  `manage.py export` writes such a file (`webapp.replicators.export`).
+deleted, and a table that is there keeps its masks, row filter and left-out columns unless its line says others (`mask: {}` for none).  `manage.py export` writes such a file (`webapp.replicators.export`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,16 @@ from webapp.replicators.homes import Home, chosen_home, parsed_home
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
 from webapp.replicators.modes import change_mode, effect, parsed_mode
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry, covered, named_entry, rule_for, selected, split_name, under
+from webapp.replicators.selection import (
+    SelectionEntry,
+    covered,
+    named_entry,
+    protected,
+    rule_for,
+    selected,
+    split_name,
+    under,
+)
 from webapp.streams.as_code import apply_streams
 
 STATES = {
@@ -71,6 +80,11 @@ STATES = {
 }
 CONNECTION_KEYS = {"name", "kind", "config"}
 TABLE_KEYS = {"table", "exclude_columns", "mask", "mode", "new_tables", "row_filter", "slo", "target"}
+PROTECTS = {
+    "exclude_columns": "excluded_columns",
+    "mask": "masks",
+    "row_filter": "row_filter",
+}  # keys, and what they are of a line
 REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options", "alerts", "streams", "state"}
 
 
@@ -125,6 +139,8 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
         )
         changes.append(f"replicator {name}: created")
     else:
+        said = _protections(item, name, names)
+        selection = protected(found, selection, [said.get((one.database, one.table), ()) for one in selection])
         changes += _target_changes(found, item, target, user)
         changes += _selection_changes(found, selection, user)
         changes += _option_changes(found, given, user)
@@ -133,6 +149,17 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
     changes += apply_rules(found, mapping_at(item, "alerts", where), user)
     changes += apply_streams(found, list_at(item, "streams", where), user)
     return changes + _state_changes(found, item.get("state"), user)
+
+
+def _protections(item: Mapping[str, Any], name: str, names: NameRule) -> dict[tuple[str, str], list[str]]:
+    """What each line of the file says of what is protected, by the table's name in the source (invariant 12)."""
+    said = {}
+    for line in list_at(item, "tables", f"replicator {name}"):
+        if not isinstance(line, str):
+            entry = named_entry(str(line.get("table", "")), f"replicator {name}: ")
+            given = [field for key, field in PROTECTS.items() if key in line]
+            said[names.name(entry.database), names.name(entry.table)] = given
+    return said
 
 
 def _connection_named(item: Mapping[str, Any], name: str) -> Connection:

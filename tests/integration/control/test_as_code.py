@@ -73,6 +73,30 @@ def test_a_table_that_a_file_names_twice_is_refused(monkeypatch: pytest.MonkeyPa
     assert not Replicator.objects.exists()
 
 
+def test_what_a_file_does_not_name_stays_protected() -> None:
+    """A mask, a row filter and left-out columns go by a line that says so (invariant 12)."""
+
+    def file(line: str) -> str:
+        (listed,) = [line for line in FILE.splitlines() if line.strip().startswith("tables:")]
+        return FILE.replace(listed, f"{listed.partition('tables:')[0]}tables: [shop.*, {line}]")
+
+    def kept() -> tuple[object, ...]:
+        line = Replicator.objects.get().selection.get(table="notes")
+        return (list(line.masks), line.excluded_columns, line.row_filter)
+
+    whole = "{table: crm.notes, mask: {body: 'null'}, exclude_columns: [secret], row_filter: 'id > 9'}"
+    apply(file(whole), ENVIRON)
+    before = kept()
+    assert before == (["body"], ["secret"], "id > 9")
+    for line in ("crm.notes", "{table: crm.notes}", "{table: crm.notes, slo: null}"):
+        assert apply(file(line), ENVIRON) == []
+        assert kept() == before
+    assert apply(file("{table: crm.notes, mask: {}}"), ENVIRON) == ["replicator copy: selected crm.notes"]
+    assert kept() == ([], ["secret"], "id > 9")
+    apply(file("{table: crm.notes, exclude_columns: [], row_filter: ''}"), ENVIRON)
+    assert kept() == ([], [], "")
+
+
 def test_a_name_with_capitals_is_refused_while_the_source_cannot_say_what_it_means(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -139,6 +139,18 @@ class Selected:
         return whole + self.patterns + single + out
 
     @property
+    def protections(self) -> list[tuple[TableId, list[str]]]:
+        """What of each table is masked, left out, or chosen by a condition; for people."""
+        found = []
+        for entry in self.entries():
+            said = [f"{name} is masked ({mask})" for name, mask in sorted(entry.masks.items())]
+            said += [f"{name} is left out" for name in entry.excluded_columns]
+            said += [f"only rows with {entry.row_filter}"] if entry.row_filter else []
+            if said:
+                found.append((TableId(entry.database, entry.table), said))
+        return found
+
+    @property
     def masked(self) -> int:
         """Tables with masks."""
         return sum(bool(masks) for masks in self.masks.values())
