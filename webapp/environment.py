@@ -10,6 +10,7 @@
 | TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work |
 | TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay |
 | TIDEMARK_DELETION_GRACE_HOURS | 24: how long files of target tables stay that no snapshot needs |
+| TIDEMARK_PROXIES | 0: how many proxies of one's own stand before the web server, each of which adds to X-Forwarded-For |
 | EMAIL_URL | none: alerts by e-mail are not sent |
 | TIDEMARK_URL | none: alerts do not link to the pages |
 | TIDEMARK_ALERT_NETWORKS | none: webhooks go to public addresses only |

@@ -6,6 +6,8 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
 from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -27,6 +29,22 @@ DOCS_PREFIX = "/api/docs"
 DOCS_POLICY = settings.CONTENT_SECURITY_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
     "script-src 'self'", "script-src 'self' 'unsafe-inline'"
 )
+
+
+class ClientAddress:
+    """Behind proxies of one's own: the client is whom the outermost of them has seen, not the nearest proxy."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        """Django's middleware protocol."""
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Of X-Forwarded-For, what stands further left is the client's own word, and is not believed."""
+        if proxies := settings.TIDEMARK_PROXIES:
+            seen = [one.strip() for one in request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")]
+            with suppress(ValueError):
+                request.META["REMOTE_ADDR"] = str(ip_address(seen[-min(proxies, len(seen))]))
+        return self.get_response(request)
 
 
 class NoNul:

@@ -80,7 +80,9 @@ INSTALLED_APPS = [
     "webapp.worker",
     "webapp.telemetry",
 ]
+TIDEMARK_PROXIES = int(environment.at_least("TIDEMARK_PROXIES", 0, least=0, unit="proxies"))
 MIDDLEWARE = [
+    "webapp.middleware.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",

@@ -19,7 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import KeyChanged, SourcePermissionDenied, TableDisappeared, TableError, TidemarkError
+from replicator.errors import (
+    ConditionRefused,
+    KeyChanged,
+    SourcePermissionDenied,
+    TableDisappeared,
+    TableError,
+    TidemarkError,
+)
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import ZERO_DATES, TableSchema
@@ -44,6 +51,7 @@ from replicator.state.chunks import (
 )
 
 WANTED_SECONDS = 1.0
+CONDITION_SECONDS = 1800.0  # of one statement with a condition: it is another's work, and may find no index
 # Runs whose next chunks are planned in one go, and how long: what is planned so far is read before the rest, however slow a table's key is.
 PLANNED_TOGETHER, PLANNING_SECONDS = 64, 1.0
 QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
@@ -117,12 +125,14 @@ class _Others:
 
 @dataclass
 class _Statement:
-    """What a reader is asking its source.  `asked`: when it was last asked whether that is wanted still."""
+    """What a reader is asking its source.  `asked`: when it was last asked whether that is wanted still; `until`: when it is too late."""
 
     reader: SnapshotReader
     wanted: Callable[[], bool]
     asked: float
+    until: float
     cancelled: bool = False
+    late: bool = False
 
 
 class _Worker:
@@ -170,7 +180,8 @@ class _Worker:
             if (statement := self._statement) is None:
                 return
             try:
-                if statement.cancelled or self._hurried() or not self._asked(statement):
+                statement.late = statement.late or time.monotonic() > statement.until
+                if statement.cancelled or statement.late or self._hurried() or not self._asked(statement):
                     statement.cancelled = True
                     statement.reader.cancel()
             except TidemarkError as error:
@@ -184,9 +195,15 @@ class _Worker:
         return statement.wanted()
 
     @contextmanager
-    def _asking(self, reader: SnapshotReader, wanted: Callable[[], bool] = lambda: True) -> Iterator[_Statement]:
-        """Within the block the source is asked for what `wanted` says; an error there is none once it was `cancelled`."""
-        statement = _Statement(reader, wanted, time.monotonic())
+    def _asking(
+        self, reader: SnapshotReader, wanted: Callable[[], bool] = lambda: True, *, condition: str = ""
+    ) -> Iterator[_Statement]:
+        """Within the block the source is asked for what `wanted` says; an error there is none once it was `cancelled`.
+
+        With somebody's `condition` it may not take for ever: ConditionRefused.
+        """
+        now = time.monotonic()
+        statement = _Statement(reader, wanted, now, now + CONDITION_SECONDS if condition else math.inf)
         with self._looking:
             self._statement = statement
         try:
@@ -199,6 +216,9 @@ class _Worker:
                 self._statement = None
             if statement.cancelled:
                 reader.close()  # a cancel on its way must not meet the next statement
+        if statement.late:
+            message = f"Rows with {condition} were searched for {CONDITION_SECONDS / 60:.0f} minutes, and the search was stopped."
+            raise ConditionRefused(message, remedy="Choose rows by a column that has an index, or by their keys.")
 
     def _goes_on(self) -> bool:
         return self._keep() or (bool(self._others.in_time) and not self._hurried())
@@ -243,7 +263,8 @@ class _Worker:
             try:
                 for run in runs:
                     try:
-                        with self._asking(reader, partial(self._chunks.planning, run.run)):
+                        wanted = partial(self._chunks.planning, run.run)
+                        with self._asking(reader, wanted, condition=run.condition):
                             planned.append(self._next_chunk(reader, run, schemas, plan))
                     except (TableError, SourcePermissionDenied) as error:  # all was asked of this table (invariant 13)
                         self._chunks.run_failed(run, error)
@@ -298,7 +319,8 @@ class _Worker:
                     reader.mark(high_mark(chunk))
                 return 1
             raw = None
-            with self._asking(reader, partial(self._chunks.wanted, chunk)) as statement:
+            wanted, condition = partial(self._chunks.wanted, chunk), chunk.bounds.condition
+            with self._asking(reader, wanted, condition=condition) as statement:
                 reader.mark(low_mark(chunk))
                 reach("snapshot.low.after")
                 if chunk.keyless:

@@ -26,7 +26,7 @@ from webapp.embedded.processes import Child, ProcessGroup
 from webapp.local import LocalMachine
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
-from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, SnapshotRun
+from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, Scope, SnapshotRun
 from webapp.worker.chunk_store import OrmChunkStore
 from webapp.worker.models import Lease
 from webapp.worker.slices import lease_name, run_slice
@@ -93,20 +93,21 @@ def statements(lab: Lab) -> int:
 
 
 @contextmanager
-def reading(lab: Lab, *, planned: bool) -> Iterator[tuple[Slice, SnapshotRun]]:
-    """A snapshot whose statement lasts: the one that plans its bounds, or the one that reads its rows."""
+def reading(lab: Lab, *, planned: bool, part: bool = False) -> Iterator[tuple[Slice, SnapshotRun]]:
+    """A snapshot whose statement lasts: the one that plans its bounds, or the one that reads its rows; of a `part` of a table that streams."""
     lab.execute("CREATE TABLE t (id int PRIMARY KEY, name varchar(10))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     replicator = lab.replicate("t")
     capture = Slice(Stage.CAPTURE, replicator.pk)
     wait(ReplicatorTable.objects.filter(tracked=True, state="loading").exists)
     capture.end()
     run = SnapshotRun.objects.get()
-    SnapshotRun.objects.update(condition=slow(lab))
+    SnapshotRun.objects.update(condition=slow(lab), scope=Scope.ROWS if part else Scope.WHOLE)
+    ReplicatorTable.objects.update(state="streaming" if part else "loading")
     if planned:
         OrmChunkStore(replicator.pk).planned([PlannedChunk(run.pk, None, KeyRange(), done=True)])
     one = Slice(Stage.SNAPSHOT, replicator.pk)
     try:
-        wait(lambda: statements(lab))
+        wait(lambda: part or statements(lab))
         yield one, run
     finally:
         one.end()
@@ -142,6 +143,20 @@ def test_a_snapshots_statement_ends_at_the_source_with_what_asked_for_it(
     assert (run.attempt, run.retry_at) == (0, None)
     assert not ChunkRow.objects.filter(run=run).exclude(failures=0).exists()
     assert not ChunkRow.objects.filter(state__in=[ChunkState.READ, ChunkState.DONE]).exists()
+
+
+@pytest.mark.parametrize("planned", [False, True], ids=["planning", "reading"])
+def test_a_search_by_a_condition_ends_after_its_time(
+    any_lab: Lab, planned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the source, too; the table is none the worse for it."""
+    monkeypatch.setattr("replicator.engine.snapshot.CONDITION_SECONDS", 0.6)
+    with reading(any_lab, planned=planned, part=True) as (_, run):
+        wait(SnapshotRun.objects.filter(pk=run.pk, state="cancelled").exists, WITHIN)
+        wait(lambda: not statements(any_lab), WITHIN)
+    run.refresh_from_db()
+    assert "the search was stopped" in run.error
+    assert any_lab.table("t").state == "streaming"
 
 
 def test_a_worker_that_is_told_to_stop_leaves_no_statement(any_lab: Lab) -> None:

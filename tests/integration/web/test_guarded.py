@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -36,6 +37,26 @@ def test_who_guesses_has_to_wait_and_others_have_not(made: Installation, caplog:
     assert sign_in(made, "right", "192.0.2.2") == ""
     FailedSignIn.objects.update(at=timezone.now() - timedelta(minutes=11))
     assert sign_in(made, "right") == ""
+
+
+@pytest.mark.parametrize(
+    ("proxies", "told", "address"),
+    [
+        (0, "203.0.113.9", "192.0.2.1"),
+        (1, "198.51.100.4, 203.0.113.9", "203.0.113.9"),
+        (2, "198.51.100.4, 203.0.113.9, 192.0.2.5", "203.0.113.9"),
+        (2, "203.0.113.9", "203.0.113.9"),
+        (1, "", "192.0.2.1"),
+        (1, "<script>", "192.0.2.1"),
+    ],
+)
+def test_behind_proxies_the_client_is_whom_the_outermost_of_ours_has_seen(
+    made: Installation, settings: Any, proxies: int, told: str, address: str
+) -> None:
+    settings.TIDEMARK_PROXIES = proxies
+    client = Client(REMOTE_ADDR="192.0.2.1", HTTP_X_FORWARDED_FOR=told)
+    client.post(reverse("accounts:sign_in"), {"username": made.user.username, "password": "wrong"})
+    assert FailedSignIn.objects.get().address == address
 
 
 def test_a_nul_in_an_address_is_refused_in_a_sentence(browser: Client, made: Installation) -> None:
