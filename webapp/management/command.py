@@ -8,11 +8,12 @@ from django.core.management.base import BaseCommand
 from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
+INTERRUPTED = 130  # as shells say it
 LACKS = "The metadata database is not of this version: {} of its migrations {} missing. Run `manage.py migrate` first (docs/backup.md: what to do before an upgrade)."
 
 
 class MetadataCommand(BaseCommand):
-    """Needs the metadata database as this version has it, and says so in a sentence."""
+    """Needs the metadata database as this version has it, and says so in a sentence; ends with one at Ctrl-C, too."""
 
     def run_from_argv(self, argv: Sequence[str]) -> None:
         """From a command line; exit code 1 where the database does not answer, or is of another version."""
@@ -24,7 +25,11 @@ class MetadataCommand(BaseCommand):
         if missing:
             self.stderr.write(self.style.ERROR(LACKS.format(missing, "is" if missing == 1 else "are")))
             raise SystemExit(1)
-        super().run_from_argv(list(argv))
+        try:
+            super().run_from_argv(list(argv))
+        except KeyboardInterrupt:
+            self.stderr.write(f"{argv[1]} was interrupted.")
+            raise SystemExit(INTERRUPTED) from None
 
     @staticmethod
     def _missing() -> int:

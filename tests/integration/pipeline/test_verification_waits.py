@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 import warnings
 from contextlib import suppress
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
 from replicator.verification.target import open_catalog
@@ -68,3 +73,23 @@ def test_what_is_lost_is_told_as_soon_as_the_log_was_read_past_the_look(
     first = next(number for number, settled in enumerate(waits) if settled)
     assert {"a", "b"} <= waits[first]
     assert [found[name]["rechecks"] for name in ("a", "b")] == [first, first]  # of 300 that were allowed
+
+
+def test_a_verification_ends_at_once_at_ctrl_c(lab: Lab, own_process: dict[str, str]) -> None:
+    """While it waits for the source; with a sentence."""
+    lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    lab.replicate()
+    lab.run()
+    lab.execute("LOCK TABLES t WRITE")
+    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "verify", lab.name]
+    process = subprocess.Popen(command, env=own_process, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
+    with lab.connect() as other, other.cursor() as cursor:
+        while not cursor.execute(waiting) or cursor.fetchone() == (0,):
+            assert process.poll() is None
+            time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=60)
+    lab.execute("UNLOCK TABLES")
+    assert (process.returncode, said.strip().splitlines()[-1]) == (130, "verify was interrupted.")
+    assert "Traceback" not in said
