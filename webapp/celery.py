@@ -29,6 +29,7 @@ app.conf.update(
         "tidemark.snapshot_slice": {"queue": "snapshot"},
         "tidemark.merge_slice": {"queue": "merge"},
         "tidemark.delete_replicator": {"queue": "merge"},
+        "tidemark.keep_quiet_tables": {"queue": "merge"},
     },
     worker_prefetch_multiplier=1,
     worker_hijack_root_logger=False,
@@ -42,6 +43,7 @@ app.conf.update(
         "watch_logs": {"task": "tidemark.watch_logs", "schedule": 30.0, "options": {"expires": 25}},
         "evaluate_alerts": {"task": "tidemark.evaluate_alerts", "schedule": 30.0, "options": {"expires": 25}},
         "collect_garbage": {"task": "tidemark.collect_garbage", "schedule": 300.0, "options": {"expires": 250}},
+        "keep_quiet_tables": {"task": "tidemark.keep_quiet_tables", "schedule": 3600.0, "options": {"expires": 3000}},
     },
     timezone="UTC",
 )

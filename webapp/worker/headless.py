@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from django.db import InterfaceError, OperationalError, connection, connections
 
-from replicator.errors import StateError
+from replicator.errors import StateError, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
@@ -22,7 +22,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, Status
 from webapp.telemetry.delivery import tell
-from webapp.worker import wiring
+from webapp.worker import garbage, upkeep, wiring
 from webapp.worker.database import clock
 from webapp.worker.failures import retry_ahead
 from webapp.worker.leases import live_leases
@@ -35,6 +35,7 @@ STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS, MOST_LOOKING = 0.25, 20  # a look takes a twentieth of the time at most
 STOP_SECONDS = 60.0
+TIDY_SECONDS = 3600.0
 SETTLE_SECONDS = 15.0  # a metadata database that is away at the very end is waited for so long
 SUPERVISED = timedelta(seconds=25)
 
@@ -155,10 +156,13 @@ class HeadlessRun:
             connections.close_all()
 
     def _watch(self) -> None:
-        """What the source has of its log, and what waits: nobody else looks where no supervisor runs."""
-        looked = -WATCH_SECONDS
+        """What the source has of its log, and what waits; what nobody needs any more: nobody else looks where no supervisor runs."""
+        looked, tidied = -WATCH_SECONDS, time.monotonic()
         try:
             while not self._over():
+                if time.monotonic() - tidied >= TIDY_SECONDS:
+                    tidied = time.monotonic()
+                    self._tidy()
                 if time.monotonic() - looked >= WATCH_SECONDS:
                     looked = time.monotonic()
                     watch_one(self._replicator.pk)
@@ -167,6 +171,17 @@ class HeadlessRun:
                 self._stop.wait(POLL_SECONDS)
         finally:
             connections.close_all()
+
+    def _tidy(self) -> None:
+        with _patience():
+            seen = last_round()
+            if seen is not None and clock() - seen <= SUPERVISED:
+                return
+            try:
+                garbage.collect()
+                upkeep.keep_quiet_tables(self._replicator)
+            except TidemarkError as error:
+                LOGGER.warning("Tidying: %s", error.message)
 
     @staticmethod
     def _gauge() -> None:

@@ -23,7 +23,7 @@ from webapp.alerts.evaluation import evaluate
 from webapp.celery import app
 from webapp.monitoring.gauges import look
 from webapp.monitoring.models import Stage
-from webapp.worker import garbage
+from webapp.worker import garbage, upkeep
 from webapp.worker.database import clock
 from webapp.worker.deletion import delete
 from webapp.worker.java import start_ahead
@@ -121,6 +121,13 @@ def collect_garbage() -> None:
     """Every five minutes, by beat."""
     with _round("Collecting garbage"):
         garbage.collect()
+
+
+@shared_task(name="tidemark.keep_quiet_tables")
+def keep_quiet_tables() -> None:
+    """Every hour, by beat; runs where Iceberg runs."""
+    with _round("Tidying quiet tables"):
+        upkeep.keep_quiet_tables()
 
 
 @shared_task(name="tidemark.watch_logs")

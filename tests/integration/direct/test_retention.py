@@ -307,3 +307,28 @@ def test_how_far_back_a_table_can_be_read_is_told_without_a_jvm(lake: Lake) -> N
     after = readable.readable(loaded(lake, table).base.metadataFileLocation())
     assert after.snapshots <= 2
     assert after.waiting > 0
+
+
+def test_disk_stays_bounded_over_a_compressed_day(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second is an hour: what is kept is what the last seconds wrote, and in the end next to nothing."""
+    monkeypatch.setattr(lake.target, "_retention", Retention.parse("2s/1s 8s/2s", 1 / 3600))
+    for name, value in {"NEW_SNAPSHOTS": 5, "EXPIRY_SECONDS": 1, "DELETION_SECONDS": 0.5}.items():
+        monkeypatch.setattr(maintenance, name, value)
+    monkeypatch.setattr(waiting, "METADATA_SECONDS", 1)
+    table, times, most = changed(lake, 1), [time.monotonic()], 0
+    for n in range(120):
+        changed(lake, 1, table, first=1000 + 10 * n)
+        lake.target.maintain(table)
+        now = time.monotonic()
+        times.append(now)
+        lately = sum(1 for one in times if now - one <= 6)  # the grace, a look of each kind, and as much again
+        there = len(files(lake, table))
+        assert there <= 8 * lately + 120, (n, there, lately)
+        most = max(most, there)
+    assert most < 120 * 5  # a merge writes five files and more
+    deadline = time.monotonic() + 60
+    while len([one for one in files(lake, table) if not one.endswith(".metadata.json")]) > 20:  # of those 100 stay
+        assert time.monotonic() < deadline
+        time.sleep(0.3)
+        lake.target.maintain(table)
+    assert sorted(lake.rows(table)) == [(key, "2190-0") for key in range(10)]
