@@ -48,6 +48,7 @@ LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMI
 class _Turn:
     """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then.
 
+    failed: the one before had.
     given: the segments that were handed out and are not marked yet, by path: their commit times are read before the mark's transaction.
     """
 
@@ -55,6 +56,7 @@ class _Turn:
     load: str
     made_load: str
     end: int
+    failed: bool
     given: dict[str, Segment] = field(default_factory=dict)
 
 
@@ -89,7 +91,8 @@ class OrmApplyStore:
         owner = Replicator.objects.only("uid", "target").get(pk=self._id)
         for row in rows:
             row.replicator = owner
-            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, _end(row, *ends.get(row.pk, ("", -1))))
+            end = _end(row, *ends.get(row.pk, ("", -1)))
+            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, end, row.retry_at is not None)
         return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
@@ -106,15 +109,19 @@ class OrmApplyStore:
 
     @stored
     def turned(self, lease: Lease, table: TableId) -> None:
-        """It has not failed, so it exists in the target with its present load."""
+        """It has not failed, so it exists in the target with its present load; and what had failed before is over."""
         turn = self._turns.get(table)
-        if turn is None or turn.made_load == turn.load:
+        if turn is None or (turn.made_load == turn.load and not turn.failed):
             return
         with fenced(lease):
-            rows = ReplicatorTable.objects.filter(
-                pk=turn.pk, load=turn.load, retry_at=None, schema_version__isnull=False
-            )
-            rows.exclude(state__in=[state.value for state in HALTED]).update(made_load=turn.load)
+            row = self._locked(table)
+            if row is None or row.load != turn.load or row.table_state in HALTED:
+                return
+            if row.schema_version is not None:
+                row.made_load = turn.load
+            if row.attempt:
+                clear_error(row)
+            row.save()
 
     @stored
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
@@ -283,6 +290,7 @@ def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
         | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
         | (loading & loaded)
         | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
+        | Q(retry_at__isnull=False)  # whatever it was that failed is tried again
         | (~Q(own_name="") & ~Q(own_name=F("target_name"), own_namespace=F("target_namespace")))
     )
 

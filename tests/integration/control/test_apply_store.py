@@ -38,6 +38,28 @@ def lease(streaming: Captured) -> Lease:
     return found
 
 
+def test_a_turn_that_does_not_fail_ends_what_had_failed(streaming: Captured, lease: Lease) -> None:
+    """Also where it finds nothing to do: the table was made, empty, or all was applied, before the one that failed."""
+    store = OrmApplyStore(streaming.replicator.pk)
+    for applied in (False, True):
+        store.tables()
+        if applied:
+            store.applied(lease, outcome(9))
+        store.failed(lease, ORDERS, TargetConflict("in the way"))
+        row = streaming.row(ORDERS)
+        assert (row.attempt, row.retry_at is None) == (1, False)
+        assert store.tables() == []
+        ReplicatorTable.objects.update(retry_at=datetime.now(UTC) - timedelta(seconds=1))
+        if not applied:
+            TableEventRow.objects.all().delete()
+            SegmentRow.objects.all().delete()
+        assert [one.table for one in store.tables()] == [ORDERS]
+        store.turned(lease, ORDERS)
+        row = streaming.row(ORDERS)
+        assert (row.attempt, row.retry_at, row.error_code, row.made_load) == (0, None, "", row.load)
+        assert not Failure.objects.filter(resolved_at=None).exists()
+
+
 def outcome(applied: int, *, seconds_late: float = 2.0) -> Applied:
     return Applied(ORDERS, applied, -1, 0.5, "merge", datetime.now(UTC) + timedelta(seconds=seconds_late))
 
