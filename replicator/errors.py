@@ -22,6 +22,7 @@ TidemarkError
 │   ├── TooManyParked             more rows that cannot be decoded than are kept
 │   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
 │   ├── ValuesLost                the table is read anew by itself
+│   ├── TargetTableGone           a copy that kept older rows is missing in the target
 │   ├── KeyChanged                the log will tell; waited for
 │   ├── TableNotRead              the source answered an error for it, which may pass; retried
 │   │   └── TableBusy             something on the source has to end first; retried without end
@@ -187,6 +188,11 @@ class SelectionDoesNotFit(TableError):
 class ValuesLost(TableError):
     code = "values_lost"
     default_remedy = "The table is read anew by itself."
+
+
+class TargetTableGone(TableError):
+    code = "target_table_gone"
+    default_remedy = "Put the table back in the target if you can, and resnapshot it. Without it, a resnapshot makes it anew: what it kept of older rows is lost then."
 
 
 class KeyChanged(TableError):

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from itertools import takewhile
 
 from replicator.engine.reporting import Level, Reporter
-from replicator.errors import TargetConflict, TidemarkError, ValuesLost
+from replicator.errors import TargetConflict, TargetTableGone, TidemarkError, ValuesLost
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.state.journal import (
     Applied,
@@ -43,7 +44,6 @@ from replicator.targets.base import (
 NOTHING = ApplyResult(0, 0, 0, "skip", 0.0)
 # With a chunk, one commit of a table that is loaded takes no more: the log's changes behind it wait until it is made.
 MERGED_CHUNK_ROWS = 65_536
-FOLLOWED = frozenset({TableState.LOADING, TableState.RELOADING, TableState.STREAMING})
 
 
 class _NoLongerOursError(Exception):
@@ -147,10 +147,12 @@ class TablePass:
         loading = table.keyless and table.made and table.state is TableState.LOADING
         if loading and position is not None and position.mode is table.mode:
             return position  # the old rows stay readable until `Replace`
-        if table.state in FOLLOWED and (table.applied > table.live_from or table.loaded > -1):
+        if self._had_rows():
             what = "is gone" if position is None else "was replaced by another"
-            message = f"{self._name} {what} in the target, with the rows that it had: it is read anew."
-            raise ValuesLost(message, table=str(table.table))
+            message = f"{self._name} {what} in the target, with the rows that it had"
+            if table.mode is Mode.MIRROR:
+                raise ValuesLost(f"{message}: it is read anew.", table=str(table.table))
+            raise TargetTableGone(f"{message}, and with what it kept of older ones.", table=str(table.table))
         version = self._first_version()
         if version == 0:
             return None
@@ -158,6 +160,18 @@ class TablePass:
         self._apply(Create(self._schema(version), version, table.live_from, load, table.mode))
         self._take_back()
         return Position(table.live_from, -1, version, load, table.mode)
+
+    def _had_rows(self) -> bool:
+        """Are there rows that nothing brings again?  The journal keeps what was applied for some hours only."""
+        table = self._table
+        match table.state:
+            case TableState.LOADING:
+                return table.loaded > -1
+            case TableState.RELOADING:  # all come again that came before it began
+                return table.applied >= table.reload_from
+            case TableState.STREAMING:
+                return table.applied > table.live_from or table.loaded > -1
+        return False
 
     def _take_back(self) -> None:
         """A table made after the lease may have run out is nobody's where the journal wants another generation by now, or none."""
