@@ -8,6 +8,7 @@ shows that the target is as current as promised; an idle one is read, its heartb
 from __future__ import annotations
 
 import hashlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ from webapp.replicators.models import Desired, Replicator, Status
 WINDOWS = (*MINUTES, *HOURS)
 NOTHING = Tally()
 COUNTED_SECONDS, COUNTED_KEPT = 5.0, 30.0
+_FIRST = threading.Lock()
 T = TypeVar("T")
 # A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not looked at.
 WAITING = """
@@ -240,16 +242,22 @@ def measure_tables(
 
 
 def _lately(key: str, count: Callable[[], T]) -> T:
-    """What `count` gave within the last seconds; while one counts anew, the others get what was."""
-    found = cache.get(key)
+    """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing was."""
     busy = f"{key}:busy"
-    if found is not None and (found[0] > time.time() or not cache.add(busy, True, COUNTED_KEPT)):  # noqa: FBT003 - any value
+    if (found := cache.get(key)) is None:
+        with _FIRST:
+            return cache.get(key, (0.0, None))[1] or _counted_now(key, count)
+    if found[0] > time.time() or not cache.add(busy, True, COUNTED_KEPT):  # noqa: FBT003 - any value
         return found[1]  # type: ignore[no-any-return]
     try:
-        counted = count()
-        cache.set(key, (time.time() + COUNTED_SECONDS, counted), COUNTED_KEPT)
+        return _counted_now(key, count)
     finally:
         cache.delete(busy)
+
+
+def _counted_now(key: str, count: Callable[[], T]) -> T:
+    counted = count()
+    cache.set(key, (time.time() + COUNTED_SECONDS, counted), COUNTED_KEPT)
     return counted
 
 
