@@ -22,6 +22,7 @@ from webapp.replicators import models
 from webapp.replicators.bulk import save_many
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.partial_runs import plan_parts_anew
+from webapp.replicators.selection import home_of
 from webapp.replicators.selectors import table_set
 from webapp.replicators.table_services import OPEN_RUN, begin_run
 from webapp.worker.chunk_admission import admit, meet, reopen, set_bases
@@ -203,7 +204,7 @@ class EntryWriter:
             if (event.table, new) in entry.renamed:
                 if (other := self.rows.pop(new, None)) is not None:
                     self._changed.discard(other)
-                    other.delete()
+                    _make_room(other)
                     written.detail["replaces_dropped"] = True
                 self.rows[new] = self.rows.pop(event.table)
                 renamed(row, new)
@@ -289,6 +290,15 @@ class EntryWriter:
             begin_run(row, TableState.LOADING, sequence=request.sequence + 1, reason=request.reason)
         else:
             begin_run(row, TableState.RELOADING, sequence=request.sequence, reason=request.reason)
+
+
+def _make_room(row: Row) -> None:
+    """A dropped table's, whose name another takes.  Its copy is dropped by who has that name then, unless it is called otherwise yet."""
+    if row.table_state is TableState.DROPPED and (row.target_namespace, row.target_name) != home_of(row):
+        row.name = f"{row.name[:200]}~{row.load[:8]}"
+        row.save()
+    else:
+        row.delete()
 
 
 def _premature(event: TableEvent) -> bool:

@@ -263,3 +263,14 @@ def test_a_key_whose_type_the_log_does_not_tell_is_one_key_in_the_target(lab: La
         "DROP TABLE o",
     )
     assert lab.run_and_compare(1) == 25
+
+
+def test_a_dropped_tables_copy_goes_though_its_name_was_taken_before_the_copy_had_it(lab: Lab) -> None:
+    """All in one journal entry: the copy of the dropped one is still called `a`, and who is `a` now waited for it for ever."""
+    for name in "abc":
+        lab.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES ({ord(name)})")
+    lab.replicate()
+    assert lab.run_and_compare(3) == 3
+    lab.execute("RENAME TABLE a TO z", "DROP TABLE z", "RENAME TABLE b TO z", "RENAME TABLE c TO a")
+    lab.execute("INSERT INTO a VALUES (1)", "INSERT INTO z VALUES (2)")
+    assert lab.run_and_compare(2) == 4
