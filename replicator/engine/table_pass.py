@@ -243,8 +243,8 @@ class TablePass:
             return self._replace(position)
         if self._unfolded:
             return self._load_in_order(position)
+        chunks = self._chunks(position.loaded)
         while self._keep():
-            chunks = self._chunks(position.loaded)
             if not chunks:
                 break
             group = self._group(chunks)
@@ -252,7 +252,8 @@ class TablePass:
             loaded = group[-1].last_sequence
             result = self._apply(Append(group, self._schema(group[0].schema_version), loaded))
             position = replace(position, loaded=loaded, schema_version=group[0].schema_version)
-            if self._table.run_complete and not self._chunks(loaded):
+            chunks = self._chunks(loaded)
+            if self._table.run_complete and not chunks:
                 return self._loaded(result, position)
             self._mark(result, position)
         else:

@@ -155,11 +155,10 @@ def test_marks_and_key_ranges() -> None:
     assert [(mark.kind, mark.run, mark.chunk, mark.attempt) for mark in found if mark] == [
         (kind, 3, 12, "0f1e2d3c") for kind in "LOH"
     ]
-    from webapp.replicators.models import ChunkRow, SnapshotRun
     from webapp.worker.journal_store import bounds_of
 
-    assert bounds_of(ChunkRow(run=SnapshotRun(), lower=kept["bounds"][0], upper=kept["bounds"][1])) == chunk.bounds
-    assert bounds_of(ChunkRow(run=SnapshotRun(), lower=kept["bounds"][2])) == KeyRange()
+    assert bounds_of(kept["bounds"][0], kept["bounds"][1], [], "") == chunk.bounds
+    assert bounds_of(kept["bounds"][2], None, [], "") == KeyRange()
 
 
 def test_histograms_of_lags() -> None:

@@ -41,7 +41,7 @@ from webapp.replicators.models import Desired, Replicator, Status
 WINDOWS = (*MINUTES, *HOURS)
 NOTHING = Tally()
 COUNTED_SECONDS, COUNTED_KEPT = 5.0, 30.0
-_FIRST = threading.Lock()
+_COUNTING = threading.Lock()
 T = TypeVar("T")
 # A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not looked at.
 WAITING = """
@@ -243,22 +243,19 @@ def measure_tables(
 
 def _lately(key: str, count: Callable[[], T]) -> T:
     """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing was."""
-    busy = f"{key}:busy"
-    if (found := cache.get(key)) is None:
-        with _FIRST:
-            return cache.get(key, (0.0, None))[1] or _counted_now(key, count)
-    if found[0] > time.time() or not cache.add(busy, True, COUNTED_KEPT):  # noqa: FBT003 - any value
-        return found[1]  # type: ignore[no-any-return]
-    try:
-        return _counted_now(key, count)
-    finally:
-        cache.delete(busy)
+    found = cache.get(key)
+    if _is_old(found) and _COUNTING.acquire(blocking=found is None):
+        try:
+            if _is_old(found := cache.get(key)):
+                found = time.time() + COUNTED_SECONDS, count()
+                cache.set(key, found, COUNTED_KEPT)
+        finally:
+            _COUNTING.release()
+    return found[1]  # type: ignore[no-any-return]
 
 
-def _counted_now(key: str, count: Callable[[], T]) -> T:
-    counted = count()
-    cache.set(key, (time.time() + COUNTED_SECONDS, counted), COUNTED_KEPT)
-    return counted
+def _is_old(found: tuple[float, Any] | None) -> bool:
+    return found is None or found[0] <= time.time()
 
 
 def promises_of(promises: Mapping[Key, Promise]) -> list[int]:

@@ -322,9 +322,10 @@ def _refuse_other_modes(replicator: Replicator, entry: SelectionEntry) -> None:
         raise ConfigurationError(message, remedy="Change the mode of the table itself.")
 
 
-def mode_of(replicator: Replicator, table: TableId) -> str:
-    """Of a table that is new: its own line's, else its database's, else the replicator's."""
-    modes = modes_of(replicator, database=table.database, table__in=("", table.name))
+def mode_of(replicator: Replicator, table: TableId, modes: Mapping[tuple[str, str], str] | None = None) -> str:
+    """Of a table that is new: its own line's, else its database's, else the replicator's.  `modes`: of all lines, where they are known."""
+    if modes is None:
+        modes = modes_of(replicator, database=table.database, table__in=("", table.name))
     own, whole = ((table.database, name) for name in (table.name, ""))
     return modes.get(own) or modes.get(whole) or replicator.parsed_options.mode
 

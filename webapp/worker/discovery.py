@@ -67,7 +67,7 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
     near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
     taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
     free = {table: home for table, home in homes.items() if home not in taken}
-    modes, default = modes_of(replicator), replicator.parsed_options.mode
+    modes = modes_of(replicator)
     fresh = [
         ReplicatorTable(
             replicator=replicator,
@@ -75,7 +75,7 @@ def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]
             name=table.name,
             target_namespace=namespace,
             target_name=name,
-            mode=modes.get((table.database, table.name)) or modes.get((table.database, "")) or default,
+            mode=mode_of(replicator, table, modes),
             rows_estimate=info.rows if (info := found[table]) is not None else None,
         )
         for table, (namespace, name) in free.items()

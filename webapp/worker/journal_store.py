@@ -195,13 +195,15 @@ def chunk_of(found: Sequence[Any], *, staged: bool = False) -> ChunkToRead:
     """Of the columns `OF_CHUNK`, as a cursor gives them."""
     pk, run, database, name, attempt, lower, upper, keys, condition, keyless = found
     lower, upper, keys = (None if value is None else json.loads(value) for value in (lower, upper, keys))
-    bounds = KeyRange(_key(lower), _key(upper), tuple(map(tuple, keys)), condition)
+    bounds = bounds_of(lower, upper, keys, condition)
     return ChunkToRead(pk, run, TableId(database, name), attempt, bounds, keyless, staged)
 
 
-def bounds_of(row: models.ChunkRow) -> KeyRange:
-    """The chunk's key range, or keys, and the condition of its run."""
-    return KeyRange(_key(row.lower), _key(row.upper), tuple(map(tuple, row.keys)), row.run.condition)
+def bounds_of(
+    lower: list[str] | None, upper: list[str] | None, keys: Sequence[Sequence[str]], condition: str
+) -> KeyRange:
+    """A chunk's key range, or keys, as its row has them, and the condition of its run."""
+    return KeyRange(_key(lower), _key(upper), tuple(map(tuple, keys)), condition)
 
 
 def _key(value: list[str] | None) -> tuple[str, ...] | None:

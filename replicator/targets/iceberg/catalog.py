@@ -281,10 +281,6 @@ class LakeCatalog:
         message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
         return ValuesLost(message, table=str(name))
 
-    def jvm(self) -> Any:
-        """Java packages."""
-        return self.pool.spark().jvm
-
     def _ours(self, table: LakeTable) -> LakeTable:
         owner = table.properties.get(OWNER)
         if owner == self.replicator:
