@@ -15,6 +15,7 @@ from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePa
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
+from replicator.state.tables import TableState
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import describe, name_rule
@@ -285,10 +286,17 @@ def protected(
 
 
 def drop_unselected(replicator: Replicator, names: NameRule = EXACT_NAMES) -> None:
-    """Rows of tables that no line takes any more; should such a table come back, it is read anew."""
+    """Rows of tables that no line takes any more; should such a table come back, it is read anew.
+
+    One that was dropped in the source stays until its copy is dropped too: another table may need that copy's name.
+    """
     taken = names.selection(selected(SelectionEntry.of(line) for line in replicator.selection.all()))
-    gone = [row.pk for row in replicator.tables.all() if names.table(row.table_id) not in taken]
+    gone = [row.pk for row in replicator.tables.all() if names.table(row.table_id) not in taken and not _dropping(row)]
     ReplicatorTable.objects.filter(pk__in=gone).delete()
+
+
+def _dropping(row: ReplicatorTable) -> bool:
+    return row.table_state is TableState.DROPPED and row.last_sequence > max(row.applied, row.live_from)
 
 
 def _need_salt(replicator: Replicator) -> None:

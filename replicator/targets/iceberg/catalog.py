@@ -163,7 +163,10 @@ class LakeCatalog:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
             if _is(error, "NotFoundException"):
-                raise self._restored(engine, name) from None
+                if self._point_at_newest(engine, name):
+                    message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
+                    raise ValuesLost(message, table=str(name)) from None
+                return None
             raise
         if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
             write_plainly(engine, handle.io())
@@ -263,10 +266,11 @@ class LakeCatalog:
         finally:
             connection.close()
 
-    def _restored(self, engine: Engine, name: TargetTable) -> ValuesLost:
+    def _point_at_newest(self, engine: Engine, name: TargetTable) -> bool:
         """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one from now on.
 
-        What the journal of that database knows of the table's rows is as old: it is to be read anew.  Without any metadata file the catalog forgets the table.
+        What the journal of that database knows of the table's rows is as old: it is to be read anew.
+        False where there is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
         """
         row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
         place = (CATALOG, name.namespace, name.name)
@@ -278,8 +282,7 @@ class LakeCatalog:
         where = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
         with self._prepared(engine, f"{statement} {where}", *([new] if new else []), *place, old) as prepared:
             prepared.executeUpdate()
-        message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
-        return ValuesLost(message, table=str(name))
+        return bool(new)
 
     def _ours(self, table: LakeTable) -> LakeTable:
         owner = table.properties.get(OWNER)

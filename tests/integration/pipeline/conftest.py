@@ -39,14 +39,8 @@ def any_lab(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[L
 
 
 @pytest.fixture
-def process_environment(transactional_db: Any) -> dict[str, str]:
-    """For a manage.py in a process of its own, on the tests' database."""
+def process_environment(transactional_db: Any, settings: Any) -> dict[str, str]:
+    """For a manage.py in a process of its own: the tests' database, and with it the catalog that the test reads."""
     url, _, _ = installed.DATABASE_URL.rpartition("/")
-    return {**os.environ, "DATABASE_URL": f"{url}/{connection.settings_dict['NAME']}"}
-
-
-@pytest.fixture
-def own_process(process_environment: dict[str, str], settings: Any) -> dict[str, str]:
-    """The same; and what is compared here is in that process's catalog."""
-    settings.DATABASE_URL = process_environment["DATABASE_URL"]
-    return process_environment
+    settings.DATABASE_URL = f"{url}/{connection.settings_dict['NAME']}"
+    return {**os.environ, "DATABASE_URL": settings.DATABASE_URL}

@@ -67,7 +67,7 @@ def operations(lab: Lab, table: str = "c") -> Counter[str]:
 
 
 @pytest.mark.timeout(1500)
-def test_mariadb_in_every_mode(lab: Lab, own_process: dict[str, str]) -> None:
+def test_mariadb_in_every_mode(lab: Lab, process_environment: dict[str, str]) -> None:
     everywhere(lab, "CREATE TABLE {} (id INT PRIMARY KEY, v VARCHAR(20), n INT)")
     lab.execute("CREATE TABLE k (v INT)", "INSERT INTO k VALUES (1), (1), (2)")
     everywhere(lab, "INSERT INTO {} VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3), (4, 'd', 4)")
@@ -94,7 +94,7 @@ def test_mariadb_in_every_mode(lab: Lab, own_process: dict[str, str]) -> None:
     everywhere(lab, "INSERT INTO {} VALUES (2, 'again', 9, 9)", "DELETE FROM {} WHERE id = 4")
     died = subprocess.run(
         [sys.executable, "manage.py", "run", lab.name, "--until-current", "--timeout", "200"], cwd=ROOT, check=False,
-        env=own_process | {"TIDEMARK_FAULTS": "apply.publish.after=kill@3"}, capture_output=True, timeout=400,
+        env=process_environment | {"TIDEMARK_FAULTS": "apply.publish.after=kill@3"}, capture_output=True, timeout=400,
     )  # fmt: skip
     assert died.returncode == -signal.SIGKILL, died.stdout.decode() + died.stderr.decode()
     run_and_compare(lab, 5)

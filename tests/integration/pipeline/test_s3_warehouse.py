@@ -23,11 +23,11 @@ pytestmark = [
 
 
 def test_tables_on_s3_are_made_loaded_and_compared(
-    lab: Lab, s3: EmbeddedS3, own_process: dict[str, str], settings: Any
+    lab: Lab, s3: EmbeddedS3, process_environment: dict[str, str], settings: Any
 ) -> None:
     warehouse = f"{s3.url}/{lab.name}/warehouse"
     environment = {
-        **own_process,
+        **process_environment,
         "TIDEMARK_STAGING_URL": f"{s3.url}/{lab.name}/staging",
         "TIDEMARK_WAREHOUSE_URL": warehouse,
     }

@@ -37,8 +37,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @pytest.fixture
-def environment(own_process: dict[str, str], server: ConnectServer) -> dict[str, str]:
-    return {**own_process, "SPARK_REMOTE": server.url, "TIDEMARK_LOG_FORMAT": "text"}
+def environment(process_environment: dict[str, str], server: ConnectServer) -> dict[str, str]:
+    return {**process_environment, "SPARK_REMOTE": server.url, "TIDEMARK_LOG_FORMAT": "text"}
 
 
 def test_snapshot_log_ddl_tables_without_key_and_reloads(lab: Lab, environment: dict[str, str]) -> None:

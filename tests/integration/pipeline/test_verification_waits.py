@@ -75,14 +75,16 @@ def test_what_is_lost_is_told_as_soon_as_the_log_was_read_past_the_look(
     assert [found[name]["rechecks"] for name in ("a", "b")] == [first, first]  # of 300 that were allowed
 
 
-def test_a_verification_ends_at_once_at_ctrl_c(lab: Lab, own_process: dict[str, str]) -> None:
+def test_a_verification_ends_at_once_at_ctrl_c(lab: Lab, process_environment: dict[str, str]) -> None:
     """While it waits for the source; with a sentence."""
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     lab.replicate()
     lab.run()
     lab.execute("LOCK TABLES t WRITE")
     command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "verify", lab.name]
-    process = subprocess.Popen(command, env=own_process, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, env=process_environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table%'"
     with lab.connect() as other, other.cursor() as cursor:
         while not cursor.execute(waiting) or cursor.fetchone() == (0,):
