@@ -112,7 +112,7 @@ def debezium(world: World[S], dataset: Dataset[S]) -> float | None:
 def create(world: World[S], dataset: Dataset[S]) -> Replicator:
     """Connection and replicator, through the services that the pages use."""
     from webapp.connections.services import create_connection
-    from webapp.replicators.selection import SelectionEntry
+    from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator
 
     source = world.source

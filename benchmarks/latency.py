@@ -123,7 +123,7 @@ def fill(source: Source, database: str, table: str, rows: int) -> None:
 
 def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list[Row]:
     """The same traffic without and with a snapshot of one of its tables, of so many rows, asked for in the middle of it."""
-    from webapp.replicators.table_services import resnapshot_table
+    from webapp.replicators.services.tables import resnapshot_table
 
     seconds = seconds or 60
     database = "bench_snapshot"

@@ -35,10 +35,10 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     del world  # its environment says where the lake is
     from django.conf import settings
 
-    from replicator.merge import engine
     from replicator.targets.iceberg import IcebergTarget
-    from replicator.targets.iceberg.direct import SPARK_ONLY
-    from webapp.worker import wiring
+    from replicator.targets.iceberg.direct.writer import SPARK_ONLY
+    from replicator.targets.iceberg.jvm import jvm
+    from webapp.worker.run import wiring
 
     pool = wiring.spark(settings.DATABASE_URL)
     try:
@@ -60,7 +60,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
             Row("merge: rows of these two that have another's document, or none", wrong, None, "0", wrong == 0),
         ]
     finally:
-        engine.stop()
+        jvm.stop()
 
 
 class _Table:
@@ -68,7 +68,7 @@ class _Table:
 
     def __init__(self, target: IcebergTarget, name: str, rows: int) -> None:
         from replicator.targets.base import Append, Create, TargetTable
-        from webapp.worker import wiring
+        from webapp.worker.run import wiring
 
         self._target, self._name, self._rows = target, TargetTable("bench_left_out", name), rows
         kinds = zip(NAMES, ("bigint", "string", "string"), strict=True)

@@ -65,9 +65,9 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     del world  # its environment says where the lake is
     from django.conf import settings
 
-    from replicator.merge import engine
     from replicator.targets.iceberg import IcebergTarget
-    from webapp.worker import wiring
+    from replicator.targets.iceberg.jvm import jvm
+    from webapp.worker.run import wiring
 
     pool = wiring.spark(settings.DATABASE_URL)
     target = IcebergTarget(pool, wiring.storage(), "bench")
@@ -81,7 +81,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
             found += _compared(small, large, keys, repeats)
         return found + _day(small, SHORT_DAY if rows else DAY_MERGES)
     finally:
-        engine.stop()
+        jvm.stop()
 
 
 def _compared(small: _Table, large: _Table, keys: int, repeats: int) -> list[Row]:
@@ -124,7 +124,7 @@ class _Table:
 
     def __init__(self, target: IcebergTarget, pool: Any, name: str, rows: int) -> None:
         from replicator.targets.base import Create, TargetTable
-        from webapp.worker import wiring
+        from webapp.worker.run import wiring
 
         self._target, self._pool = target, pool
         self._name, self._rows = TargetTable("bench_merge", name), rows

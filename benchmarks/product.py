@@ -68,7 +68,7 @@ def wait(done: Callable[[], bool], otherwise: str, log: Path | None = None) -> N
 def replicated(world: World[Any], database: str, parts: int = 1) -> Iterator[list[Replicator]]:
     """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped at its end."""
     from webapp.connections.services import create_connection
-    from webapp.replicators.selection import SelectionEntry
+    from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator, start_replicator, stop_replicator
 
     source = world.source

@@ -33,7 +33,7 @@ from replicator.state.journal import JournalEntry
 from replicator.state.lease import Lease
 
 RUN = 1
-READ_AHEAD = 16  # as in webapp.worker.chunk_store
+READ_AHEAD = 16  # as in webapp.worker.store.chunk_store
 
 
 class MemoryChunks:

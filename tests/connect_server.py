@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-from replicator.merge.engine import EXTENSIONS, LOG4J
+from replicator.targets.iceberg.jvm.jvm import EXTENSIONS, LOG4J
 from tests import java
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port

@@ -18,10 +18,10 @@ from webapp.monitoring.api import (
     TablePromiseViewSet,
     TimelineViewSet,
 )
-from webapp.monitoring.parked_api import ParkedRowViewSet
-from webapp.replicators.api import ReplicatorViewSet
-from webapp.replicators.definitions_api import DefinitionsViewSet
-from webapp.replicators.table_api import TableViewSet
+from webapp.monitoring.dead_letters.api import ParkedRowViewSet
+from webapp.replicators.api.definitions import DefinitionsViewSet
+from webapp.replicators.api.replicators import ReplicatorViewSet
+from webapp.replicators.api.tables import TableViewSet
 from webapp.streams.api import GroupViewSet, StreamViewSet
 
 router = SimpleRouter()

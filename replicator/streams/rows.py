@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from replicator.folding.key_moves import moves
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
 from replicator.staging import reader
@@ -87,7 +87,7 @@ def _of_shard(part: Part, batch: pa.RecordBatch, shard: int, shards: int) -> Row
     at = shards_of([batch.column(name) for name in key], shards, count)
     numbers = np.asarray(batch.column(SEQUENCE).to_numpy(), np.int64)
     here = (at == shard) & (numbers > part.above)
-    moved = _moved(batch, key)
+    moved = moves(batch, key)
     if not moved.any():
         data = batch if here.all() else batch.filter(pa.array(here))
         return Rows(part, data, numbers[here], np.full(data.num_rows, ROW + AS_IS, np.int64))
@@ -105,21 +105,6 @@ def _of_shard(part: Part, batch: pa.RecordBatch, shard: int, shards: int) -> Row
     table = pa.Table.from_batches(halves, batch.schema).take(pa.array(order)).combine_chunks()
     data = next(iter(table.to_batches()), batch.slice(0, 0))
     return Rows(part, data, sequences[order], offset[order])
-
-
-def _moved(batch: pa.RecordBatch, key: tuple[str, ...]) -> Mask:
-    updates = _mask(pc.equal(batch.column(OPERATION), Operation.UPDATE.value))
-    if not updates.any() or not key:
-        return updates
-    other = np.zeros(batch.num_rows, np.bool_)
-    for name in key:
-        other |= _mask(pc.not_equal(batch.column(name), batch.column(BEFORE + name)).fill_null(False))  # noqa: FBT003 - Arrow's
-    other &= updates
-    return other
-
-
-def _mask(column: pa.Array) -> Mask:
-    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _left(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import Target
 
 if TYPE_CHECKING:
-    from replicator.merge.session import SparkPool
+    from replicator.targets.iceberg.jvm.session import SparkPool
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,11 @@ from replicator.verification.model import (
     TableReport,
 )
 from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
-from replicator.verification.mysql_source import MySqlReader
-from replicator.verification.postgres_source import PostgresReader
+from replicator.verification.mysql.reader import MySqlReader
+from replicator.verification.postgres.reader import PostgresReader
+from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import SourceReader, SourceTable
-from replicator.verification.taken import TakenReader
 from replicator.verification.target import TargetTable, key_filter, open_catalog, open_table
 
 READERS: Mapping[str, Callable[[SourceConfig], SourceReader]] = {"mysql": MySqlReader, "postgres": PostgresReader}

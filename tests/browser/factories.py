@@ -18,7 +18,6 @@ from webapp.accounts.models import ApiToken
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Channel
 from webapp.connections.models import Connection
-from webapp.monitoring.lags import Lags, add
 from webapp.monitoring.models import (
     Failure,
     GaugeRow,
@@ -32,6 +31,7 @@ from webapp.monitoring.models import (
     TablePromise,
     TimelineEvent,
 )
+from webapp.monitoring.slo.lag_histograms import Lags, add
 from webapp.replicators.models import (
     Desired,
     Draft,

@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 
 from replicator import faults
 from replicator.errors import TidemarkError
-from replicator.merge import engine
+from replicator.targets.iceberg.jvm import jvm as engine
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
-from webapp.worker import headless
+from webapp.worker.run import headless
 
 IMPORTS = (
-    "pymysql", "pyarrow.parquet", "replicator.merge.session", "replicator.merge.fold", "replicator.targets.registry",
-    "replicator.targets.iceberg.target", "replicator.sources.mysql.log", "replicator.sources.mysql.snapshot",
-    "replicator.sources.postgres.log", "replicator.sources.postgres.snapshot",
-    "webapp.worker.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
+    "pymysql", "pyarrow.parquet", "replicator.targets.iceberg.jvm.session", "replicator.targets.iceberg.spark.fold", "replicator.targets.registry",
+    "replicator.targets.iceberg.target", "replicator.sources.mysql.stream.reader", "replicator.sources.mysql.snapshot.reader",
+    "replicator.sources.postgres.stream.reader", "replicator.sources.postgres.snapshot.reader",
+    "webapp.worker.run.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
     "replicator.sources.mysql.source", "replicator.sources.postgres.source",
 )  # fmt: skip
 

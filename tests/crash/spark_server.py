@@ -17,8 +17,8 @@ def main() -> None:
     django.setup()
     from django.conf import settings
 
-    from replicator.merge import engine
-    from webapp.worker import wiring
+    from replicator.targets.iceberg.jvm import jvm
+    from webapp.worker.run import wiring
 
     running = wiring.spark(settings.DATABASE_URL).spark()
     running.root.sparkContext.setLogLevel("OFF")  # Spark is there for those who attach
@@ -26,7 +26,7 @@ def main() -> None:
     handle = running.jvm.java.lang.ProcessHandle.current().pid()
     print(json.dumps({"port": parameters.port, "secret": parameters.auth_token, "pid": int(handle)}), flush=True)
     sys.stdin.read()
-    engine.stop()
+    jvm.stop()
     os._exit(0)
 
 

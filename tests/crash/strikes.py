@@ -22,8 +22,8 @@ from tests.crash.stand import LEASE_SECONDS, Life, Stand
 from tests.crash.witness import KEYED, KEYLESS
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator
-from webapp.replicators.services import SelectionEntry
-from webapp.worker import wiring
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.worker.run import wiring
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 60.0

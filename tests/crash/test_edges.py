@@ -28,8 +28,8 @@ from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.monitoring.models import Failure
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator, Status
-from webapp.worker.headless import captured, source_position
 from webapp.worker.models import Lease
+from webapp.worker.run.headless import captured, source_position
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.long, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[2]

@@ -23,10 +23,10 @@ from webapp.embedded.redis import EmbeddedRedis
 from webapp.monitoring.models import Failure, LogLine
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, Status
-from webapp.replicators.table_services import resnapshot_table
-from webapp.worker.headless import captured, source_position
-from webapp.worker.leases import live_leases
+from webapp.replicators.services.tables import resnapshot_table
+from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.models import Dispatch
+from webapp.worker.run.headless import captured, source_position
 from webapp.worker.supervisor import last_round
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]

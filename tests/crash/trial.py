@@ -39,7 +39,7 @@ from webapp.management.commands.verify import catalog_config, pairs, source_conf
 from webapp.monitoring.models import Failure
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SegmentRow, SnapshotRun
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 CURRENT_SECONDS = 300.0
 PLAY_SECONDS = 10.0

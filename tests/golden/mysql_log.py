@@ -10,8 +10,8 @@ import zlib
 
 import pyarrow as pa
 
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import table_map as t
+from replicator.sources.mysql.rows import table_map as t
+from replicator.sources.mysql.wire import events as e
 
 UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
 WHEN = 1_700_000_000

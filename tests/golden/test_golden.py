@@ -36,8 +36,8 @@ from replicator.model.types import (
     decimal,
 )
 from replicator.sources.base import KeyRange
-from replicator.sources.mysql.binlog_file import read_file
 from replicator.sources.mysql.offset import BinlogOffset, Past, parse_offset
+from replicator.sources.mysql.stream.file_reader import read_file
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.offset import parse_offset as parse_lsn_offset
 from replicator.staging.naming import folder_name
@@ -47,7 +47,8 @@ from replicator.state.chunks import ChunkToRead, high_mark, low_mark, opened_mar
 from replicator.state.journal import EventKind, SegmentKind, TableEvent
 from replicator.state.tables import TableState
 from replicator.targets.base import Position
-from replicator.targets.iceberg import catalog, ddl, maintenance, position
+from replicator.targets.iceberg.table import catalog, position, schema_update
+from replicator.targets.iceberg.upkeep import maintenance
 from replicator.telemetry.lags import BOUNDS, LagHistogram, tally
 from tests.golden.make_binlogs import FOLDER as BINLOGS
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
@@ -155,7 +156,7 @@ def test_marks_and_key_ranges() -> None:
     assert [(mark.kind, mark.run, mark.chunk, mark.attempt) for mark in found if mark] == [
         (kind, 3, 12, "0f1e2d3c") for kind in "LOH"
     ]
-    from webapp.worker.journal_store import bounds_of
+    from webapp.worker.store.journal import bounds_of
 
     assert bounds_of(kept["bounds"][0], kept["bounds"][1], [], "") == chunk.bounds
     assert bounds_of(kept["bounds"][2], None, [], "") == KeyRange()
@@ -177,7 +178,7 @@ def test_histograms_of_lags() -> None:
 
 def test_what_made_a_schema_version() -> None:
     from webapp.replicators.models import SchemaVersion
-    from webapp.worker.schema_history import made_by
+    from webapp.worker.store.schema_history import made_by
 
     detail = {"renamed_columns": {"a": "b"}, "keep_dropped": True, "decision": "rename column a to b"}
     event = TableEvent(TableId("shop", "a"), 7, EventKind.ALTER_TABLE, 2, MOMENT, detail)
@@ -201,7 +202,7 @@ def test_names_that_are_stored() -> None:
         "ddl presets": DDL_PRESETS,
         "modes": {mode: {name: str(kind) for name, kind in mode.columns.items()} for mode in Mode},
         "table properties": sorted(
-            (catalog.OWNER, catalog.MODE, ddl.KEPT, maintenance.CHECKED, position.SCHEMA_VERSION)
+            (catalog.OWNER, catalog.MODE, schema_update.KEPT, maintenance.CHECKED, position.SCHEMA_VERSION)
         ),
         "snapshot summary": sorted((position.APPLIED, position.LOADED, position.LOAD, catalog.STAGED)),
         "position": position.as_properties(Position(41, -1, 3, "L1")),
@@ -301,7 +302,7 @@ YAML = FOLDER / "replicators.yml"
 @pytest.mark.django_db
 def test_the_file_of_connections_and_replicators_means_the_same(request: pytest.FixtureRequest) -> None:
     from webapp.connections.models import Connection
-    from webapp.replicators.as_code import apply
+    from webapp.replicators.definitions.apply import apply
     from webapp.replicators.models import Replicator
 
     said = apply(YAML.read_text(encoding="utf-8"), {"SHOP_PASSWORD": "s3cret"})

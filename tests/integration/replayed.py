@@ -12,11 +12,11 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
-from replicator.sources.postgres import log as live
-from replicator.sources.postgres.arrived import COPY_DATA, Arrived
 from replicator.sources.postgres.config import PostgresConfig
-from replicator.sources.postgres.decoding import Decoder
-from replicator.sources.postgres.log import PgOutputReader
+from replicator.sources.postgres.stream import reader as live
+from replicator.sources.postgres.stream.decoder import Decoder
+from replicator.sources.postgres.stream.reader import PgOutputReader
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, Arrived
 
 _NOWHERE = PostgresConfig("", 0, "", "", "")
 

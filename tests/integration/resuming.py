@@ -18,12 +18,12 @@ from replicator.model.change import ChangeBatch, Commit, LogMessage, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.log import BinlogReader
 from replicator.sources.mysql.offset import BinlogOffset, parse_offset
-from replicator.sources.mysql.source_log import MySqlLog
+from replicator.sources.mysql.stream.log_retention import MySqlLog
+from replicator.sources.mysql.stream.reader import BinlogReader
 from replicator.sources.mysql.watermark import WatermarkTable, watermark_table
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL

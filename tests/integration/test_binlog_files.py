@@ -13,8 +13,8 @@ import pytest
 
 from replicator.errors import LogCorrupt
 from replicator.model.change import ChangeBatch, Commit, LogMessage
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.binlog_file import read_events, read_file
+from replicator.sources.mysql.stream.file_reader import read_events, read_file
+from replicator.sources.mysql.wire import events as e
 
 FILES = ("aurora-padding", "checksum-crc32", "checksum-none", "compressed", "sakila.gz")
 

@@ -17,7 +17,9 @@ from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.config import TlsMode as PostgresTls
 from replicator.sources.postgres.connection import connect as postgres
 from replicator.targets.kafka.config import KafkaConfig
-from replicator.verification import model, mysql_source, postgres_source
+from replicator.verification import model
+from replicator.verification.mysql import reader as mysql_reader
+from replicator.verification.postgres import reader as postgres_reader
 from tests.integration.rogue import Rogue, RogueMySQL, RoguePostgres
 from webapp.embedded.ports import LOOPBACK
 from webapp.environment import mail
@@ -103,11 +105,11 @@ def untrusted() -> ssl.SSLContext:
 @pytest.mark.parametrize(
     ("rogue", "connect", "options"),
     [
-        (RoguePostgres, postgres_source.connect, {"sslmode": "prefer"}),
-        (RoguePostgres, postgres_source.connect, {"sslmode": "require"}),
-        (RogueMySQL, mysql_source.connect, {}),
-        (RogueMySQL, mysql_source.connect, {"ssl": untrusted()}),
-        (RogueMySQL, mysql_source.connect, {"ssl_disabled": True}),
+        (RoguePostgres, postgres_reader.connect, {"sslmode": "prefer"}),
+        (RoguePostgres, postgres_reader.connect, {"sslmode": "require"}),
+        (RogueMySQL, mysql_reader.connect, {}),
+        (RogueMySQL, mysql_reader.connect, {"ssl": untrusted()}),
+        (RogueMySQL, mysql_reader.connect, {"ssl_disabled": True}),
     ],
 )
 def test_verification_does_not_tell_it_either(
@@ -117,7 +119,7 @@ def test_verification_does_not_tell_it_either(
     for tls in (False, True):
         with rogue(tmp_path, tls=tls, **more).running() as server:
             config = model.SourceConfig(LOOPBACK, server.port, "u", PASSWORD, options, database="d")
-            with pytest.raises(mysql_source.SourceUnreachable):
+            with pytest.raises(mysql_reader.SourceUnreachable):
                 connect(config)
             assert not server.told(PASSWORD)
 

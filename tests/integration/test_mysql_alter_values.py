@@ -13,12 +13,12 @@ import pytest
 
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange, ReadOptions
-from replicator.sources.mysql import ddl
-from replicator.sources.mysql.alteration import Alteration, alter
-from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.snapshot import MySqlSnapshotReader
+from replicator.sources.mysql.ddl import parser
+from replicator.sources.mysql.ddl.alter_table import Alteration, alter
+from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 from tests.property.budget import seed
 
 pytestmark = pytest.mark.integration
@@ -175,8 +175,8 @@ def of(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def _read_as(old: TableDescription, statement: str, new: TableDescription | None) -> Alteration:
-    found = ddl.parse(statement, DATABASE)
-    assert isinstance(found, ddl.AlterTable)
+    found = parser.parse(statement, DATABASE)
+    assert isinstance(found, parser.AlterTable)
     charsets = {one.name: one.charset for one in old.definitions if one.charset}
     return alter(old.schema, found.clauses, new, charsets)
 

@@ -13,7 +13,7 @@ from replicator.errors import SourcePermissionDenied, TableDisappeared, TableErr
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
-from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
 from webapp.embedded.mariadb import EmbeddedMariaDB

@@ -11,7 +11,7 @@ import pytest
 
 from replicator.model.change import CascadesAdded, ChangeBatch, Ddl, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from tests.integration.test_mysql_log import Log, changes, rows
 
 pytestmark = pytest.mark.integration

@@ -10,7 +10,7 @@ from replicator.errors import TableError, UnsupportedEngine
 from replicator.model.change import LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.connection import connect
 from tests.integration.test_mysql_log import Log, changes, rows
 from webapp.embedded.mariadb import EmbeddedMariaDB

@@ -14,10 +14,10 @@ import pytest
 from replicator.errors import SourcePermissionDenied, TableBusy, TableError, TableNotRead, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange, ReadOptions
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.snapshot import MySqlSnapshotReader
+from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 from tests.crash.errors import NUMBERS
 from tests.crash.proxy import Proxy
 from webapp.embedded.mysql import EmbeddedMySQL

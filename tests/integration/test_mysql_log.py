@@ -39,12 +39,12 @@ from replicator.model.change import (
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, ReadOptions
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.log import BinlogReader, current_offset, identity
 from replicator.sources.mysql.offset import BinlogOffset
-from replicator.sources.mysql.snapshot import MySqlSnapshotReader
+from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
+from replicator.sources.mysql.stream.reader import BinlogReader, current_offset, identity
 from replicator.sources.mysql.watermark import WatermarkTable, watermark_table
 from webapp.embedded.mariadb import EmbeddedMariaDB
 

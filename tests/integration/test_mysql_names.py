@@ -8,7 +8,7 @@ import pytest
 
 from replicator.model.change import SchemaChange
 from replicator.model.identifiers import TableId, TablePattern, TableSet
-from replicator.sources.mysql.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.names import lowered, names_of
 from replicator.sources.mysql.source import MySqlSource

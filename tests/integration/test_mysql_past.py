@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from replicator.errors import LogPurged, SourceReplaced
-from replicator.sources.mysql.check_past import check_past
+from replicator.sources.mysql.check.log_continuity import check_past
 from tests.integration.resuming import KINDS, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.mysql import EmbeddedMySQL

@@ -9,8 +9,8 @@ import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableSet
-from replicator.sources.mysql import log as mysql_log
 from replicator.sources.mysql.connection import connect
+from replicator.sources.mysql.stream import reader as mysql_log
 from replicator.testing.histories import Size, generate
 from replicator.testing.playing import Player
 from tests.attended import play

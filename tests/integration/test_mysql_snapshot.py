@@ -21,7 +21,7 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted, server_is_mariadb
-from replicator.sources.mysql.snapshot import MySqlSnapshotReader
+from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 
 pytestmark = pytest.mark.integration
 DATABASE = "snapshot tests"

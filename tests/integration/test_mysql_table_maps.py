@@ -11,7 +11,7 @@ import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
 from replicator.model.identifiers import TableSet
-from replicator.sources.mysql import log as mysql_log
+from replicator.sources.mysql.stream import reader as mysql_log
 from tests.integration.test_mysql_log import COLUMNS, Log, _literal, _selected, changes, rows
 from tests.property.budget import examples, seed
 from webapp.embedded.mariadb import EmbeddedMariaDB

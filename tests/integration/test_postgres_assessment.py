@@ -11,9 +11,9 @@ from replicator.model.identifiers import TableId
 from webapp.connections.models import Connection
 from webapp.connections.services import create_connection
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.replicators.assessment import TableAssessment, assess
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection.assessment import TableAssessment, assess
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 SCHEMA = "assess_tests"

@@ -9,8 +9,8 @@ import pytest
 
 from replicator.errors import TableError, UnsupportedType
 from replicator.model.identifiers import TableId, TableSet
-from replicator.sources.postgres.attributes import Identity, Print, TableDescription
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
 from webapp.embedded.postgres_source import EmbeddedPostgresSource

@@ -231,7 +231,7 @@ def test_a_slot_by_hand_must_be_there_and_be_of_the_right_kind(config: PostgresC
 def test_old_transactions_that_write_are_named(
     config: PostgresConfig, root: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replicator.sources.postgres.check_log._OLD", 0)
+    monkeypatch.setattr("replicator.sources.postgres.check.log_settings._OLD", 0)
     writer = connect(config)
     run(writer, "BEGIN", f"INSERT INTO {SCHEMA}.orders VALUES (1)")
     pid = writer.info.backend_pid
@@ -252,7 +252,7 @@ def test_an_idle_slot_that_holds_much_wal_is_told(
     run(root, "SELECT pg_create_logical_replication_slot('check_idle', 'pgoutput')")
     try:
         assert "check_idle" in checked(config)["other_slots"].detail
-        monkeypatch.setattr("replicator.sources.postgres.check_log._LARGE", 0)
+        monkeypatch.setattr("replicator.sources.postgres.check.log_settings._LARGE", 0)
         found = checked(config)["other_slots"]
         assert found.status is Status.WARNING
     finally:

@@ -17,16 +17,16 @@ from replicator.model.change import ChangeBatch, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, ReadOptions, Waiting
-from replicator.sources.postgres.barriers import listed_in
-from replicator.sources.postgres.catalog import PostgresCatalog
-from replicator.sources.postgres.check import run_checks
+from replicator.sources.postgres.blocking_transactions import lock_holders
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
+from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.offset import LsnOffset
-from replicator.sources.postgres.relations import Relations
-from replicator.sources.postgres.sights import Sight, Watch
-from replicator.sources.postgres.slot import PostgresLog
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
-from replicator.sources.postgres.transactions import lock_holders
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
+from replicator.sources.postgres.stream.catalog_observer import Sight, Watch
+from replicator.sources.postgres.stream.relations import Relations
+from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.snapshot_barriers import listed_in
 from tests.crash.errors import STATES
 from tests.crash.proxy import Proxy
 from tests.integration.test_postgres_log import Log, changes, ddl, log

@@ -10,7 +10,7 @@ import pytest
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import PostgresLog
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration

@@ -30,18 +30,18 @@ from replicator.model.change import (
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange, ReadOptions
-from replicator.sources.postgres import sights
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.ddl_trigger import read_key
-from replicator.sources.postgres.log import PgOutputReader
-from replicator.sources.postgres.messages import note
+from replicator.sources.postgres.ddl.event_trigger import read_key
 from replicator.sources.postgres.offset import LsnOffset
-from replicator.sources.postgres.slot import PostgresLog
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
-from replicator.sources.postgres.socket_stream import SocketStream
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
+from replicator.sources.postgres.stream import catalog_observer
+from replicator.sources.postgres.stream.reader import PgOutputReader
+from replicator.sources.postgres.stream.slot import PostgresLog
 from replicator.sources.postgres.watermark import write_mark
+from replicator.sources.postgres.wire.messages import note
+from replicator.sources.postgres.wire.socket_stream import SocketStream
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration
@@ -381,7 +381,7 @@ def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows do not say that a column was renamed, nor that it is another table by now."""
-    monkeypatch.setattr(sights, "LEAST_SECONDS", 600.0)
+    monkeypatch.setattr(catalog_observer, "LEAST_SECONDS", 600.0)
     log.run("CREATE TABLE t (a int PRIMARY KEY, b int)")
     log.follow("t")
     table, catalog = log.table("t"), PostgresCatalog(log.control, left_out=log.tables)
@@ -450,7 +450,7 @@ def test_a_new_table_has_time_to_get_its_identity(log: Log, monkeypatch: pytest.
     list(log.until(both))
     assert {(one.operation, one.reload) for one in told.values()} == {(Ddl.CREATE_TABLE, True)}
     assert {name: one.schema.key for name, one in told.items() if one.schema} == {"b": ("id",), "c": ()}
-    monkeypatch.setattr(sights, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(catalog_observer, "PATIENCE_SECONDS", 0.0)
     log.run("CREATE TABLE d (id int)")
     *_, failed = log.until(lambda m: isinstance(m, TableFailed))
     assert isinstance(failed, TableFailed)
@@ -808,7 +808,7 @@ TAMPERED = {
 @pytest.mark.parametrize("meanwhile", [False, True])
 @pytest.mark.parametrize("how", TAMPERED)
 def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: str, meanwhile: bool) -> None:
-    """Between two sights, and while nobody reads; what is ours to change about the publication has none read again."""
+    """Between two catalog_observer, and while nobody reads; what is ours to change about the publication has none read again."""
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')", "CREATE TABLE u (id int)")
     log.follow("t")
     log.schemas |= schemas(log.read(sight=True))

@@ -17,13 +17,13 @@ from replicator.errors import SourceReplaced, SourceUnreachable
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, Watermark
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.postgres import decoding
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.log import HEARTBEAT, PgOutputReader
 from replicator.sources.postgres.offset import LsnOffset, parse_offset
-from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.stream import decoder
+from replicator.sources.postgres.stream.reader import HEARTBEAT, PgOutputReader
+from replicator.sources.postgres.stream.slot import PostgresLog
 from replicator.sources.postgres.watermark import write_mark
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
@@ -208,8 +208,8 @@ def test_a_server_shuts_down_while_its_log_is_read(life: Life) -> None:
 def test_the_slot_does_not_stay_behind(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     """What others write, and a large transaction, get a mark behind them."""
     life.read()
-    monkeypatch.setattr(decoding, "UNMARKED", 50_000)
-    monkeypatch.setattr(decoding, "LARGE", 50_000)
+    monkeypatch.setattr(decoder, "UNMARKED", 50_000)
+    monkeypatch.setattr(decoder, "LARGE", 50_000)
     life.run("INSERT INTO p.t SELECT n, repeat('x', 1000) FROM generate_series(1, 200) n")
     before = life_end(life)
     life.until(lambda m: isinstance(m, Watermark) and m.token == HEARTBEAT)

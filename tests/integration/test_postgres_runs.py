@@ -15,18 +15,18 @@ from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, Settl
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
-from replicator.sources.postgres import backlog
-from replicator.sources.postgres import messages as m
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.decoding import Decoder
 from replicator.sources.postgres.offset import LsnOffset
-from replicator.sources.postgres.relations import Relations
-from replicator.sources.postgres.sights import Now
-from replicator.sources.postgres.slot import PostgresLog
-from replicator.sources.postgres.visibility import Snapshot
+from replicator.sources.postgres.stream import catch_up
+from replicator.sources.postgres.stream.catalog_observer import Now
+from replicator.sources.postgres.stream.decoder import Decoder
+from replicator.sources.postgres.stream.relations import Relations
+from replicator.sources.postgres.stream.slot import PostgresLog
 from replicator.sources.postgres.watermark import write_mark
+from replicator.sources.postgres.wire import messages as m
+from replicator.sources.postgres.xid_snapshot import Snapshot
 from replicator.testing.histories import Size, generate
 from replicator.testing.playing import Player
 from tests.integration.replayed import decoded, recorded
@@ -137,20 +137,20 @@ def test_a_backlog_in_slices_is_what_the_stream_gives(
     """
     with played(postgres_version(version), seed) as of:
         streamed = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))
-        monkeypatch.setattr(backlog, "FAR", -1)
-        monkeypatch.setattr(backlog, "_NEAR", -1)  # the stream is never near enough
+        monkeypatch.setattr(catch_up, "FAR", -1)
+        monkeypatch.setattr(catch_up, "_NEAR", -1)  # the stream is never near enough
         for first in (1, 100_000):
             slices: list[int] = []
-            monkeypatch.setattr(backlog, "_FIRST", first)
-            monkeypatch.setattr(backlog, "_MOST", max(300, first))
-            monkeypatch.setattr(backlog.Backlog, "_ask", noting(slices))
+            monkeypatch.setattr(catch_up, "_FIRST", first)
+            monkeypatch.setattr(catch_up, "_MOST", max(300, first))
+            monkeypatch.setattr(catch_up.Backlog, "_ask", noting(slices))
             found = plain(recorded(of.config, NAME, of.start, of.tables, of.schemas, "END"))
             assert len(slices) > (8 if first < 100 else 0)
             assert found == streamed
 
 
-def noting(slices: list[int], ask: Any = backlog.Backlog._ask) -> Callable[[backlog.Backlog, int], None]:
-    def noted(self: backlog.Backlog, number: int) -> None:
+def noting(slices: list[int], ask: Any = catch_up.Backlog._ask) -> Callable[[catch_up.Backlog, int], None]:
+    def noted(self: catch_up.Backlog, number: int) -> None:
         slices.append(number)
         ask(self, number)
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from replicator.errors import ConfigurationError, StagingError, TidemarkError
-from replicator.merge.nearby import FOLDER, FORGOTTEN, staged
 from replicator.model.identifiers import TableId
 from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
+from replicator.targets.iceberg.spark.staged_files import FOLDER, FORGOTTEN, staged
 from webapp import environment
 from webapp.embedded.s3 import EmbeddedS3
 

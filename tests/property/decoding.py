@@ -26,14 +26,14 @@ from replicator.errors import LogCorrupt, SourceUnreachable, TidemarkError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.binlog_file import read_file
-from replicator.sources.mysql.events import EventParser
-from replicator.sources.mysql.interpreter import Interpreter
-from replicator.sources.mysql.log import _Loop
-from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
-from replicator.sources.mysql.packets import PacketStream
+from replicator.sources.mysql.stream.file_reader import read_file
+from replicator.sources.mysql.stream.reader import _Loop
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import EventParser
+from replicator.sources.mysql.wire.packet_stream import PacketStream
 from tests.property.mutations import Log, Mutant, mutate, open_log
 
 _PLACE = re.compile(r"(after|at) .*:\d+|is no binary log")

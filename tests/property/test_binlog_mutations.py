@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from replicator.errors import TidemarkError
-from replicator.sources.mysql.binlog_file import read_file
-from replicator.sources.mysql.row_kernel import BAD, END, FULL, LARGE, MORE, split_rows
+from replicator.sources.mysql.snapshot.row_kernel import BAD, END, FULL, LARGE, MORE, split_rows
+from replicator.sources.mysql.stream.file_reader import read_file
 from tests.golden.make_binlogs import FOLDER, LOGS
 from tests.property.budget import examples, seed
 from tests.property.mutations import Log, mutate, open_log

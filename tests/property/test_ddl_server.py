@@ -11,15 +11,15 @@ import pymysql
 import pytest
 
 from replicator.model.identifiers import TableId
-from replicator.sources.mysql import ddl
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.alteration import alter
-from replicator.sources.mysql.binlog_file import read_events
-from replicator.sources.mysql.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted
-from replicator.sources.mysql.ddl_clauses import ClauseKind
-from replicator.sources.mysql.statements import _readings
+from replicator.sources.mysql.ddl import parser
+from replicator.sources.mysql.ddl.alter_clauses import ClauseKind
+from replicator.sources.mysql.ddl.alter_table import alter
+from replicator.sources.mysql.stream.file_reader import read_events
+from replicator.sources.mysql.stream.query_events import _readings
+from replicator.sources.mysql.wire import events as e
 from tests.property.budget import examples, seed
 from tests.property.ddl_grammar import Grammar, Statement
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -137,8 +137,8 @@ def test_what_the_log_says_of_a_statement_is_what_the_server_did(mariadb: Embedd
         while at < len(queries) and queries[at].end <= step.ends:
             query = e.parse_query(queries[at])
             at += 1
-            found = ddl.parse(next(_readings(query)), query.database, query.sql_mode)
-            if query.database == DATABASE and not isinstance(found, ddl.Transaction):
+            found = parser.parse(next(_readings(query)), query.database, query.sql_mode)
+            if query.database == DATABASE and not isinstance(found, parser.Transaction):
                 statements.append((found, next(_readings(query))))
         seen |= {type(found) for found, _ in statements}
         if what := _fault(step, [found for found, _ in statements]):
@@ -146,51 +146,51 @@ def test_what_the_log_says_of_a_statement_is_what_the_server_did(mariadb: Embedd
     server.run(f"DROP DATABASE {DATABASE}", "SET sql_mode = ''")
     server.control.close()
     assert not wrong, f"seed {start}, {len(wrong)} of {len(steps)}:\n" + "\n".join(wrong[:5])
-    assert {ddl.CreateTable, ddl.AlterTable, ddl.RenameTables, ddl.DropTables, ddl.TruncateTable} <= seen
+    assert {parser.CreateTable, parser.AlterTable, parser.RenameTables, parser.DropTables, parser.TruncateTable} <= seen
 
 
-def _fault(step: Step, statements: list[ddl.Statement]) -> str:
+def _fault(step: Step, statements: list[parser.Statement]) -> str:
     """The difference between what the statement is read as and what happened; empty: none."""
     before, after = step.before, step.after
-    if unread := [found for found in statements if isinstance(found, ddl.Unparsable)]:
+    if unread := [found for found in statements if isinstance(found, parser.Unparsable)]:
         return f"not understood: {unread}"
     gone, new = before.tables.keys() - after.tables.keys(), after.tables.keys() - before.tables.keys()
     expected = (
-        {found.table for found in statements if isinstance(found, ddl.CreateTable)}
-        | {table for found in statements if isinstance(found, ddl.DropTables) for table in found.tables}
+        {found.table for found in statements if isinstance(found, parser.CreateTable)}
+        | {table for found in statements if isinstance(found, parser.DropTables) for table in found.tables}
         | {
             table
             for found in statements
-            if isinstance(found, ddl.RenameTables)
+            if isinstance(found, parser.RenameTables)
             for pair in found.pairs
             for table in pair
         }
-        | {t for found in statements if isinstance(found, ddl.AlterTable) for t in (found.table, *_targets(found))}
+        | {t for found in statements if isinstance(found, parser.AlterTable) for t in (found.table, *_targets(found))}
     )
     if not gone | new <= expected:
         return f"tables {gone | new} came or went, and {expected} are named"
     emptied = {t for t in before.rows.keys() & after.rows.keys() if before.rows[t] and not after.rows[t]}
-    emptying = {found.table for found in statements if isinstance(found, ddl.TruncateTable | ddl.CreateTable)}
+    emptying = {found.table for found in statements if isinstance(found, parser.TruncateTable | parser.CreateTable)}
     if not emptied <= emptying | {
-        found.table for found in statements if isinstance(found, ddl.AlterTable) and _rows(found)
+        found.table for found in statements if isinstance(found, parser.AlterTable) and _rows(found)
     }:
         return f"{emptied} were emptied"
-    altered = [found for found in statements if isinstance(found, ddl.AlterTable)]
+    altered = [found for found in statements if isinstance(found, parser.AlterTable)]
     untouched = before.tables.keys() & after.tables.keys() - expected
     if changed := [table for table in untouched if before.tables[table].schema != after.tables[table].schema]:
         return f"{changed} changed, and {expected} are named"
     return next((what for found in altered if (what := _alteration(step, found))), "")
 
 
-def _rows(found: ddl.AlterTable) -> bool:
+def _rows(found: parser.AlterTable) -> bool:
     return any(clause.kind is ClauseKind.ROWS for clause in found.clauses)
 
 
-def _targets(found: ddl.AlterTable) -> list[TableId]:
+def _targets(found: parser.AlterTable) -> list[TableId]:
     return [clause.table for clause in found.clauses if clause.kind is ClauseKind.RENAME_TABLE and clause.table]
 
 
-def _alteration(step: Step, found: ddl.AlterTable) -> str:
+def _alteration(step: Step, found: parser.AlterTable) -> str:
     name = next(iter(_targets(found)), found.table)
     if found.table not in step.before.tables or name not in step.after.tables:
         return (

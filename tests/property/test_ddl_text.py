@@ -10,9 +10,9 @@ import pytest
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT, STRING
-from replicator.sources.mysql import ddl
-from replicator.sources.mysql.alteration import alter
-from replicator.sources.mysql.ddl_tokens import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
+from replicator.sources.mysql.ddl import parser
+from replicator.sources.mysql.ddl.alter_table import alter
+from replicator.sources.mysql.ddl.tokenizer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES
 from tests.property.budget import examples, seed
 from tests.property.ddl_grammar import Grammar
 
@@ -56,7 +56,7 @@ def test_a_megabyte_is_read_in_seconds(name: str) -> None:
 
 def _seconds(sql: str) -> float:
     began = time.process_time()
-    ddl.parse(sql, "db")
+    parser.parse(sql, "db")
     return time.process_time() - began
 
 
@@ -66,8 +66,8 @@ def test_a_damaged_statement_is_classified_without_failing() -> None:
         rng = random.Random(f"{start}/{number}")
         text = _garbage(rng) if rng.random() < 0.4 else _damaged(rng)
         mode = rng.choice((0, ANSI_QUOTES, NO_BACKSLASH_ESCAPES, ANSI_QUOTES | NO_BACKSLASH_ESCAPES))
-        found = ddl.parse(text, "db", mode, mariadb=rng.random() < 0.5)
-        if isinstance(found, ddl.AlterTable):
+        found = parser.parse(text, "db", mode, mariadb=rng.random() < 0.5)
+        if isinstance(found, parser.AlterTable):
             result = alter(SCHEMA, found.clauses, None, {})
             assert set(result.schema.key) <= set(result.schema.names), f"seed {start}, case {number}: {text!r}"
             assert len(set(result.schema.names)) == len(result.schema.names), f"seed {start}, case {number}: {text!r}"
@@ -100,27 +100,29 @@ def _damaged(rng: random.Random) -> str:
 @pytest.mark.parametrize(
     ("sql", "expected"),
     [
-        ("DROP TABLE a€b, x·y", ddl.DropTables((TableId("db", "a€b"), TableId("db", "x·y")))),
+        ("DROP TABLE a€b, x·y", parser.DropTables((TableId("db", "a€b"), TableId("db", "x·y")))),
         (
             "DROP TABLE a\u00a0b",
-            ddl.DropTables((TableId("db", "a\u00a0b"),)),
+            parser.DropTables((TableId("db", "a\u00a0b"),)),
         ),  # a blank only for Unicode, a letter for the server
-        ("DROP TABLE a /* ' */, b -- '\n, c", ddl.DropTables(tuple(TableId("db", name) for name in "abc"))),
-        ("DROP TABLE /*!50100 a /* inner */ , */ b", ddl.DropTables((TableId("db", "a"), TableId("db", "b")))),
+        ("DROP TABLE a /* ' */, b -- '\n, c", parser.DropTables(tuple(TableId("db", name) for name in "abc"))),
+        ("DROP TABLE /*!50100 a /* inner */ , */ b", parser.DropTables((TableId("db", "a"), TableId("db", "b")))),
     ],
 )
-def test_lexical_rules_are_the_servers(sql: str, expected: ddl.Statement) -> None:
-    assert ddl.parse(sql, "db") == expected
+def test_lexical_rules_are_the_servers(sql: str, expected: parser.Statement) -> None:
+    assert parser.parse(sql, "db") == expected
 
 
 def test_comments_for_mariadb_say_nothing_to_mysql() -> None:
-    assert ddl.parse("DROP TABLE a /*M!100000 , b */", "db", mariadb=False) == ddl.DropTables((TableId("db", "a"),))
-    assert ddl.parse("DROP TABLE a /*!50000 , b */", "db", mariadb=False) == ddl.DropTables(
+    assert parser.parse("DROP TABLE a /*M!100000 , b */", "db", mariadb=False) == parser.DropTables(
+        (TableId("db", "a"),)
+    )
+    assert parser.parse("DROP TABLE a /*!50000 , b */", "db", mariadb=False) == parser.DropTables(
         (TableId("db", "a"), TableId("db", "b"))
     )
 
 
 def test_a_comment_between_operators_hides_nothing() -> None:
-    found = ddl.parse("ALTER TABLE t ADD x int AS (2*/* , DROP c */3), DROP d", "db")
-    assert isinstance(found, ddl.AlterTable)
+    found = parser.parse("ALTER TABLE t ADD x int AS (2*/* , DROP c */3), DROP d", "db")
+    assert isinstance(found, parser.AlterTable)
     assert [clause.column for clause in found.clauses] == ["x", "d"]

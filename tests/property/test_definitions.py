@@ -28,7 +28,7 @@ HOMES = (
 def _make(rng: random.Random) -> None:
     """Replicators of one connection, with all that people do to them before the first merge."""
     from webapp.connections.services import create_connection
-    from webapp.replicators.selection import SelectionEntry
+    from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator
 
     connection = create_connection(name="c", kind="mysql", config={"host": "h", "user": "u", "password": "pw"})
@@ -49,7 +49,7 @@ def _live(rng: random.Random) -> None:
     """Tables are found, and copies get names; some are merged, which makes these theirs."""
     from webapp.monitoring.models import TablePromise
     from webapp.replicators.models import Replicator, ReplicatorTable
-    from webapp.replicators.selection import ensure_table
+    from webapp.replicators.selection.entries import ensure_table
     from webapp.replicators.services import rename_target
 
     for replicator in Replicator.objects.all():
@@ -108,8 +108,8 @@ def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere(monkeypatch
     from replicator.model.identifiers import EXACT_NAMES
     from replicator.sources.mysql.source import MySqlSource
     from webapp.connections.models import Connection
-    from webapp.replicators.as_code import apply
-    from webapp.replicators.export import export
+    from webapp.replicators.definitions.apply import apply
+    from webapp.replicators.definitions.export import export
     from webapp.replicators.models import Replicator, ReplicatorTable
 
     monkeypatch.setattr(MySqlSource, "names", lambda _: EXACT_NAMES)  # there is no server to be asked

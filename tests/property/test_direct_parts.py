@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replicator.merge.arrow_fold import fold
+from replicator.folding.fold import fold
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, Column, TableSchema
 from replicator.model.types import DataType
-from replicator.targets.iceberg.key_index import KeyIndex, Wanted
-from replicator.targets.iceberg.memory import FileMemory
+from replicator.targets.iceberg.direct.file_cache import FileMemory
+from replicator.targets.iceberg.direct.key_index import KeyIndex, Wanted
 
 KEYS = {
     "int": st.integers(-3, 3),

@@ -17,7 +17,7 @@ from replicator.model.masks import Mask
 from replicator.model.schema import BEFORE, Column, TableSchema
 from replicator.model.types import DataType, decimal
 from replicator.selection.masking import masked_rows, masked_schema, unmasked_schema
-from replicator.verification.taken import masked_type, masking
+from replicator.verification.selected_rows import masked_type, masking
 from replicator.verification.target import canonical
 
 SALT = bytes(range(32))

@@ -11,12 +11,12 @@ import pytest
 from replicator.model.change import ChangeBatch, LogMessage, RowsParked, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import log as mysql_log
-from replicator.sources.mysql.interpreter import Interpreter
-from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
-from replicator.sources.mysql.table_map import table_id, table_name
+from replicator.sources.mysql.rows.table_map import table_id, table_name
+from replicator.sources.mysql.stream import reader as mysql_log
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.wire import events as e
 from tests.golden.make_binlogs import FOLDER
 from tests.property.budget import examples, seed
 from tests.property.decoding import _plain, read_live

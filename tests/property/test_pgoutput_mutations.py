@@ -14,14 +14,14 @@ from replicator.errors import TidemarkError
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.postgres import messages as m
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.decoding import Decoder
 from replicator.sources.postgres.offset import LsnOffset
-from replicator.sources.postgres.relations import Relations
-from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.stream.decoder import Decoder
+from replicator.sources.postgres.stream.relations import Relations
+from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.wire import messages as m
 from tests.environment import HOME
 from tests.integration.replayed import decoded, recorded
 from tests.property.budget import examples, seed

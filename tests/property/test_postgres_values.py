@@ -26,14 +26,14 @@ from hypothesis import strategies as st
 from replicator.errors import LogCorrupt, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.model.types import STRING
-from replicator.sources.postgres.attributes import Attribute, PgType
+from replicator.sources.postgres.catalog.attributes import Attribute, PgType
+from replicator.sources.postgres.catalog.key_range_sql import text_of
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect
-from replicator.sources.postgres.copy_rows import CopyRows
-from replicator.sources.postgres.key_bounds import text_of
-from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, Cells, Found
+from replicator.sources.postgres.rows.columns import ColumnConverter, binary_exact
+from replicator.sources.postgres.rows.tuples import BINARY, NULL, TEXT, Cells, Found
+from replicator.sources.postgres.snapshot.copy_rows import CopyRows
 from replicator.sources.postgres.types import column_of, numeric_typmod
-from replicator.sources.postgres.values import ColumnConverter, binary_exact
 from tests.environment import HOME
 from tests.property.budget import examples
 from webapp.embedded.postgres_source import EmbeddedPostgresSource

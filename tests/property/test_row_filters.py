@@ -19,7 +19,7 @@ from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, Column, TableSc
 from replicator.model.types import DataType, Kind
 from replicator.selection.filtering import chosen_changes, matching
 from replicator.verification.cells import Rule
-from replicator.verification.mysql_rules import SourceColumn
+from replicator.verification.mysql.rules import SourceColumn
 from replicator.verification.row_filters import chooser
 from replicator.verification.source import SourceTable
 from replicator.verification.target import canonical

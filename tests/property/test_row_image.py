@@ -16,15 +16,15 @@ from replicator.errors import RowImageIncomplete
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import table_map as t
-from replicator.sources.mysql.column_values import inet6_text
-from replicator.sources.mysql.events import Event
-from replicator.sources.mysql.jsonb import decimal_from, double_text
-from replicator.sources.mysql.log_schema import definition_of
-from replicator.sources.mysql.row_image import TableRows
-from replicator.sources.mysql.table_map import LogColumn
+from replicator.sources.mysql.rows import table_map as t
+from replicator.sources.mysql.rows.jsonb import decimal_from, double_text
+from replicator.sources.mysql.rows.row_events import TableRows
+from replicator.sources.mysql.rows.table_map import LogColumn
+from replicator.sources.mysql.rows.values import inet6_text
+from replicator.sources.mysql.stream.schema_tracker import definition_of
 from replicator.sources.mysql.types import column_of
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import Event
 
 TABLE = TableId("d", "t")
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone

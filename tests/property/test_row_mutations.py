@@ -7,8 +7,8 @@ import struct
 
 from replicator.errors import TableError
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.row_image import TableRows
+from replicator.sources.mysql.rows.row_events import TableRows
+from replicator.sources.mysql.wire import events as e
 from tests.property.budget import examples, seed
 from tests.property.mutations import EXTREMES
 from tests.property.test_row_image import COLUMNS, SCHEMA, SPECS, Row, image, rows_event
@@ -129,7 +129,7 @@ def _same(again: bytes, damaged: bytes, found: list[Row]) -> bool:
 
 def _normal(data: bytes, rows: int) -> bytes:
     """The bytes of rows with zeros at the end of BINARY(6) taken off and minus zero made zero."""
-    from replicator.sources.mysql.column_values import shape_of
+    from replicator.sources.mysql.rows.values import shape_of
 
     size, out, at = (len(SPECS) + 7) // 8, bytearray(), 0
     shapes = [shape_of(log) for log in COLUMNS]

@@ -13,15 +13,16 @@ from replicator.errors import ConfigurationError, LogCorrupt, ValueDoesNotFit
 from replicator.model.schema import Column
 from replicator.model.types import BOOLEAN, STRING, TIMESTAMP_NTZ, decimal
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import ddl, jsonb
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import table_map as t
-from replicator.sources.mysql.column_values import converter
-from replicator.sources.mysql.events import Event, EventParser
+from replicator.sources.mysql.ddl import parser as ddl
 from replicator.sources.mysql.offset import GtidSet, parse_offset
-from replicator.sources.mysql.payload import open_payload
-from replicator.sources.mysql.pieces import inflate
-from replicator.sources.mysql.table_map import LogColumn, parse_table_map
+from replicator.sources.mysql.rows import jsonb
+from replicator.sources.mysql.rows import table_map as t
+from replicator.sources.mysql.rows.table_map import LogColumn, parse_table_map
+from replicator.sources.mysql.rows.values import converter
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.bounded_slices import inflate
+from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.transaction_payload import open_payload
 from replicator.state.chunks import parse_mark
 from tests.golden.mysql_log import LogFile, mysql_log, table_map
 from tests.property.mutations import Log

@@ -35,7 +35,7 @@ MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 def _replicator(table: TableId) -> Any:
     from webapp.connections import services as connections
     from webapp.replicators import services
-    from webapp.replicators.selection import SelectionEntry
+    from webapp.replicators.selection.entries import SelectionEntry
 
     connection = connections.create_connection(
         name="c", kind="mysql", config={"host": "db.example", "port": 3307, "user": "u", "password": "pä's\"s"}
@@ -57,9 +57,9 @@ def _schema(table: TableId, rng: random.Random) -> TableSchema:
 @pytest.mark.parametrize("name", ODD)
 def test_a_journal_entry_is_read_back_as_it_was_written(name: str) -> None:
     from webapp.replicators.models import Replicator
-    from webapp.worker.apply_store import OrmApplyStore
-    from webapp.worker.journal_store import OrmJournal
-    from webapp.worker.leases import OrmLeaseStore
+    from webapp.worker.lease.lease_store import OrmLeaseStore
+    from webapp.worker.store.apply_store import OrmApplyStore
+    from webapp.worker.store.journal import OrmJournal
 
     rng, table = random.Random(name), TableId("db " + name, name)
     replicator = _replicator(table)
@@ -104,9 +104,9 @@ def test_a_journal_entry_is_read_back_as_it_was_written(name: str) -> None:
 def test_key_ranges_of_every_type_survive_their_rows() -> None:
     from replicator.state.chunks import PlannedChunk
     from webapp.replicators.models import ChunkRow
-    from webapp.worker.chunk_store import OrmChunkStore
-    from webapp.worker.journal_store import OrmJournal, bounds_of
-    from webapp.worker.leases import OrmLeaseStore
+    from webapp.worker.lease.lease_store import OrmLeaseStore
+    from webapp.worker.store.chunk_store import OrmChunkStore
+    from webapp.worker.store.journal import OrmJournal, bounds_of
 
     table = TableId("d", "t")
     replicator = _replicator(table)
@@ -198,7 +198,7 @@ def _damage(value: Any, rng: random.Random) -> Any:
 def test_a_damaged_file_is_applied_or_refused() -> None:
     from django.db import transaction
 
-    from webapp.replicators.as_code import apply
+    from webapp.replicators.definitions.apply import apply
 
     class Undo(Exception):
         """Every file begins with nothing."""
@@ -237,7 +237,7 @@ def test_a_damaged_file_is_applied_or_refused() -> None:
     ],
 )
 def test_a_file_that_is_none_is_refused(text: str) -> None:
-    from webapp.replicators.as_code import apply
+    from webapp.replicators.definitions.apply import apply
 
     with pytest.raises(TidemarkError):
         apply(text, {})

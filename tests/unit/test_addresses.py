@@ -18,7 +18,9 @@ from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect as postgres
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.diagnosis import met
-from replicator.verification import model, mysql_source, postgres_source
+from replicator.verification import model
+from replicator.verification.mysql import reader as mysql_reader
+from replicator.verification.postgres import reader as postgres_reader
 from tests.integration.kafka.security import Authority
 from tests.integration.rogue import RogueMySQL, RoguePostgres
 from webapp.alerts.outbound import allowed
@@ -103,8 +105,8 @@ def test_a_name_that_leads_there_is_refused_when_it_is_connected_to(rebinding: l
         lambda: mysql(MySqlConfig("rogue.example")),
         lambda: postgres(PostgresConfig("rogue.example", user="u", database="d")),
         lambda: met(KafkaConfig("rogue.example:9092"), 1.0),
-        lambda: mysql_source.connect(source),
-        lambda: postgres_source.connect(source),
+        lambda: mysql_reader.connect(source),
+        lambda: postgres_reader.connect(source),
     ):
         with pytest.raises(TidemarkError, match="link-local"):
             connect()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replicator.merge.arrow_unchanged import concerned, filled, places
+from replicator.folding.unchanged_values import concerned, filled, places
 from tests.integration.spark.lake import schema_of
 
 SCHEMA = replace(schema_of({"id": "int", "a": "int", "doc": "string"}, ["id"]), partial=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from replicator.sources.postgres.barriers import listed_in, whole_from, with_barriers
-from replicator.sources.postgres.visibility import Snapshot
+from replicator.sources.postgres.stream.snapshot_barriers import listed_in, whole_from, with_barriers
+from replicator.sources.postgres.xid_snapshot import Snapshot
 
 NOW = Snapshot(900, 1000, frozenset())
 

@@ -9,11 +9,11 @@ import pytest
 from replicator.model.change import Commit
 from replicator.model.identifiers import TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.events import Event
-from replicator.sources.mysql.interpreter import Interpreter
-from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import Event
 
 ONE, TWO, THREE = "bin.000001", "bin.000002", "bin.000003"
 

@@ -16,18 +16,11 @@ from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet
 from replicator.model.schema import Column
 from replicator.model.types import STRING as STRING_TYPE
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import jsonb
 from replicator.sources.mysql.charsets import charset_name, decoder
-from replicator.sources.mysql.column_arrays import Cells, ColumnArrays
-from replicator.sources.mysql.column_values import converter
-from replicator.sources.mysql.events import Event, EventParser
-from replicator.sources.mysql.interpreter import Interpreter
-from replicator.sources.mysql.log_schema import LogSchemas
 from replicator.sources.mysql.offset import BinlogOffset, parse_offset
-from replicator.sources.mysql.payload import open_payload
-from replicator.sources.mysql.pieces import inflate
-from replicator.sources.mysql.table_map import (
+from replicator.sources.mysql.rows import jsonb
+from replicator.sources.mysql.rows.columns import Cells, ColumnArrays
+from replicator.sources.mysql.rows.table_map import (
     BLOB,
     ENUM,
     GEOMETRY,
@@ -40,7 +33,14 @@ from replicator.sources.mysql.table_map import (
     LogColumn,
     parse_table_map,
 )
-from replicator.sources.mysql.xa import PreparedTransactions
+from replicator.sources.mysql.rows.values import converter
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.xa_transactions import PreparedTransactions
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.bounded_slices import inflate
+from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.transaction_payload import open_payload
 
 UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
 UUID_TEXT = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

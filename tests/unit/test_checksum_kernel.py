@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from replicator.kernel_bytes import CARRYLESS
-from replicator.sources.mysql import frame_kernel
+from replicator.sources.mysql.wire import frame_kernel
 
 LEAST, MOST = 19, 700  # an event's header is of 19 bytes
 

@@ -10,7 +10,7 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from replicator.merge import arrow_versions
+from replicator.folding import history_and_soft_delete
 from replicator.model.mode import Mode
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE
 from tests.integration.direct.play import Play
@@ -52,7 +52,7 @@ class Target:
 
     def merge(self, changes: list[Change]) -> None:
         table = as_arrow(self.play, changes)
-        fold = arrow_versions.versions if self.mode is Mode.HISTORY else arrow_versions.soft_deleted
+        fold = history_and_soft_delete.versions if self.mode is Mode.HISTORY else history_and_soft_delete.soft_deleted
         # Rows under keys that the changes do not touch are never shown to the fold: it must not be disturbed by them either.
         kept = fold(table, self.held, self.play.schema)
         own = {name: table.column(name) for name in self.held.column_names if name in table.column_names}

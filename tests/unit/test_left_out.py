@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from replicator.merge.ranges import LeftOut, footers, left_out
+from replicator.folding.footers import LeftOut, footers, left_out
 from replicator.model.identifiers import TableId
 from replicator.model.schema import UNCHANGED, Column, TableSchema
 from replicator.model.types import DataType

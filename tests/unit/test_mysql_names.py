@@ -16,15 +16,15 @@ from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePa
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.row_filter import parse_filter
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import ddl
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql.catalog import MySqlCatalog
-from replicator.sources.mysql.events import Event
-from replicator.sources.mysql.interpreter import Interpreter
-from replicator.sources.mysql.log_schema import LogSchemas
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
+from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.names import LOWER_CASE_NAMES, folded, lowered
 from replicator.sources.mysql.offset import BinlogOffset
-from webapp.replicators.selection import SelectionEntry, under
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import Event
+from webapp.replicators.selection.entries import SelectionEntry, under
 
 ORDERS = TableId("shop", "orders")
 
@@ -47,8 +47,8 @@ ORDERS = TableId("shop", "orders")
     ],
 )
 def test_a_statement_means_the_same_in_any_case(sql: str, expected: str) -> None:
-    assert folded(ddl.parse(sql, "Shop"), LOWER_CASE_NAMES) == ddl.parse(expected, "shop")
-    assert folded(ddl.parse(sql, "Shop"), EXACT_NAMES) == ddl.parse(sql, "Shop")
+    assert folded(parser.parse(sql, "Shop"), LOWER_CASE_NAMES) == parser.parse(expected, "shop")
+    assert folded(parser.parse(sql, "Shop"), EXACT_NAMES) == parser.parse(sql, "Shop")
 
 
 def test_a_selection_is_put_under_the_rule_with_all_that_is_said_of_its_tables() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId, parse_name, written_database, written_name
-from webapp.replicators.selection import SelectionEntry, named_entry
+from webapp.replicators.selection.entries import SelectionEntry, named_entry
 
 PART = st.text(st.sampled_from("aB.\"`*?! '%\\ü\n"), min_size=1, max_size=8)
 

@@ -20,15 +20,15 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT, STRING
 from replicator.sources import parting
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql import events as e
-from replicator.sources.mysql import row_image
-from replicator.sources.mysql import table_map as t
-from replicator.sources.mysql.events import Event
-from replicator.sources.mysql.table_map import LogColumn
+from replicator.sources.mysql.rows import row_events
+from replicator.sources.mysql.rows import table_map as t
+from replicator.sources.mysql.rows.table_map import LogColumn
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import Event
 from replicator.sources.parting import KEPT_BYTES, MOST_BAD, parted
-from replicator.sources.postgres import rows as postgres_rows
-from replicator.sources.postgres.attributes import Attribute, PgType
-from replicator.sources.postgres.rows import Layout, Transaction
+from replicator.sources.postgres.catalog.attributes import Attribute, PgType
+from replicator.sources.postgres.rows import row_messages as postgres_rows
+from replicator.sources.postgres.rows.row_messages import Layout, Transaction
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema(
@@ -87,8 +87,8 @@ def event(kind: int, *images: bytes) -> Event:
     return Event(kind, 0, 1, 0, "bin.000001", 100, 200, body)
 
 
-def mysql_rows(*, park: bool = True) -> row_image.TableRows:
-    return row_image.TableRows(SCHEMA, LOG, ReadOptions(park=park))
+def mysql_rows(*, park: bool = True) -> row_events.TableRows:
+    return row_events.TableRows(SCHEMA, LOG, ReadOptions(park=park))
 
 
 def values(batch: pa.RecordBatch, name: str) -> list[Any]:
@@ -135,7 +135,7 @@ def test_mysql_keeps_the_keys_before_and_after() -> None:
 
 @pytest.mark.parametrize("key", [("v",), ("id", "v"), ()])
 def test_a_key_that_cannot_be_decoded_or_is_none_is_not_known(key: tuple[str, ...]) -> None:
-    rows = row_image.TableRows(replace(SCHEMA, key=key), LOG, ReadOptions(park=True))
+    rows = row_events.TableRows(replace(SCHEMA, key=key), LOG, ReadOptions(park=True))
     rows.add(event(e.WRITE_V2, image(1, BAD)), 0, 5, "gtid-1")
     rows.add(event(e.UPDATE_V2, image(2, BAD), image(3, b"fine")), 1, 6, "gtid-2")
     rows.take()
@@ -184,7 +184,7 @@ def test_long_rows_are_cut_and_say_how_long_they_were() -> None:
 
 
 def test_nothing_is_parted_while_all_can_be_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (row_image, postgres_rows):
+    for module in (row_events, postgres_rows):
         monkeypatch.setattr(module, "parted", None)
     rows = mysql_rows()
     rows.add(event(e.WRITE_V2, image(1, b"one")), 0, 5, "gtid-1")

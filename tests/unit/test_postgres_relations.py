@@ -9,8 +9,8 @@ from replicator.model.change import Ddl
 from replicator.model.identifiers import TableId, TableSet
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT
-from replicator.sources.postgres.attributes import Identity, Print, TableDescription
-from replicator.sources.postgres.relations import Relations, Step
+from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
+from replicator.sources.postgres.stream.relations import Relations, Step
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from replicator.errors import LogCorrupt, SourceUnreachable, TableError
 from replicator.model.identifiers import TableId
-from replicator.sources.postgres import copy_socket
-from replicator.sources.postgres.copy_rows import CopyRows
-from replicator.sources.postgres.tuples import BINARY, NULL, TEXT, UNCHANGED, find_values, tuple_ends
+from replicator.sources.postgres.rows.tuples import BINARY, NULL, TEXT, UNCHANGED, find_values, tuple_ends
+from replicator.sources.postgres.snapshot import copy_socket
+from replicator.sources.postgres.snapshot.copy_rows import CopyRows
 
 FEW = settings(max_examples=100, deadline=None, derandomize=True)
 Cell = tuple[str, bytes | None]

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from replicator.errors import ConfigurationError
-from webapp.monitoring import ranges
+from webapp.monitoring.charts import ranges
 from webapp.monitoring.models import LagSpan
 
 NOW = datetime(2026, 3, 31, 14, 37, 21, 500_000, tzinfo=UTC)

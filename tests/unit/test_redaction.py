@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from replicator.merge.failures import reason
 from replicator.redaction import HIDDEN, redacted, redacted_values
+from replicator.targets.iceberg.jvm.errors import reason
 
 PASSWORDS = ("tidemark", "x", "e", "hunter2", "it's", "a b", "p/w@d", "p#w?d")
 SENTENCE = "The source took the next row of tidemark.watermark with the user tidemark (using password: YES)."

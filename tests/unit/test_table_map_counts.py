@@ -8,9 +8,9 @@ from replicator.errors import UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, INT
-from replicator.sources.mysql import table_map as t
-from replicator.sources.mysql.map_completion import complete
-from replicator.sources.mysql.table_map import TableMap, parse_table_map, signs_years
+from replicator.sources.mysql.rows import table_map as t
+from replicator.sources.mysql.rows.table_map import TableMap, parse_table_map, signs_years
+from replicator.sources.mysql.rows.table_map_completion import complete
 
 TABLE = TableId("shop", "y3")
 VISIBILITY = bytes((12, 1, 0xF0))

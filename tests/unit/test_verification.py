@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replicator.verification.cells import show
 from replicator.verification.digests import Row, Side, Writer, difference, duplicates
 from replicator.verification.model import TablePair, TableReport
-from replicator.verification.mysql_rules import CONVERT, SourceColumn, rule
+from replicator.verification.mysql.rules import CONVERT, SourceColumn, rule
 from replicator.verification.target import canonical
 
 rows = st.lists(st.tuples(st.sampled_from([None, b"", b"a", b"b"]), st.sampled_from([None, b"", b"a"])), max_size=40)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from replicator.verification.cells import show
-from replicator.verification.postgres_rules import CONVERT, PostgresColumn, left_out, precision_and_scale, rule
-from replicator.verification.postgres_source import BATCH_CHARACTERS, BATCH_ROWS, following, literal
+from replicator.verification.postgres.reader import BATCH_CHARACTERS, BATCH_ROWS, following, literal
+from replicator.verification.postgres.rules import CONVERT, PostgresColumn, left_out, precision_and_scale, rule
 from replicator.verification.target import canonical
 
 

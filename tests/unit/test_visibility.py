@@ -9,9 +9,9 @@ import pytest
 
 from replicator.errors import ConfigurationError
 from replicator.model.change import EVERY
-from replicator.sources.postgres.lsn_kernel import LONGEST, write_lsns
 from replicator.sources.postgres.offset import LsnOffset, lsn_text, parse_lsn, parse_offset
-from replicator.sources.postgres.visibility import NAMED, Settling, Snapshot
+from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
+from replicator.sources.postgres.xid_snapshot import NAMED, Settling, Snapshot
 
 
 def test_a_snapshot_shows_what_had_ended() -> None:

@@ -1,4 +1,4 @@
-"""Channels and rules as code: their part of a definitions file (`webapp.replicators.as_code`), read and written.
+"""Channels and rules as code: their part of a definitions file (`webapp.replicators.definitions.apply`), read and written.
 
 A channel is `{name, kind, recipients}` or `{name, kind, url, key}`; a replicator's `alerts` are its rules by kind, each
 `{enabled, channels, …}` with the rule's numbers by their names (`webapp.alerts.rules.PARAMETERS`).  What is left out stays.
@@ -15,7 +15,7 @@ from replicator.errors import ConfigurationError
 from webapp.alerts import rules, selectors, services
 from webapp.alerts.models import Channel, ChannelKind, Rule
 from webapp.connections.secrets import unseal
-from webapp.replicators.document import known, list_at, named, of_kind
+from webapp.replicators.definitions.document import known, list_at, named, of_kind
 from webapp.replicators.models import Replicator
 
 CHANNEL_KEYS = {"name", "kind", "recipients", "url", "key"}

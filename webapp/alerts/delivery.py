@@ -17,7 +17,7 @@ from webapp.alerts.messages import Message, as_text, of_alert, request
 from webapp.alerts.models import Channel, ChannelKind, Delivery, DeliveryState
 from webapp.alerts.outbound import NotSentError, post
 from webapp.connections.secrets import unseal
-from webapp.worker.database import clock, stored
+from webapp.worker.store.database import clock, stored
 
 LOGGER = logging.getLogger("tidemark.alerts")
 ROUND_SECONDS = 20.0

@@ -11,9 +11,9 @@ from replicator.errors import ConfigurationError
 from replicator.redaction import redacted
 from replicator.telemetry.slo import FAST, SLOW
 from webapp.alerts.models import RuleKind
-from webapp.monitoring.slo import Figures
+from webapp.monitoring.slo.attainment import Figures
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
-from webapp.replicators.retention import log_kept
+from webapp.replicators.pages.source_log import log_kept
 from webapp.replicators.templatetags.humanised import span
 
 CRITICAL, WARNING = "critical", "warning"

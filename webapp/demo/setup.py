@@ -17,7 +17,7 @@ from webapp.demo.traffic import Traffic
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 SHOPS: tuple[type[Shop], ...] = (MariaDBShop, PostgresShop)
 CURRENT_SECONDS = 170.0

@@ -14,13 +14,14 @@ from rest_framework.response import Response
 
 from replicator.telemetry.lags import LagHistogram
 from webapp.api_base import ApiViewSet
-from webapp.monitoring import ranges, selectors, serializers
-from webapp.monitoring.charts import points_of
+from webapp.monitoring import selectors, serializers
+from webapp.monitoring.charts import ranges
+from webapp.monitoring.charts.charts import points_of
 from webapp.monitoring.downloads import log_file
-from webapp.monitoring.failures import RANGES, STATES, FailureFilters, counts, failures
+from webapp.monitoring.failures.selectors import RANGES, STATES, FailureFilters, counts, failures
 from webapp.monitoring.models import LogLine, Stage
 from webapp.monitoring.services import promise_for_table
-from webapp.monitoring.slo import measure
+from webapp.monitoring.slo.attainment import measure
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators, tables_of

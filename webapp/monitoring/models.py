@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from webapp.monitoring.parked_rows import ParkedRow, Resolution
+from webapp.monitoring.dead_letters.models import ParkedRow, Resolution
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 __all__ = ["ParkedRow", "Resolution"]  # beside what is defined here
@@ -136,7 +136,7 @@ class LagRow(models.Model):
     """How late the events were that became readable in one minute, hour or day (`replicator.telemetry.lags`).
 
     table is empty for all tables of the replicator together, those removed since included.  Every span is kept by itself, so that
-    none has to be made of another before it can be asked; how long each is kept, `webapp.monitoring.lags` says.
+    none has to be made of another before it can be asked; how long each is kept, `webapp.monitoring.slo.lag_histograms` says.
     unmeasured: events that waited for the table's first load, when nothing was promised of it.
     """
 
@@ -167,7 +167,7 @@ class MetricRow(models.Model):
     """Counters as in `MetricMinute`, put together: of minutes for all tables, of hours and days for these and for each.
 
     table is empty for all tables of the replicator together, those removed since included.  Minutes and hours are written with the
-    mark that they belong to (`webapp.worker.minutes`); `webapp.monitoring.rollups` makes days of old hours.
+    mark that they belong to (`webapp.worker.store.counters`); `webapp.monitoring.charts.rollups` makes days of old hours.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -197,7 +197,7 @@ class MetricRow(models.Model):
 
 
 class GaugeRow(models.Model):
-    """What waited at its most in a minute, hour or day, as looked at every half minute (`webapp.monitoring.gauges`).
+    """What waited at its most in a minute, hour or day, as looked at every half minute (`webapp.monitoring.slo.gauges`).
 
     table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source kept of its log at
     most, written where they have changed; None: as before.
@@ -243,7 +243,7 @@ class TablePromise(models.Model):
 class Standing(models.Model):
     """How a promise was kept when it was last looked at, every half minute; `table` is empty for the replicator's.
 
-    figures: `webapp.monitoring.slo.Figures.to_dict`.
+    figures: `webapp.monitoring.slo.attainment.Figures.to_dict`.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="standings")

@@ -9,8 +9,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from replicator.telemetry.lags import LagHistogram
-from webapp.monitoring.lags import parsed
 from webapp.monitoring.models import LagRow, LagSpan, LogLine, MetricMinute, MetricRow, Stage, TablePromise
+from webapp.monitoring.slo.lag_histograms import parsed
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 COUNTERS = ("inserts", "updates", "deletes", "reads", "bytes", "merges", "merge_seconds", "events")

@@ -15,15 +15,16 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError
-from webapp.monitoring import ranges, selectors
-from webapp.monitoring.charts import charts as charts_of
+from webapp.monitoring import selectors
+from webapp.monitoring.charts import ranges
+from webapp.monitoring.charts.charts import charts as charts_of
 from webapp.monitoring.downloads import log_file
 from webapp.monitoring.forms import TablePromiseForm
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import promise_for_table
 from webapp.replicators.selectors import tables_of
 from webapp.replicators.views.detail import page, replicator_or_404
-from webapp.replicators.views.replies import user_of
+from webapp.replicators.views.responses import user_of
 
 SHOWN = 200
 TABLES_OFFERED = 500

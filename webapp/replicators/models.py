@@ -151,7 +151,7 @@ class ReplicatorTable(models.Model):
 
     applied, loaded    copies of the target's own position (invariant 3), -1 for nothing
     own_namespace, own_name   the target that somebody chose; empty: the one that the source's names give
-    mode               of the generation wanted: another one makes another generation (`webapp.replicators.modes`)
+    mode               of the generation wanted: another one makes another generation (`webapp.replicators.services.modes`)
     load, made_load    the generation wanted, and the one that the target was last seen to have
     load_complete      the generation's initial load is over
     live_from          log changes up to this sequence number are covered by the snapshot

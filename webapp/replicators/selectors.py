@@ -17,7 +17,7 @@ from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet, parse_n
 from replicator.model.row_filter import parse_filter
 from replicator.state.tables import HALTED, TableState
 from webapp.connections.selectors import name_rule
-from webapp.monitoring.failures import incidents
+from webapp.monitoring.failures.selectors import incidents
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,
@@ -29,7 +29,7 @@ from webapp.replicators.models import (
     SnapshotRun,
     Status,
 )
-from webapp.replicators.selection import SelectionEntry, salt_of, selected
+from webapp.replicators.selection.entries import SelectionEntry, salt_of, selected
 
 QUIET = frozenset({TableState.STREAMING.value, TableState.DROPPED.value})
 LEFT_ALONE = frozenset(state.value for state in HALTED)

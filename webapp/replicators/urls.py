@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.replicators.views import actions, adding, assessing, detail, fleet, lineage, parts, picking, taking, wizard
+from webapp.replicators.views import (
+    actions,
+    add_tables,
+    assessment,
+    detail,
+    fleet,
+    lineage,
+    partial_snapshots,
+    table_columns,
+    table_picker,
+    wizard,
+)
 
 app_name = "replicators"
 DRAFT = "replicators/new/<int:draft>/"
@@ -15,17 +26,17 @@ urlpatterns = [
     path("replicators/new/", wizard.begin, name="new"),
     path(DRAFT + "discard/", wizard.discard, name="discard"),
     path(DRAFT + "save/<slug:step>/", wizard.keep, name="keep"),
-    path(DRAFT + "tables/list/", picking.listing, name="listing"),
-    path(DRAFT + "tables/pick/", picking.pick, name="pick"),
-    path(DRAFT + "tables/pattern/", picking.pattern, name="pattern"),
-    path(DRAFT + "tables/columns/", picking.columns, name="columns"),
-    path(DRAFT + "assessment/run/", assessing.run, name="assess"),
-    path(DRAFT + "assessment/change/", assessing.change, name="assess_change"),
+    path(DRAFT + "tables/list/", table_picker.listing, name="listing"),
+    path(DRAFT + "tables/pick/", table_picker.pick, name="pick"),
+    path(DRAFT + "tables/pattern/", table_picker.pattern, name="pattern"),
+    path(DRAFT + "tables/columns/", table_picker.columns, name="columns"),
+    path(DRAFT + "assessment/run/", assessment.run, name="assess"),
+    path(DRAFT + "assessment/change/", assessment.change, name="assess_change"),
     path(DRAFT + "<slug:step>/", wizard.step, name="step"),
     path(ONE, detail.overview, name="overview"),
     path(ONE + "head/", detail.head, name="head"),
     path(ONE + "tables/", detail.tables, name="tables"),
-    path(ONE + "tables/add/", adding.add, name="add_tables"),
+    path(ONE + "tables/add/", add_tables.add, name="add_tables"),
     path(ONE + "activity/", detail.activity, name="activity"),
     path(ONE + "schema/", detail.schema, name="schema"),
     path(ONE + "lineage/", lineage.overview, name="lineage"),
@@ -35,7 +46,7 @@ urlpatterns = [
     path(ONE + "do/<slug:action>/", actions.act, name="act"),
     path(ONE + "tables/<int:table>/rename-target/", actions.rename_target, name="rename_target"),
     path(ONE + "tables/<int:table>/mode/", actions.change_mode, name="change_mode"),
-    path(ONE + "tables/<int:table>/taking/", taking.taking, name="taking"),
-    path(ONE + "tables/<int:table>/snapshots/", parts.snapshots, name="table_snapshots"),
+    path(ONE + "tables/<int:table>/taking/", table_columns.taking, name="taking"),
+    path(ONE + "tables/<int:table>/snapshots/", partial_snapshots.snapshots, name="table_snapshots"),
     path(ONE + "tables/<int:table>/<slug:action>/", actions.act_on_table, name="act_on_table"),
 ]

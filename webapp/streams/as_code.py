@@ -1,4 +1,4 @@
-"""Streams as code: a replicator's `streams` in a definitions file (`webapp.replicators.as_code`), read and written.
+"""Streams as code: a replicator's `streams` in a definitions file (`webapp.replicators.definitions.apply`), read and written.
 
 Each is `{name, shards, tables, exclude, retention_hours, enabled}`; tables are DATABASE.TABLE, `tables: null` all and those that come later.
 `snapshot: true` counts when the stream is made.  What is left out stays, a stream that is not named too; of `tables` and `exclude` the whole list is said.
@@ -15,9 +15,9 @@ from django.db.models import Q
 
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
-from webapp.replicators.document import known, list_at, of_kind
+from webapp.replicators.definitions.document import known, list_at, of_kind
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection import split_name
+from webapp.replicators.selection.entries import split_name
 from webapp.streams import services
 from webapp.streams.models import Stream, StreamTable
 from webapp.streams.selectors import streams, tables_named

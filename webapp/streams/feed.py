@@ -26,7 +26,7 @@ from webapp.replicators.models import (
 )
 from webapp.streams.carried import carried
 from webapp.streams.models import KeylessPlace, Stream
-from webapp.worker.apply_store import segment_of
+from webapp.worker.store.apply_store import segment_of
 
 SEGMENTS, EVENTS = 400, 1000  # looked at for one batch
 END = 2**62

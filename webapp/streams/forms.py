@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import split_name
+from webapp.replicators.selection.entries import split_name
 from webapp.streams import selectors, services
 from webapp.streams.models import Stream
 

@@ -14,8 +14,8 @@ from replicator.streams.position import Position, checkpoint, parse
 from webapp.streams import groups
 from webapp.streams.feed import captured, stretch_of
 from webapp.streams.models import Stream
-from webapp.worker import wiring
-from webapp.worker.bells import heard
+from webapp.worker.run import wiring
+from webapp.worker.run.journal_notify import heard
 
 MOST_ROWS, MOST_BYTES = 100_000, 64 * 1024 * 1024
 MOST_WAIT = 25.0  # seconds

@@ -13,7 +13,7 @@ from replicator.model.identifiers import TableId
 from replicator.state.tables import TableState
 from webapp.monitoring.services import note
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable
-from webapp.replicators.table_services import resnapshot_table
+from webapp.replicators.services.tables import resnapshot_table
 from webapp.streams.carried import carried, find_tables, name_tables
 from webapp.streams.models import Stream
 

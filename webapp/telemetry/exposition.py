@@ -21,16 +21,16 @@ from prometheus_client.registry import Collector
 
 from replicator.telemetry.slo import MINUTES
 from webapp.celery import QUEUES, app
-from webapp.monitoring.failures import incidents
+from webapp.monitoring.failures.selectors import incidents
 from webapp.monitoring.models import Failure
-from webapp.monitoring.standings import standings
+from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SegmentRow, SnapshotRun, Status
 from webapp.replicators.selectors import table_lag_ms
 from webapp.streams.selectors import group_lags, streams
 from webapp.telemetry.models import FailureCount, LineageEvent, LineageState
-from webapp.worker.database import clock
-from webapp.worker.leases import live_leases
+from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.models import WorkerHeartbeat
+from webapp.worker.store.database import clock
 
 SCRAPE_MS = 8000
 OPERATIONS = ("inserted", "updated", "deleted", "read")

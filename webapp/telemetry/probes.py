@@ -17,8 +17,8 @@ from redis.retry import Retry
 from webapp.celery import QUEUES
 from webapp.serving import at_most
 from webapp.telemetry.exposition import exposed
-from webapp.worker.database import clock
 from webapp.worker.models import WorkerHeartbeat
+from webapp.worker.store.database import clock
 
 REDIS_SECONDS = 1.0
 DATABASE_SECONDS = 2.0

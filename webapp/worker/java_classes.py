@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from replicator.merge import engine
-from replicator.merge.session import SparkConfig, SparkPool
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT
@@ -21,6 +19,8 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.jvm import jvm
+from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.java_classes import QUIET, archive
 
@@ -43,7 +43,7 @@ def make() -> None:
         pool = SparkPool(config)
         process = pool.spark().gateway.proc
         _live(pool, folder)
-        engine.stop()
+        jvm.stop()
         process.wait(END_SECONDS)
         made.replace(path)
 

@@ -11,13 +11,13 @@ from django.db import connection
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import ChunkRow, ChunkState, Desired, Replicator, RunState, SnapshotRun, Status
-from webapp.worker.apply_store import with_work
-from webapp.worker.chunk_store import has_work
-from webapp.worker.database import clock, stored
-from webapp.worker.failures import retries_ahead
-from webapp.worker.leases import live_and_lost, live_leases
+from webapp.worker.failure.failures import retries_ahead
+from webapp.worker.lease.lease_store import live_and_lost, live_leases
 from webapp.worker.models import Dispatch, WorkerHeartbeat
-from webapp.worker.slices import lease_name
+from webapp.worker.run.work_slice import lease_name
+from webapp.worker.store.apply_store import with_work
+from webapp.worker.store.chunk_store import has_work
+from webapp.worker.store.database import clock, stored
 
 # A message that no worker took in this time expires in the broker.
 DISPATCH_SECONDS = 15

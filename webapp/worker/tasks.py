@@ -21,16 +21,16 @@ from replicator.sources.registry import KINDS
 from webapp.alerts.delivery import deliver_due, due
 from webapp.alerts.evaluation import evaluate
 from webapp.celery import app
-from webapp.monitoring.gauges import look
 from webapp.monitoring.models import Stage
-from webapp.worker import garbage, upkeep
-from webapp.worker.database import clock
-from webapp.worker.deletion import delete
-from webapp.worker.java import start_ahead
-from webapp.worker.retention import watch
-from webapp.worker.slices import lease_name, run_slice
+from webapp.monitoring.slo.gauges import look
+from webapp.worker.run.spark import start_ahead
+from webapp.worker.run.work_slice import lease_name, run_slice
+from webapp.worker.store.database import clock
 from webapp.worker.supervisor import DISPATCH_SECONDS, apply_soon, claim_dispatch, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
+from webapp.worker.upkeep import garbage_collection, quiet_tables
+from webapp.worker.upkeep.replicator_deletion import delete
+from webapp.worker.upkeep.source_log_retention import watch
 
 LOGGER = logging.getLogger("tidemark.worker")
 DELIVERY = "deliver_alerts"
@@ -120,14 +120,14 @@ def delete_replicator_task(replicator_id: int) -> None:
 def collect_garbage() -> None:
     """Every five minutes, by beat."""
     with _round("Collecting garbage"):
-        garbage.collect()
+        garbage_collection.collect()
 
 
 @shared_task(name="tidemark.keep_quiet_tables")
 def keep_quiet_tables() -> None:
     """Every hour, by beat; runs where Iceberg runs."""
     with _round("Tidying quiet tables"):
-        upkeep.keep_quiet_tables()
+        quiet_tables.keep_quiet_tables()
 
 
 @shared_task(name="tidemark.watch_logs")

@@ -13,8 +13,8 @@ from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
-from replicator.sources.mysql import ddl
 from replicator.sources.mysql.connection import Connection, translated
+from replicator.sources.mysql.ddl import parser
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def _folded(found: Any, names: NameRule) -> Any:
     match found:
         case TableId():
             return names.table(found)
-        case ddl.CreateDatabase(name) | ddl.DropDatabase(name):
+        case parser.CreateDatabase(name) | parser.DropDatabase(name):
             return replace(found, name=names.name(name))
         case tuple() | frozenset():
             return type(found)(_folded(one, names) for one in found)

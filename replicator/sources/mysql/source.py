@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
-from replicator.sources.mysql.catalog import MySqlCatalog
-from replicator.sources.mysql.check import run_checks
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
+from replicator.sources.mysql.check.checks import run_checks
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, cancel, connect
 from replicator.sources.mysql.names import names_of
-from replicator.sources.mysql.snapshot import MySqlSnapshotReader
-from replicator.sources.mysql.source_log import MySqlLog
+from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
+from replicator.sources.mysql.stream.log_retention import MySqlLog
 from replicator.sources.mysql.watermark import watermark_table
 
 if TYPE_CHECKING:
-    from replicator.sources.mysql.log import BinlogReader
+    from replicator.sources.mysql.stream.reader import BinlogReader
 
 
 class MySqlSource:
@@ -52,7 +52,7 @@ class MySqlSource:
 
     def log_reader(self, replicator: str, options: ReadOptions) -> BinlogReader:
         """The decoder is loaded here: processes that only test connections do without it."""
-        from replicator.sources.mysql.log import BinlogReader  # noqa: PLC0415
+        from replicator.sources.mysql.stream.reader import BinlogReader  # noqa: PLC0415
 
         return BinlogReader(self.config, options, replicator, watermark_table(self.config.watermark_database))
 

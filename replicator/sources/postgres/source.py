@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 from replicator.errors import TidemarkError
 from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
-from replicator.sources.postgres.catalog import PostgresCatalog
-from replicator.sources.postgres.check import run_checks
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
+from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, cancel, connect, read_rows
-from replicator.sources.postgres.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import PostgresLog
 
 if TYPE_CHECKING:
-    from replicator.sources.postgres.log import PgOutputReader
-    from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+    from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
+    from replicator.sources.postgres.stream.reader import PgOutputReader
 
 
 class PostgresSource:
@@ -50,13 +50,13 @@ class PostgresSource:
 
     def log_reader(self, replicator: str, options: ReadOptions) -> PgOutputReader:
         """The decoder is loaded here: processes that only test connections do without it."""
-        from replicator.sources.postgres.log import PgOutputReader  # noqa: PLC0415
+        from replicator.sources.postgres.stream.reader import PgOutputReader  # noqa: PLC0415
 
         return PgOutputReader(self.config, options, replicator)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> PostgresSnapshotReader:
         """A reader with connections of its own."""
-        from replicator.sources.postgres.snapshot import PostgresSnapshotReader  # noqa: PLC0415
+        from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader  # noqa: PLC0415
 
         return PostgresSnapshotReader(self.config, options, replicator, self.tables)
 

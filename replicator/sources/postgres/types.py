@@ -12,7 +12,7 @@ from replicator.model import types
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
 from replicator.model.types import DataType, Kind
-from replicator.sources.postgres.attributes import Attribute, PgType
+from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 
 CATALOG = "pg_catalog"
 # Types with values that no calendar of the target has: infinity, years before 1 or after 9999.  What becomes of them is a policy.

@@ -8,25 +8,25 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.merge import fold
-from replicator.merge.changes import quoted, read
-from replicator.merge.nearby import staged
-from replicator.merge.ranges import FEW, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
+from replicator.folding.footers import FEW, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, item_of
-from replicator.targets.iceberg import changelog, keyless, unchanged
-from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
-from replicator.targets.iceberg.commit import commit
-from replicator.targets.iceberg.direct import Counts, Direct, Limits, NotDirectly
-from replicator.targets.iceberg.modes import end_below, put_changes, put_folded
-from replicator.targets.iceberg.naming import sql_name
-from replicator.targets.iceberg.outcome import DIRECT, SKIPPED, Outcome
-from replicator.targets.iceberg.position import position
-from replicator.targets.iceberg.pruning import nothing_in, whole_files_below
-from replicator.targets.iceberg.rows import as_read, insert, require_columns, shaped
+from replicator.targets.iceberg import changelog
+from replicator.targets.iceberg.direct.pruning import nothing_in, whole_files_below
+from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, Outcome
+from replicator.targets.iceberg.direct.writer import Counts, Direct, Limits, NotDirectly
+from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
+from replicator.targets.iceberg.spark.changes import quoted, read
+from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
+from replicator.targets.iceberg.spark.row_shape import as_read, insert, require_columns, shaped
+from replicator.targets.iceberg.spark.staged_files import staged
+from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.commit import commit
+from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.table.position import position
 
 LIMITS = Limits()
 
@@ -96,7 +96,7 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
         return Outcome("nothing", commit(catalog, table, after, None), reason)
     if not change.schema.key:
         with staged(storage, segments, here=catalog.pool.config.here) as files:
-            return Outcome(*keyless.merge(catalog, table, change.schema, files, at, after), reason)
+            return Outcome(*merge_keyless.merge(catalog, table, change.schema, files, at, after), reason)
     return replace(_in_spark(catalog, storage, table, change, batch, at, after), reason=reason)
 
 
@@ -133,7 +133,7 @@ def _in_spark(
             changes = read(spark, files, change.schema, at.applied, timed=not mirror)
             put = put_folded if mirror else put_changes
             if lacking is not None:
-                whole = unchanged.folded if mirror else unchanged.filled
+                whole = merge_unchanged.folded if mirror else merge_unchanged.filled
                 with whole(spark, catalog, table, change, changes, near, lacking) as known:
                     put(spark, table, change.schema, known, near)
             elif mirror:

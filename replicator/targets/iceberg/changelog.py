@@ -8,21 +8,22 @@ from datetime import UTC
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.merge import fold, unfold
-from replicator.merge.changes import read
-from replicator.merge.nearby import staged
 from replicator.model.mode import BELOW
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
 from replicator.targets.base import DeleteBelow, Merge, Position, Replace, item_of
-from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
-from replicator.targets.iceberg.commit import commit
-from replicator.targets.iceberg.direct import Counts, Direct, Limits, NotDirectly
-from replicator.targets.iceberg.naming import sql_name
-from replicator.targets.iceberg.outcome import DIRECT, Outcome
-from replicator.targets.iceberg.rows import as_read, insert, shaped
-from replicator.targets.iceberg.types import from_iceberg
+from replicator.targets.iceberg.direct.result import DIRECT, Outcome
+from replicator.targets.iceberg.direct.writer import Counts, Direct, Limits, NotDirectly
+from replicator.targets.iceberg.spark import fold
+from replicator.targets.iceberg.spark.changelog import in_spark
+from replicator.targets.iceberg.spark.changes import read
+from replicator.targets.iceberg.spark.row_shape import as_read, insert, shaped
+from replicator.targets.iceberg.spark.staged_files import staged
+from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.commit import commit
+from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.table.types import from_iceberg
 
 
 def merge(
@@ -42,7 +43,7 @@ def merge(
     def write(spark: SparkSession) -> None:
         with staged(storage, change.segments, here=catalog.pool.config.here) as files:
             changes = read(spark, files, change.schema, at.applied, timed=True)
-            insert(table, unfold.in_spark(changes, change.schema), change.schema)
+            insert(table, in_spark(changes, change.schema), change.schema)
 
     return Outcome("append", commit(catalog, table, after, write if change.segments else None), reason)
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 from replicator.errors import TargetConflict
 from replicator.faults import reach
-from replicator.merge.session import SparkPool, guarded
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import (
@@ -26,11 +25,14 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import apply, ddl, dropped, maintenance
-from replicator.targets.iceberg.catalog import LakeCatalog, LakeTable
-from replicator.targets.iceberg.direct import Counts, Limits
-from replicator.targets.iceberg.outcome import SKIPPED, Outcome
-from replicator.targets.iceberg.position import position
+from replicator.targets.iceberg import apply
+from replicator.targets.iceberg.direct.result import SKIPPED, Outcome
+from replicator.targets.iceberg.direct.writer import Counts, Limits
+from replicator.targets.iceberg.jvm.session import SparkPool, guarded
+from replicator.targets.iceberg.table import schema_update
+from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.position import position
+from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 
 DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
@@ -97,22 +99,22 @@ class IcebergTarget:
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
-                ddl.create(self._catalog, table, older, change, self._retention)
+                schema_update.create(self._catalog, table, older, change, self._retention)
                 how = "create" if older is None else "recreate"
                 reach("apply.create.after")
             case Drop():
                 reach("apply.drop.before")
                 if (found := self._as_seen(table, seen)) is not None:
-                    dropped.drop(self._catalog, found, self._retention)
+                    dropped_tables.drop(self._catalog, found, self._retention)
                 how = SKIPPED if found is None else "drop"
                 reach("apply.drop.after")
             case Rename():
                 reach("apply.rename.before")
-                how = "rename" if ddl.rename(self._catalog, self._as_seen(table, seen), change) else SKIPPED
+                how = "rename" if schema_update.rename(self._catalog, self._as_seen(table, seen), change) else SKIPPED
                 reach("apply.rename.after")
             case Evolve():
                 reach("apply.evolve.before")
-                how = "evolve" if ddl.evolve(self._catalog, self._required(table, seen), change) else SKIPPED
+                how = "evolve" if schema_update.evolve(self._catalog, self._required(table, seen), change) else SKIPPED
                 reach("apply.evolve.after")
             case _:
                 return self._rows(self._required(table, seen), change)
@@ -123,7 +125,7 @@ class IcebergTarget:
         found = self._catalog.load(table)
         if seen is None or (NO_TABLE if found is None else position(found).load) == seen:
             return found
-        message = f"{table} was made anew, or dropped, by another worker."
+        message = f"{table} was made anew, or dropped_tables, by another worker."
         raise TargetConflict(message, table=str(table))
 
     def _required(self, table: TargetTable, seen: str | None) -> LakeTable:

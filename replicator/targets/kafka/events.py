@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import ValuesLost
+from replicator.folding.key_moves import moves
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, COMMIT_TS, OFFSET, OPERATION, SEQUENCE, TXN_ID, UNCHANGED, TableSchema
 
@@ -62,7 +63,7 @@ def events(batch: pa.RecordBatch, schema: TableSchema, *, flat: bool = False) ->
     """
     operation = np.asarray(batch.column(OPERATION).to_pylist(), object)
     updated = operation == Operation.UPDATE
-    moved = updated & (_moved(batch, schema) if schema.key else flat)
+    moved = moves(batch, schema.key) if schema.key else updated & flat
     lacking = _lacking(batch, schema)
     if lacking is not None and any(lacking[place] for place in np.flatnonzero(moved)):
         message = f"A row of {schema.table} got another key, and its UPDATE leaves out values that did not change."
@@ -100,15 +101,6 @@ def _events(
         about=batch.select(list(ABOUT)),
         unchanged=None if lacking is None else [lacking[place] for place in places],
     )
-
-
-def _moved(batch: pa.RecordBatch, schema: TableSchema) -> Mask:
-    """Where the key before is another one than after; where the log does not tell the one before, it stayed."""
-    moved = np.zeros(batch.num_rows, np.bool_)
-    for name in schema.key:
-        same = pc.equal(batch.column(BEFORE + name), batch.column(name))
-        moved |= ~pc.fill_null(same, fill_value=True).to_numpy(zero_copy_only=False)
-    return moved
 
 
 def _lacking(batch: pa.RecordBatch, schema: TableSchema) -> list[list[str]] | None:

@@ -12,7 +12,7 @@ from tests.integration.alerts.conftest import START, Watch
 from webapp.alerts import services
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Channel, Delivery, Rule, RuleKind
-from webapp.monitoring.lags import Lags, add
+from webapp.monitoring.slo.lag_histograms import Lags, add
 from webapp.replicators.models import Desired, ReplicatorTable, Status
 
 pytestmark = pytest.mark.django_db

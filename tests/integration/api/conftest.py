@@ -22,7 +22,7 @@ from webapp.connections import services as connections
 from webapp.connections.models import Connection
 from webapp.replicators import services as replicators
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 SECRET = "s3cret-Passw0rd"
 TABLES = [TableId("shop", name) for name in ("customers", "items", "log", "orders", "strange")]

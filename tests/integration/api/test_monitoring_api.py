@@ -12,11 +12,11 @@ from rest_framework.test import APIClient
 
 from replicator.state.journal import Applied
 from webapp.alerts.evaluation import evaluate
-from webapp.monitoring.lags import Lags, add
 from webapp.monitoring.models import Failure, LogLine, Standing
+from webapp.monitoring.slo.lag_histograms import Lags, add
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
-from webapp.worker.covered import Covered, Marked
-from webapp.worker.minutes import count_applied
+from webapp.worker.store.applied_segments import Covered, Marked
+from webapp.worker.store.counters import count_applied
 
 
 @pytest.fixture

@@ -20,9 +20,10 @@ from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import full_config
-from webapp.replicators import as_code, services
+from webapp.replicators import services
+from webapp.replicators.definitions import apply as definitions
 from webapp.replicators.models import Draft, Replicator
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.targets import changed_target, full_target
 
 PEM = Authority("test").pem.strip()
@@ -140,9 +141,9 @@ def test_a_file_asks_again(connection: Connection, hook: Channel) -> None:
         "channels: [{name: hook, kind: webhook, url: 'https://b.example/'}]",
     ):
         with pytest.raises(ConfigurationError, match=AGAIN):
-            as_code.apply(part, {})
+            definitions.apply(part, {})
     assert full_config(Connection.objects.get())["host"] == "h"
-    assert as_code.apply("channels: [{name: hook, kind: webhook, url: 'https://b.example/', key: n3w}]", {})
+    assert definitions.apply("channels: [{name: hook, kind: webhook, url: 'https://b.example/', key: n3w}]", {})
 
 
 @pytest.mark.filterwarnings("ignore:No directory at")

@@ -15,7 +15,7 @@ from replicator.errors import ConfigurationError
 from webapp.connections import services
 from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
-from webapp.replicators import as_code
+from webapp.replicators.definitions import apply as definitions
 from webapp.replicators.targets import checked_target
 
 GOOD = {"host": "db.example", "user": "u", "password": "p"}
@@ -64,7 +64,7 @@ def test_the_api_refuses_them(client: APIClient, wrong: dict[str, Any], said: st
 @pytest.mark.parametrize(("wrong", "said"), [one for one in WRONG if "\0" not in str(one[0].get("user"))])
 def test_a_file_with_them_is_refused(db: None, wrong: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
-        as_code.apply(yaml.safe_dump({"connections": [{"name": "c", "kind": "mysql", "config": GOOD | wrong}]}), {})
+        definitions.apply(yaml.safe_dump({"connections": [{"name": "c", "kind": "mysql", "config": GOOD | wrong}]}), {})
     assert not Connection.objects.exists()
 
 

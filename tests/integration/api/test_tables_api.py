@@ -9,7 +9,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT
 from replicator.state.tables import TableState
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
-from webapp.replicators.selection import salt_of
+from webapp.replicators.selection.entries import salt_of
 
 
 @pytest.fixture

@@ -15,16 +15,16 @@ from django.db import connection
 from replicator.model.identifiers import TableId
 from replicator.state.journal import Applied
 from tests.browser.factories import make_connection, make_replicator, make_table
-from webapp.monitoring import history, ranges
-from webapp.monitoring.gauges import look
-from webapp.monitoring.history import Point
-from webapp.monitoring.lags import Lags, add, drop_old
+from webapp.monitoring.charts import history, ranges
+from webapp.monitoring.charts.history import Point
+from webapp.monitoring.charts.ranges import Range
+from webapp.monitoring.charts.rollups import drop_old_rows
 from webapp.monitoring.models import Failure, GaugeRow, MetricMinute, MetricRow
-from webapp.monitoring.ranges import Range
-from webapp.monitoring.rollups import drop_old_rows
+from webapp.monitoring.slo.gauges import look
+from webapp.monitoring.slo.lag_histograms import Lags, add, drop_old
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow
-from webapp.worker.covered import Covered, Marked
-from webapp.worker.minutes import count_applied
+from webapp.worker.store.applied_segments import Covered, Marked
+from webapp.worker.store.counters import count_applied
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 31, 14, 37, 21, 500_000, tzinfo=UTC)

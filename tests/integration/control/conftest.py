@@ -22,9 +22,9 @@ from webapp.connections.models import Connection
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.services import SelectionEntry
-from webapp.worker.journal_store import OrmJournal
-from webapp.worker.leases import OrmLeaseStore
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.journal import OrmJournal
 
 FORM = (
     FormField("host", "Host", default="localhost"),

@@ -13,10 +13,10 @@ from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
 from webapp.monitoring.models import Failure, MetricMinute
-from webapp.monitoring.slo import measure
+from webapp.monitoring.slo.attainment import measure
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow, TableEventRow
-from webapp.worker.apply_store import OrmApplyStore, loads
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.apply_store import OrmApplyStore, loads
 
 pytestmark = pytest.mark.django_db
 V1 = SchemaVersion(1, schema_of(ORDERS))

@@ -20,7 +20,7 @@ from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
-from webapp.worker.chunk_store import (
+from webapp.worker.store.chunk_store import (
     MERGED_AHEAD,
     MERGED_ROWS,
     MOST_READ_AHEAD,

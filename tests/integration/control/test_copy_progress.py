@@ -10,8 +10,8 @@ import pytest
 from replicator.sources.base import SourceState
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, MemorySource, Place
-from webapp.worker import copy_progress
-from webapp.worker.copy_progress import CopyProgress
+from webapp.worker.store import copy_progress
+from webapp.worker.store.copy_progress import CopyProgress
 
 pytestmark = pytest.mark.django_db
 

@@ -18,11 +18,11 @@ from webapp.connections.models import Connection
 from webapp.connections.secrets import unseal
 from webapp.connections.selectors import full_config
 from webapp.monitoring.models import TablePromise
-from webapp.replicators.as_code import apply
-from webapp.replicators.document import literal, parsed
-from webapp.replicators.export import export
+from webapp.replicators.definitions.apply import apply
+from webapp.replicators.definitions.document import literal, parsed
+from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import ensure_table
+from webapp.replicators.selection.entries import ensure_table
 
 pytestmark = pytest.mark.django_db
 URL, KEY = "https://hooks.example.com/T0-s3cret-path", "signing-k3y"

@@ -38,12 +38,13 @@ from webapp.replicators.models import (
     TableEventRow,
 )
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
-from webapp.replicators.services import SelectionEntry
-from webapp.replicators.table_services import skip_table
-from webapp.worker import journal_commit, wiring
-from webapp.worker.chunk_store import OrmChunkStore
-from webapp.worker.garbage import collect
-from webapp.worker.journal_store import OrmJournal
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.replicators.services.tables import skip_table
+from webapp.worker.run import wiring
+from webapp.worker.store import journal_commit
+from webapp.worker.store.chunk_store import OrmChunkStore
+from webapp.worker.store.journal import OrmJournal
+from webapp.worker.upkeep.garbage_collection import collect
 
 pytestmark = pytest.mark.django_db
 V1 = SchemaVersion(1, schema_of(ORDERS))

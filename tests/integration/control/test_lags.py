@@ -19,11 +19,11 @@ from replicator.state.journal import Applied, SchemaVersion, SegmentKind
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
-from webapp.monitoring.lags import parsed
 from webapp.monitoring.models import LagRow, TablePromise
+from webapp.monitoring.slo.lag_histograms import parsed
 from webapp.replicators.models import SegmentRow
-from webapp.worker.apply_store import OrmApplyStore
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.apply_store import OrmApplyStore
 
 pytestmark = pytest.mark.django_db
 V1 = SchemaVersion(1, schema_of(ORDERS))

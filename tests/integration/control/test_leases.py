@@ -9,7 +9,7 @@ from replicator.state.journal import SchemaVersion
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
 from webapp.replicators.models import Replicator, SegmentRow, TableEventRow
 from webapp.replicators.models import SchemaVersion as SchemaVersionRow
-from webapp.worker.leases import OrmLeaseStore, live_leases
+from webapp.worker.lease.lease_store import OrmLeaseStore, live_leases
 
 pytestmark = pytest.mark.django_db
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.browser.factories import make_connection, make_replicator
 from webapp.monitoring.models import LogLine
-from webapp.worker.garbage import _old_rows
+from webapp.worker.upkeep.garbage_collection import _old_rows
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db]
 

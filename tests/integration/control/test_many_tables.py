@@ -23,8 +23,8 @@ from replicator.state.chunks import PlannedChunk, parse_mark
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import Captured, schema_of
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, ReplicatorTable, RunState, SnapshotRun
-from webapp.worker.apply_store import OrmApplyStore
-from webapp.worker.chunk_store import OrmChunkStore
+from webapp.worker.store.apply_store import OrmApplyStore
+from webapp.worker.store.chunk_store import OrmChunkStore
 
 
 class Cost:

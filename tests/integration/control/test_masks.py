@@ -11,13 +11,13 @@ from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured
 from webapp.connections.secrets import unseal
 from webapp.replicators import services
-from webapp.replicators.as_code import apply
-from webapp.replicators.effects import effects
-from webapp.replicators.export import export
+from webapp.replicators.definitions.apply import apply
+from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun
-from webapp.replicators.selection import SelectionEntry, salt_of
+from webapp.replicators.selection.change_preview import effects
+from webapp.replicators.selection.entries import SelectionEntry, salt_of
 from webapp.replicators.selectors import table_set
-from webapp.worker.chunk_store import OrmChunkStore
+from webapp.worker.store.chunk_store import OrmChunkStore
 
 pytestmark = pytest.mark.django_db
 MASKS = {"mail": {"kind": "hash"}, "phone": {"kind": "partial", "first": 0, "last": 2}, "note": {"kind": "null"}}

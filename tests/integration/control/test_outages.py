@@ -10,9 +10,10 @@ from kombu.exceptions import OperationalError as BrokerUnreachable
 
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators.models import Replicator, Status
-from webapp.worker import headless, slices, tasks
-from webapp.worker.leases import live_leases
+from webapp.worker import tasks
+from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.models import Dispatch
+from webapp.worker.run import headless, work_slice
 from webapp.worker.supervisor import supervise
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -66,8 +67,8 @@ def test_a_cut_connection_is_a_counted_failure_with_its_right_name(make: Any, mo
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
 
-    monkeypatch.setitem(slices.WORK, Stage.SNAPSHOT, cut)
-    assert slices.run_slice(Stage.SNAPSHOT, replicator.pk) is False
+    monkeypatch.setitem(work_slice.WORK, Stage.SNAPSHOT, cut)
+    assert work_slice.run_slice(Stage.SNAPSHOT, replicator.pk) is False
     failure = Failure.objects.get(replicator=replicator)
     assert (failure.stage, failure.code, failure.attempt) == ("snapshot", "state", 1)
     assert failure.next_retry_at is not None

@@ -16,13 +16,13 @@ from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.monitoring import models
+from webapp.monitoring.dead_letters.services import discard, keys_read, replay
 from webapp.monitoring.models import Resolution, TimelineEvent
-from webapp.monitoring.parked_services import discard, keys_read, replay
 from webapp.replicators.models import ReplicatorTable, RunState
-from webapp.replicators.partial_runs import read_keys
-from webapp.worker.apply_store import OrmApplyStore
-from webapp.worker.garbage import _old_rows
-from webapp.worker.leases import OrmLeaseStore
+from webapp.replicators.services.partial_snapshots import read_keys
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.apply_store import OrmApplyStore
+from webapp.worker.upkeep.garbage_collection import _old_rows
 
 pytestmark = pytest.mark.django_db
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)

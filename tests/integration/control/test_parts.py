@@ -20,10 +20,10 @@ from tests.integration.control.conftest import ORDERS, Captured, schema_of, segm
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SnapshotRun
-from webapp.worker import headless
-from webapp.worker.chunk_store import OrmChunkStore, has_work
-from webapp.worker.journal_store import OrmRawChunkStore
-from webapp.worker.outcome import Outcome
+from webapp.worker.run import headless
+from webapp.worker.run.outcome import Outcome
+from webapp.worker.store.chunk_store import OrmChunkStore, has_work
+from webapp.worker.store.journal import OrmRawChunkStore
 
 pytestmark = pytest.mark.django_db
 

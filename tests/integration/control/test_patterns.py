@@ -10,13 +10,13 @@ from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId, TablePattern, TableSet
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured
 from webapp.replicators import services
-from webapp.replicators.as_code import apply
-from webapp.replicators.effects import effects
-from webapp.replicators.export import export
+from webapp.replicators.definitions.apply import apply
+from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator
-from webapp.replicators.selection import SelectionEntry, named_entry, selected
+from webapp.replicators.selection.change_preview import effects
+from webapp.replicators.selection.entries import SelectionEntry, named_entry, selected
 from webapp.replicators.selectors import table_set
-from webapp.replicators.views.selected import Selected
+from webapp.replicators.views.draft_selection import Selected
 
 pytestmark = pytest.mark.django_db
 FILE = """

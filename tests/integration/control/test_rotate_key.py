@@ -25,8 +25,7 @@ from webapp.connections.selectors import full_config
 from webapp.connections.services import update_connection
 from webapp.replicators import services
 from webapp.replicators.models import Draft, Replicator
-from webapp.replicators.selection import _need_salt, salt_of
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry, _need_salt, salt_of
 from webapp.replicators.targets import full_target
 
 pytestmark = pytest.mark.django_db

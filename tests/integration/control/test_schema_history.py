@@ -15,8 +15,8 @@ from replicator.state.journal import EventKind, SchemaVersion, TableEvent
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import models
-from webapp.replicators.lineage import table_lineage
-from webapp.replicators.table_services import resnapshot_table
+from webapp.replicators.pages.lineage import table_lineage
+from webapp.replicators.services.tables import resnapshot_table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 V1 = SchemaVersion(1, schema_of(ORDERS))

@@ -22,12 +22,12 @@ from webapp.connections import services as connections
 from webapp.connections.models import Connection
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import selectors, services
-from webapp.replicators.assessment import assess
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
 from webapp.replicators.options import DDL_PRESETS, ReplicatorOptions
-from webapp.replicators.services import SelectionEntry
-from webapp.worker import wiring
-from webapp.worker.failures import retry_ahead, stage_failed
+from webapp.replicators.selection.assessment import assess
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.worker.failure.failures import retry_ahead, stage_failed
+from webapp.worker.run import wiring
 
 pytestmark = pytest.mark.django_db
 

@@ -15,7 +15,7 @@ from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_o
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, RunState, SnapshotRun
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.lease.lease_store import OrmLeaseStore
 
 pytestmark = pytest.mark.django_db
 

@@ -17,10 +17,10 @@ from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import RunState, SnapshotRun
 from webapp.replicators.selectors import is_current, table_set
-from webapp.worker.apply_store import OrmApplyStore
-from webapp.worker.chunk_store import OrmChunkStore
-from webapp.worker.failures import fail_table
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.failure.failures import fail_table
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.apply_store import OrmApplyStore
+from webapp.worker.store.chunk_store import OrmChunkStore
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 

@@ -33,15 +33,16 @@ from tests.integration.control.conftest import ORDERS, Captured, MemoryCatalog, 
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableEventRow
-from webapp.worker import database as worker_database
-from webapp.worker import deletion, headless, slices
-from webapp.worker.apply_store import OrmApplyStore
-from webapp.worker.chunk_store import OrmChunkStore
-from webapp.worker.database import fenced
-from webapp.worker.discovery import discover
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.lease.lease_holder import Tenure
+from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import Lease as LeaseRow
-from webapp.worker.tenure import Tenure
+from webapp.worker.run import headless, work_slice
+from webapp.worker.store import database as worker_database
+from webapp.worker.store.apply_store import OrmApplyStore
+from webapp.worker.store.chunk_store import OrmChunkStore
+from webapp.worker.store.database import fenced
+from webapp.worker.store.table_discovery import discover
+from webapp.worker.upkeep import replicator_deletion
 
 pytestmark = pytest.mark.django_db
 
@@ -57,7 +58,7 @@ def taken_over(name: str) -> Lease:
 
 def tell(replicator: Replicator, lease: Lease) -> Replicator:
     error = SourceAuthenticationFailed("Access denied")
-    slices._tell(Stage.CAPTURE, replicator, lease, error, error)
+    work_slice._tell(Stage.CAPTURE, replicator, lease, error, error)
     return Replicator.objects.get(pk=replicator.pk)
 
 
@@ -96,8 +97,8 @@ def test_a_slice_knows_what_the_owner_before_has_written(make: Any, monkeypatch:
         known.append((found.checkpoint_offset, found.next_sequence))
 
     monkeypatch.setattr(OrmLeaseStore, "take", overtaken)
-    monkeypatch.setitem(slices.WORK, Stage.CAPTURE, work)
-    assert slices.run_slice(Stage.CAPTURE, replicator.pk)
+    monkeypatch.setitem(work_slice.WORK, Stage.CAPTURE, work)
+    assert work_slice.run_slice(Stage.CAPTURE, replicator.pk)
     replicator.refresh_from_db()
     assert replicator.checkpoint_offset is not None
     assert known == [(replicator.checkpoint_offset, 10)]
@@ -106,7 +107,7 @@ def test_a_slice_knows_what_the_owner_before_has_written(make: Any, monkeypatch:
 def test_a_stale_owners_success_resolves_nothing(make: Any) -> None:
     replicator = make()
     with pytest.raises(FenceLost):
-        slices._works(Stage.APPLY, replicator.pk, taken_over(f"merge:{replicator.pk}"))
+        work_slice._works(Stage.APPLY, replicator.pk, taken_over(f"merge:{replicator.pk}"))
 
 
 def test_a_stale_owner_does_not_say_that_tables_are_made(make: Any) -> None:
@@ -317,10 +318,10 @@ def test_two_workers_do_not_delete_the_same_replicator(make: Any, monkeypatch: p
 
     class Staging:
         def delete_tree(self, path: str) -> None:
-            second.append(deletion.delete(replicator.pk))
+            second.append(replicator_deletion.delete(replicator.pk))
 
-    monkeypatch.setattr(deletion.wiring, "storage", Staging)
-    assert deletion.delete(replicator.pk)
+    monkeypatch.setattr(replicator_deletion.wiring, "storage", Staging)
+    assert replicator_deletion.delete(replicator.pk)
     assert second == [False]
 
 

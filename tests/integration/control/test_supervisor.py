@@ -28,13 +28,13 @@ from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
-from webapp.worker import deletion
-from webapp.worker.chunk_store import OrmChunkStore
-from webapp.worker.failures import stage_failed, stage_works
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.failure.failures import stage_failed, stage_works
+from webapp.worker.failure.retry_policy import backoff, judge
+from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import Dispatch
-from webapp.worker.policy import backoff, judge
+from webapp.worker.store.chunk_store import OrmChunkStore
 from webapp.worker.supervisor import COPIES, dispatch_taken, supervise
+from webapp.worker.upkeep import replicator_deletion
 
 pytestmark = pytest.mark.django_db
 
@@ -204,10 +204,10 @@ def test_deletion_waits_for_the_workers_and_leaves_nothing(
     replicator = captured.replicator
     services.delete_replicator(replicator=replicator)
     assert sent.round() == []
-    assert not deletion.delete(replicator.pk)
+    assert not replicator_deletion.delete(replicator.pk)
     OrmLeaseStore().release(captured.lease)
     assert sent.round() == ["delete_replicator"]
-    assert deletion.delete(replicator.pk)
+    assert replicator_deletion.delete(replicator.pk)
     assert not Replicator.objects.exists()
     assert sent.round() == []
 
@@ -231,11 +231,11 @@ def test_a_source_that_does_not_answer_is_asked_again_before_the_replicator_is_g
     services.delete_replicator(replicator=replicator)
     with monkeypatch.context() as patched:
         patched.setattr(MemorySource, "remove", refusing(SourceUnreachable("away")))
-        assert not deletion.delete(replicator.pk)
+        assert not replicator_deletion.delete(replicator.pk)
         assert sent.round() == []  # its retry time is not there
     replicator.failures.update(next_retry_at=timezone.now())
     assert sent.round() == ["delete_replicator"]
-    assert deletion.delete(replicator.pk)
+    assert replicator_deletion.delete(replicator.pk)
     assert not Replicator.objects.exists()
 
 
@@ -247,14 +247,14 @@ def test_a_source_that_refuses_stops_the_deletion_until_the_user_leaves_it_as_it
     Replicator.objects.filter(pk=replicator.pk).update(captured_at=timezone.now())
     monkeypatch.setattr(MemorySource, "remove", refusing(SourcePermissionDenied("may not drop the slot")))
     services.delete_replicator(replicator=replicator)
-    assert not deletion.delete(replicator.pk)
+    assert not replicator_deletion.delete(replicator.pk)
     replicator.refresh_from_db()
     assert replicator.status == Status.FAILED
     assert "leave the source as it is" in replicator.error_remedy
     assert sent.round() == []
     services.delete_replicator(replicator=replicator, leave_source=True)
     assert sent.round() == ["delete_replicator"]
-    assert deletion.delete(replicator.pk)
+    assert replicator_deletion.delete(replicator.pk)
     assert f"r{replicator.pk}-{replicator.uid}" in caplog.text
     assert "may not drop the slot" in caplog.text
 
@@ -265,7 +265,7 @@ def test_a_replicator_that_never_read_its_source_is_deleted_without_it(
     monkeypatch.setattr(MemorySource, "remove", refusing(SourceUnreachable("away")))
     replicator = make()
     services.delete_replicator(replicator=replicator)
-    assert deletion.delete(replicator.pk)
+    assert replicator_deletion.delete(replicator.pk)
 
 
 def test_every_queue_has_an_exchange_of_its_own() -> None:

@@ -15,10 +15,10 @@ from webapp.connections.services import update_connection
 from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.monitoring.timeline import CHOICES, TimelineFilters, timeline
 from webapp.replicators import services
-from webapp.worker.chunk_store import OrmChunkStore
-from webapp.worker.failures import stage_failed
-from webapp.worker.leases import OrmLeaseStore
-from webapp.worker.tenure import Tenure
+from webapp.worker.failure.failures import stage_failed
+from webapp.worker.lease.lease_holder import Tenure
+from webapp.worker.lease.lease_store import OrmLeaseStore
+from webapp.worker.store.chunk_store import OrmChunkStore
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 
@@ -63,7 +63,7 @@ def test_the_moment_at_which_the_lease_ran_out_is_the_one_of_its_last_owner(make
     assert ran_out is not None
     with Tenure("other", make().pk) as tenure:  # only to have the database's clock
         assert tenure.lease is not None
-    from webapp.worker.database import clock
+    from webapp.worker.store.database import clock
 
     assert 1 <= (clock() - ran_out).total_seconds() < 50
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from webapp.worker import wiring
+from webapp.worker.run import wiring
 
 
 def test_the_staging_location_is_the_one_that_is_set(settings: Any, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from replicator import faults
 from replicator.errors import TargetConflict
 from replicator.faults import Fault, FaultInjected
 from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
-from replicator.targets.iceberg import IcebergTarget, commit
+from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.table import commit
 from tests.integration.direct.play import SHAPES, Play
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 

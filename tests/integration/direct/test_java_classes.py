@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from replicator.merge import engine
+from replicator.targets.iceberg.jvm import jvm
 from tests.integration.spark.lake import Lake
 from webapp.embedded.java_classes import archive
 
 
 def test_a_jvm_maps_the_archive(lake: Lake) -> None:
-    running = engine.running(lake.config)
+    running = jvm.running(lake.config)
     process = running.java("java.lang.ProcessHandle").current().pid()
     assert str(archive()) in Path(f"/proc/{process}/maps").read_text()
 
 
 def test_spark_does_not_run_before_somebody_asks_for_a_session(lake: Lake) -> None:
     """In a JVM of its own: another test's may have Spark in it."""
-    apart = engine._start(lake.config, 0)
+    apart = jvm._start(lake.config, 0)
     try:
         assert apart.java("org.apache.iceberg.CatalogUtil")
         assert "dispatcher-event-loop" not in apart.java("java.lang.Thread").getAllStackTraces().keySet().toString()

@@ -20,8 +20,8 @@ from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
-from replicator.targets.iceberg import dropped, expiry, maintenance, readable, waiting
-from replicator.targets.iceberg.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
 from tests.integration.spark.lake import Lake, insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -71,7 +71,7 @@ def finished(plan: tuple[DataScan, list[Any]]) -> list[tuple[Any, ...]]:
 
 def deleted(lake: Lake, table: TargetTable, now: float, retention: Retention = RETENTION) -> int:
     found = loaded(lake, table)
-    return waiting.delete_due(found, waiting.lists(found), retention.grace, now)
+    return deletion_list.delete_due(found, deletion_list.lists(found), retention.grace, now)
 
 
 def test_expiry_deletes_nothing_and_the_grace_deletes_what_no_snapshot_needs(lake: Lake) -> None:
@@ -86,7 +86,7 @@ def test_expiry_deletes_nothing_and_the_grace_deletes_what_no_snapshot_needs(lak
     assert finished(plan) == expected
     assert deleted(lake, table, time.time() + DAY + 60) > 30
     left = files(lake, table)
-    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
+    assert not [file for file in left if f"/{readable_history.FOLDER}/" in file]
     assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
     assert sorted(lake.rows(table)) == [(key, "500-2") for key in range(10)]
     changed(lake, 1, table, first=700)
@@ -145,7 +145,7 @@ def test_a_crash_at_an_edge_of_deletion_is_done_again(lake: Lake, point: str) ->
     faults.disarm()
     deleted(lake, table, NOW + 2 * DAY)
     left = files(lake, table)
-    assert not [file for file in left if f"/{readable.FOLDER}/" in file]
+    assert not [file for file in left if f"/{readable_history.FOLDER}/" in file]
     assert len([file for file in left if file.endswith((".parquet", ".avro"))]) <= 8
     assert len(lake.rows(table)) == 10
 
@@ -161,12 +161,12 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
         restore()
         before = files(lake, table)
         behind = loaded(lake, table)
-        assert waiting.behind(behind, waiting.lists(behind))
+        assert deletion_list.behind(behind, deletion_list.lists(behind))
         assert deleted(lake, table, NOW + 9 * DAY) == 0
         assert files(lake, table) == before
         assert "names an older state" in lake.target.maintain(table)
         named = behind.base.metadataFileLocation()
-        assert readable.plain(readable.newest_metadata(named) or "") == readable.plain(newest)
+        assert readable_history.plain(readable_history.newest_metadata(named) or "") == readable_history.plain(newest)
     assert sorted(lake.rows(table)) == rows
 
 
@@ -242,11 +242,11 @@ def test_readers_of_a_table_that_is_dropped_or_made_anew_keep_its_files(lake: La
     expected, warehouse = finished(plan), Storage(lake.config.warehouse)
     folder = Path(loaded(lake, table).metadata["location"].removeprefix("file:"))
     lake.target.apply(table, change)
-    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY - 60) == 0
+    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + DAY - 60) == 0
     assert finished(plan) == expected
-    assert dropped.delete_due(warehouse, named(lake), time.time() + DAY + 60) == 1
+    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + DAY + 60) == 1
     assert not folder.exists()
-    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
     assert len(lake.rows(other)) == 10
     assert lake.target.position(table) == (Position(-1, -1, 2, "L2") if isinstance(change, Create) else None)
 
@@ -259,10 +259,10 @@ def test_what_a_catalog_names_again_stays(lake: Lake) -> None:
     with pytest.raises(FaultInjected):
         lake.target.apply(table, Drop())
     faults.disarm()
-    assert dropped.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
     assert len(lake.rows(table)) == 10
     lake.target.apply(table, Drop())
-    assert dropped.delete_due(warehouse, seen, time.time() + 2 * DAY) == 0
+    assert dropped_tables.delete_due(warehouse, seen, time.time() + 2 * DAY) == 0
     assert Path(seen[0].removeprefix("file:")).exists()
 
 
@@ -298,12 +298,12 @@ def test_a_table_has_its_own_retention_by_its_properties(lake: Lake) -> None:
 
 def test_how_far_back_a_table_can_be_read_is_told_without_a_jvm(lake: Lake) -> None:
     table = changed(lake, 4)
-    before = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    before = readable_history.readable(loaded(lake, table).base.metadataFileLocation())
     times = [snapshot["timestamp-ms"] for snapshot in loaded(lake, table).whole["snapshots"]]
     assert before.oldest is not None
     assert (before.oldest.timestamp() * 1000, before.snapshots, before.waiting) == (pytest.approx(min(times)), 5, 0)
     expiry.expire(loaded(lake, table), RETENTION, NOW)
-    after = readable.readable(loaded(lake, table).base.metadataFileLocation())
+    after = readable_history.readable(loaded(lake, table).base.metadataFileLocation())
     assert after.snapshots <= 2
     assert after.waiting > 0
 
@@ -313,7 +313,7 @@ def test_disk_stays_bounded_over_a_compressed_day(lake: Lake, monkeypatch: pytes
     monkeypatch.setattr(lake.target, "_retention", Retention.parse("2s/1s 8s/2s", 1 / 3600))
     for name, value in {"NEW_SNAPSHOTS": 5, "EXPIRY_SECONDS": 1, "DELETION_SECONDS": 0.5}.items():
         monkeypatch.setattr(maintenance, name, value)
-    monkeypatch.setattr(waiting, "METADATA_SECONDS", 1)
+    monkeypatch.setattr(deletion_list, "METADATA_SECONDS", 1)
     table, most = changed(lake, 1), 0
     for n in range(MERGES):
         changed(lake, 1, table, first=1000 + 10 * n)

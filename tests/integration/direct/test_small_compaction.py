@@ -9,7 +9,8 @@ import pytest
 
 from replicator.errors import TargetConflict
 from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
-from replicator.targets.iceberg import commit, maintenance
+from replicator.targets.iceberg.table import commit
+from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.direct.test_direct import deletes_of, files_of
 from tests.integration.spark.lake import Lake, insert, read, schema_of, update
 

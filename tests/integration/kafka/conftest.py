@@ -19,7 +19,7 @@ from webapp.embedded.kafka import EmbeddedKafka
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, SnapshotRun
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 __all__ = ["process_environment"]
 

@@ -26,8 +26,8 @@ from tests.integration.kafka.conftest import KafkaLab
 from tests.integration.kafka.consumer import messages
 from webapp.embedded.kafka import EmbeddedKafka
 from webapp.replicators import services
-from webapp.worker import java
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run import spark
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[3]
@@ -57,7 +57,7 @@ def test_a_topic_rebuilds_its_table(lab: KafkaLab, small_chunks: int, format_: s
     )
     lab.execute(f"INSERT INTO t SELECT {ROW} FROM seq_1_to_400", "INSERT INTO k SELECT seq % 5, 'x' FROM seq_1_to_20")
     lab.execute("INSERT INTO e SELECT seq, -seq FROM seq_1_to_30")
-    replicator, asked = lab.replicate(format=format_, envelope=envelope, partitions=3), java._pool.cache_info()
+    replicator, asked = lab.replicate(format=format_, envelope=envelope, partitions=3), spark._pool.cache_info()
     writing = threading.Thread(target=traffic, args=(lab,))
     with HeadlessRun(replicator):
         writing.start()
@@ -78,7 +78,7 @@ def test_a_topic_rebuilds_its_table(lab: KafkaLab, small_chunks: int, format_: s
     assert t.ops["d"] == t.tombstones >= 60
     assert k.tombstones == 0
     assert e.ops["t"] == 3  # each partition is told
-    assert java._pool.cache_info() == asked  # no JVM for this target
+    assert spark._pool.cache_info() == asked  # no JVM for this target
     if (format_, envelope) == ("json", "debezium"):
         debezium_shape(t.values[-1], lab)
 
@@ -147,7 +147,7 @@ django.setup()
 from webapp.monitoring.models import Stage
 from webapp.worker import slices
 while True:
-    slices.run_slice(Stage.APPLY, int(sys.argv[1]), seconds=60)
+    work_slice.run_slice(Stage.APPLY, int(sys.argv[1]), seconds=60)
     time.sleep(0.1)  # the one that was killed still holds the lease
 """
 POINTS = ("apply.read.after", "apply.publish.before", "apply.publish.after", "apply.mark.written", "apply.mark.after")
@@ -181,13 +181,13 @@ def test_a_killed_worker_doubles_nothing_and_loses_nothing(lab: KafkaLab, proces
 def capture(lab: KafkaLab) -> None:
     """Until the log's end of now is journaled."""
     from webapp.monitoring.models import Stage
-    from webapp.worker import slices
+    from webapp.worker.run import work_slice
 
     begun = lab.replicator.next_sequence
     stop = lambda: lab.replicator.next_sequence > begun
     deadline = time.monotonic() + 60
     while not stop() and time.monotonic() < deadline:
-        slices.run_slice(Stage.CAPTURE, lab.replicator.pk, seconds=3, stopped=stop)
+        work_slice.run_slice(Stage.CAPTURE, lab.replicator.pk, seconds=3, stopped=stop)
 
 
 def make_target(broker: EmbeddedKafka, prefix: str, replicator: str = "r1", folder: str = "/nowhere") -> KafkaTarget:

@@ -12,7 +12,7 @@ from psycopg2 import sql
 
 from replicator.model.identifiers import TableId
 from tests.integration.kafka.conftest import KafkaLab
-from webapp.replicators.table_services import remove_table
+from webapp.replicators.services.tables import remove_table
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

@@ -14,7 +14,7 @@ from tests.integration.kafka.security import PASSWORD, USER, Authority
 from webapp.embedded.kafka import EmbeddedKafka
 from webapp.replicators import services
 from webapp.replicators.targets import full_target
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration]
 WRONG = "wrong-battery-0815"

@@ -18,7 +18,7 @@ from webapp.connections.models import Connection
 from webapp.management.commands.verify import catalog_config, pairs, source_config
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 
 class Lab:

@@ -12,7 +12,7 @@ from tests.integration.pipeline.lab import Lab
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
 from webapp.replicators import selectors
-from webapp.worker.wiring import opened_source
+from webapp.worker.run.wiring import opened_source
 
 
 class PostgresLab(Lab):

@@ -8,8 +8,9 @@ from replicator.sources.mysql.offset import BinlogOffset, parse_offset
 from tests.integration.pipeline.lab import Lab
 from tests.integration.scars.purging import purge_everything_old
 from webapp.monitoring.models import GaugeRow, TimelineEvent
-from webapp.replicators.retention import log_kept
-from webapp.worker import headless, retention
+from webapp.replicators.pages.source_log import log_kept
+from webapp.worker.run import headless
+from webapp.worker.upkeep import source_log_retention
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
@@ -24,7 +25,7 @@ def test_the_log_behind_the_checkpoint_is_shown_and_missed_when_it_is_purged(
     assert GaugeRow.objects.filter(replicator=lab.replicator, table=None, log_kept__isnull=False).exists()
     checkpoint = parse_offset(lab.replicator.checkpoint_offset or {})
     lab.execute("INSERT INTO t VALUES (1, REPEAT('y', 3000000))", "FLUSH BINARY LOGS", "INSERT INTO t VALUES (2, 'z')")
-    retention.watch()
+    source_log_retention.watch()
     end = lab.log_end()
     kept = log_kept(lab.replicator)
     assert kept is not None
@@ -33,9 +34,9 @@ def test_the_log_behind_the_checkpoint_is_shown_and_missed_when_it_is_purged(
     assert 3_000_000 < kept.bytes < 3_010_000 + end.position
     assert BinlogOffset(end.file, 0).sequence == checkpoint.sequence + 1
     purge_everything_old(lab)
-    retention.watch()
+    source_log_retention.watch()
     kept = log_kept(lab.replicator)
     assert kept is not None
     assert (kept.bytes, kept.status, kept.concern) == (None, "purged", "lost")
-    retention.watch()
+    source_log_retention.watch()
     assert TimelineEvent.objects.filter(replicator=lab.replicator, kind="log_lost").count() == 1

@@ -11,7 +11,7 @@ from replicator.staging import writer as staging
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.monitoring.models import Stage
 from webapp.replicators import services
-from webapp.worker.slices import run_slice
+from webapp.worker.run.work_slice import run_slice
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

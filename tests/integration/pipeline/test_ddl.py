@@ -11,9 +11,9 @@ from django.utils import timezone
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.scars.test_log_scars import capture_until_killed
 from webapp.replicators import services
-from webapp.replicators.selection import drop_unselected
-from webapp.worker import wiring
-from webapp.worker.discovery import discover
+from webapp.replicators.selection.entries import drop_unselected
+from webapp.worker.run import wiring
+from webapp.worker.store.table_discovery import discover
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

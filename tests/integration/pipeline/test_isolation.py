@@ -17,7 +17,7 @@ from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
 from webapp.replicators.models import Status
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -21,9 +21,10 @@ from tests.integration.scars.conftest import small_chunks
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.monitoring.models import Stage
-from webapp.replicators import partial_runs
 from webapp.replicators.models import RunState, SnapshotRun
-from webapp.worker import policy, slices
+from webapp.replicators.services import partial_snapshots
+from webapp.worker.failure import retry_policy
+from webapp.worker.run import work_slice
 
 __all__ = ["small_chunks"]
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("small_chunks")]
@@ -64,14 +65,16 @@ class SetBack:
 
     def capture_until(self, done: Callable[[], bool]) -> None:
         """Without a reader or a merge beside it."""
-        assert slices.run_slice(Stage.CAPTURE, self.lab.replicator.pk, seconds=60, idle=None, over=done, stopped=done)
+        assert work_slice.run_slice(
+            Stage.CAPTURE, self.lab.replicator.pk, seconds=60, idle=None, over=done, stopped=done
+        )
         assert done()
 
     def plan(self) -> None:
         """Runs are planned and chunks are read, and capture is not there to see it."""
         runs = SnapshotRun.objects.filter(table__replicator=self.lab.replicator, state=RunState.PLANNING)
         begun = lambda: not runs.filter(started=False).exists()
-        assert slices.run_slice(Stage.SNAPSHOT, self.lab.replicator.pk, seconds=60, idle=0.1, over=begun)
+        assert work_slice.run_slice(Stage.SNAPSHOT, self.lab.replicator.pk, seconds=60, idle=0.1, over=begun)
         assert begun()
 
 
@@ -84,7 +87,7 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, transactional_db: Any
 
 def test_an_end_that_was_planned_in_a_lost_future(source: SetBack, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows beyond it were never read, though the log had said nothing of them; another key's bounds stopped the table."""
-    monkeypatch.setattr(policy, "ANNOUNCED_WINDOW", timedelta(seconds=3))
+    monkeypatch.setattr(retry_policy, "ANNOUNCED_WINDOW", timedelta(seconds=3))
     lab = source.lab
     rows = ", ".join(f"({n}, {n % 7})" for n in range(1, 201))
     for name in "tk":
@@ -114,7 +117,7 @@ def test_a_part_that_was_planned_in_a_lost_future(source: SetBack) -> None:
     assert lab.run_and_compare(1) == 100
     source.move("data", "copy")
     lab.execute("DELETE FROM t WHERE id > 50")
-    partial_runs.read_rows(table=lab.table("t"), condition="v < 3")
+    partial_snapshots.read_rows(table=lab.table("t"), condition="v < 3")
     source.plan()
     source.move("copy", "data")
     lab.run()

@@ -16,7 +16,7 @@ from replicator.model.masks import Mask, parse_masks
 from tests.integration.pipeline.lab import Lab
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, Replicator, SnapshotRun
-from webapp.replicators.selection import SelectionEntry, salt_of
+from webapp.replicators.selection.entries import SelectionEntry, salt_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 MASKS = parse_masks(

@@ -20,9 +20,10 @@ from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from tests.integration.pipeline.test_cdap_example import target_rows
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.replicators import as_code, services
-from webapp.replicators.export import export
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators import services
+from webapp.replicators.definitions import apply as definitions
+from webapp.replicators.definitions.export import export
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[3]
@@ -193,8 +194,8 @@ def test_a_mode_changes_only_by_name_and_reads_the_table_anew(lab: Lab) -> None:
     environ = {line.strip("# ").partition(": ")[2]: "" for line in written.splitlines() if line.startswith("# Set")}
     password = next(iter(environ), "")
     values = {name: lab.address["password"] for name in password.split(", ") if name}
-    assert as_code.apply(written, values) == []
-    said = as_code.apply(written.replace("mode: history", "mode: soft_delete"), values)
+    assert definitions.apply(written, values) == []
+    said = definitions.apply(written.replace("mode: history", "mode: soft_delete"), values)
     assert len(said) >= 1
     assert "read anew into a new table in the mode soft delete" in said[0]
     lab.execute("DELETE FROM t WHERE id = 2")

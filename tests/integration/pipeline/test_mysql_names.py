@@ -13,7 +13,8 @@ from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, MaskKind
 from tests.integration.pipeline.lab import Lab
 from webapp.embedded.mysql import EmbeddedMySQL
-from webapp.replicators.services import SelectionEntry, add_tables, create_replicator, remove_table
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.replicators.services import add_tables, create_replicator, remove_table
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -15,7 +15,7 @@ from tests.integration.pipeline.lab import Lab
 from webapp.management.commands.verify import catalog_config
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
-from webapp.replicators.as_code import apply
+from webapp.replicators.definitions.apply import apply
 from webapp.replicators.models import ReplicatorTable
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]

@@ -21,8 +21,8 @@ from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from tests.integration.scars.test_log_scars import capture_until_killed
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
+from webapp.monitoring.dead_letters.services import discard, replay
 from webapp.monitoring.models import Failure, LogLine, ParkedRow, TimelineEvent
-from webapp.monitoring.parked_services import discard, replay
 from webapp.replicators.models import Scope
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]

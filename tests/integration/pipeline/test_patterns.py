@@ -10,7 +10,7 @@ from replicator.model.row_filter import parse_filter
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.replicators import services
-from webapp.replicators.selection import SelectionEntry, named_entry
+from webapp.replicators.selection.entries import SelectionEntry, named_entry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 TABLE = "(id INT PRIMARY KEY, v VARCHAR(20))"

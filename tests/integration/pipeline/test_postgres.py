@@ -13,14 +13,14 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from replicator.model.identifiers import TableId, written_database
-from replicator.sources.postgres.relations import Relations
-from replicator.sources.postgres.sights import Sight, Watch
+from replicator.sources.postgres.stream.catalog_observer import Sight, Watch
+from replicator.sources.postgres.stream.relations import Relations
 from tests.integration.pipeline.lab import insert
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
-from webapp.replicators.selection import SelectionEntry, named_entry
-from webapp.worker.deletion import delete
+from webapp.replicators.selection.entries import SelectionEntry, named_entry
+from webapp.worker.upkeep.replicator_deletion import delete
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -25,14 +25,14 @@ from webapp.monitoring.models import Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.services import SelectionEntry
-from webapp.worker import wiring
-from webapp.worker.deletion import delete
-from webapp.worker.headless import HeadlessRun
-from webapp.worker.recovery import MOST_A_DAY
-from webapp.worker.retention import watch
-from webapp.worker.slices import run_slice
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.worker.failure.log_loss_recovery import MOST_A_DAY
+from webapp.worker.run import wiring
+from webapp.worker.run.headless import HeadlessRun
+from webapp.worker.run.work_slice import run_slice
 from webapp.worker.tasks import watch_logs
+from webapp.worker.upkeep.replicator_deletion import delete
+from webapp.worker.upkeep.source_log_retention import watch
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 SEGMENT = 16 * 1024 * 1024
@@ -337,7 +337,7 @@ def test_nothing_is_left_behind_though_the_source_was_down_at_first(
 
 
 def test_a_run_without_workers_looks_too(lab: PostgresLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webapp.worker.headless.WATCH_SECONDS", 0.5)
+    monkeypatch.setattr("webapp.worker.run.headless.WATCH_SECONDS", 0.5)
     replicator = begun(lab)
     assert replicator.log_held_at is None
     with HeadlessRun(replicator):

@@ -17,7 +17,7 @@ from tests.integration.pipeline.test_signals import change, until
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, RunState, SnapshotRun
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 BEHIND = 3  # seconds that the replica applies each commit late

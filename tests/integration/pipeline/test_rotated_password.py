@@ -13,9 +13,9 @@ from webapp.connections import services as connections
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
-from webapp.worker.database import clock
-from webapp.worker.failures import retry_ahead, stage_failed
-from webapp.worker.slices import run_slice
+from webapp.worker.failure.failures import retry_ahead, stage_failed
+from webapp.worker.run.work_slice import run_slice
+from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

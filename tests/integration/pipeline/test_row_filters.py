@@ -16,7 +16,7 @@ from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
 from webapp.replicators.models import SegmentRow
-from webapp.replicators.selection import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 TABLE = "(id INT PRIMARY KEY, land VARCHAR(20), total DECIMAL(10,2), at TIMESTAMP NULL, big TEXT)"

@@ -17,12 +17,12 @@ from webapp.embedded.s3 import EmbeddedS3
 from webapp.monitoring.models import Failure, LogLine
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, SegmentRow
-from webapp.worker import wiring
-from webapp.worker.database import clock
-from webapp.worker.deletion import delete
-from webapp.worker.garbage import collect
-from webapp.worker.headless import HeadlessRun, source_position
-from webapp.worker.outcome import Outcome
+from webapp.worker.run import wiring
+from webapp.worker.run.headless import HeadlessRun, source_position
+from webapp.worker.run.outcome import Outcome
+from webapp.worker.store.database import clock
+from webapp.worker.upkeep.garbage_collection import collect
+from webapp.worker.upkeep.replicator_deletion import delete
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -10,9 +10,9 @@ import pytest
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.pipeline.own_process import run, said
 from webapp.embedded.s3 import EmbeddedS3
-from webapp.replicators.past import past_of
-from webapp.worker import garbage
-from webapp.worker.database import clock
+from webapp.replicators.time_travel import past_of
+from webapp.worker.store.database import clock
+from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [
     pytest.mark.integration,
@@ -53,9 +53,9 @@ def test_tables_on_s3_are_made_loaded_and_compared(
     past = past_of(lab.table("t"))
     assert past is not None
     assert (past.oldest is not None, past.snapshots > 0, past.waiting) == (True, True, 0)
-    assert garbage.dropped_tables(clock()) == 0
+    assert garbage_collection.dropped_tables(clock()) == 0
     lab.execute("DROP TABLE log")
     run(lab, environment)
     later = clock() + timedelta(hours=25)
-    assert (garbage.dropped_tables(later), garbage.dropped_tables(later)) == (1, 0)
+    assert (garbage_collection.dropped_tables(later), garbage_collection.dropped_tables(later)) == (1, 0)
     assert lab.assert_equal(1) == 3000

@@ -22,7 +22,7 @@ from tests.integration.pipeline.test_parts import KEYED, differing, fill, hide
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, Replicator, RunState, SnapshotRun
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 SIGNALS = "CREATE TABLE signals (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NOT NULL, data TEXT NULL)"

@@ -27,9 +27,10 @@ from webapp.local import LocalMachine
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, Scope, SnapshotRun
-from webapp.worker.chunk_store import OrmChunkStore
+from webapp.replicators.selection.entries import SelectionEntry
 from webapp.worker.models import Lease
-from webapp.worker.slices import lease_name, run_slice
+from webapp.worker.run.work_slice import lease_name, run_slice
+from webapp.worker.store.chunk_store import OrmChunkStore
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 WITHIN = 20.0  # seconds: a busy machine; without a cancel they last 300
@@ -186,7 +187,7 @@ def test_what_capture_asks_the_source_ends_when_it_is_told_to_stop(
         with translated_of(any_lab)("the source"), connection.cursor() as cursor:
             cursor.execute(f"SELECT 1 FROM {any_lab.database}.t WHERE {slow(any_lab)}")
 
-    monkeypatch.setattr("webapp.worker.slices._begin_log", asks)
+    monkeypatch.setattr("webapp.worker.run.work_slice._begin_log", asks)
     replicator = any_lab.replicate("t")
     capture = Slice(Stage.CAPTURE, replicator.pk)
     wait(lambda: statements(any_lab))
@@ -217,7 +218,7 @@ def test_two_statements_that_last_do_not_stop_the_snapshots_of_others(
     made = []
     for name in ("a", "b", "c"):
         lab.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)", f"INSERT INTO {name} VALUES (1)")
-        selection = [services.SelectionEntry(lab.database, name)]
+        selection = [SelectionEntry(lab.database, name)]
         made.append(
             services.create_replicator(
                 name=f"{lab.name}_{name}", connection=lab.connection(), selection=selection, start=True

@@ -11,10 +11,11 @@ import psycopg2
 import pytest
 from django.conf import settings
 
-from replicator.targets.iceberg import maintenance
+from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.pipeline.lab import Lab
-from webapp.worker import headless, upkeep
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run import headless
+from webapp.worker.run.headless import HeadlessRun
+from webapp.worker.upkeep import quiet_tables
 
 pytestmark = pytest.mark.integration
 OPTIONS = {"retention_steps": "2s/1s", "deletion_grace_hours": 1 / 3600}
@@ -42,27 +43,27 @@ def changed(lab: Lab) -> None:
 
 def test_files_of_a_quiet_table_go_without_a_merge(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     changed(lab)
-    assert upkeep.keep_quiet_tables() == 0  # changed a moment ago: its merges look after it
+    assert quiet_tables.keep_quiet_tables() == 0  # changed a moment ago: its merges look after it
     before = data_files(lab)
     assert before > LEFT
-    monkeypatch.setattr(upkeep, "QUIET", timedelta(0))
+    monkeypatch.setattr(quiet_tables, "QUIET", timedelta(0))
     monkeypatch.setattr(maintenance, "EXPIRY_SECONDS", 0)
     monkeypatch.setattr(maintenance, "DELETION_SECONDS", 0)
     deadline = time.monotonic() + 60
     while data_files(lab) > LEFT:
         assert time.monotonic() < deadline, data_files(lab)
-        assert upkeep.keep_quiet_tables() == 1
+        assert quiet_tables.keep_quiet_tables() == 1
         time.sleep(0.5)
     assert lab.assert_equal(1) == 20
     monkeypatch.setattr(
-        upkeep, "MARGIN", timedelta(days=-1)
+        quiet_tables, "MARGIN", timedelta(days=-1)
     )  # as if that were long ago: nothing of it is left to be done
-    assert upkeep.keep_quiet_tables() == 0
+    assert quiet_tables.keep_quiet_tables() == 0
 
 
 def test_a_run_without_workers_tidies_by_itself(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     changed(lab)
-    monkeypatch.setattr(upkeep, "QUIET", timedelta(0))
+    monkeypatch.setattr(quiet_tables, "QUIET", timedelta(0))
     monkeypatch.setattr(maintenance, "EXPIRY_SECONDS", 0)
     monkeypatch.setattr(maintenance, "DELETION_SECONDS", 0)
     monkeypatch.setattr(headless, "TIDY_SECONDS", 0.5)

@@ -19,8 +19,8 @@ from django.core.management import call_command
 from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
 from webapp.management.commands.verify import catalog_config
-from webapp.worker.copy_progress import CopyProgress
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
+from webapp.worker.store.copy_progress import CopyProgress
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 

@@ -9,7 +9,7 @@ import pytest
 
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.watermark import MESSAGES_SINCE, create_statements
 from tests.integration.postgres_snapshot.tables import (
     REPLICATOR,

@@ -10,7 +10,7 @@ from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, quoted
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 
 SCHEMA = "snapshot tests"
 

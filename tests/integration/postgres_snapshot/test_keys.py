@@ -8,7 +8,7 @@ import pytest
 
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from tests.integration.postgres_snapshot.tables import (
     assert_chunks_are_the_table,
     execute,

@@ -12,11 +12,11 @@ import pytest
 from replicator.errors import SourceUnreachable, TableBusy, TableDisappeared, TableError, TableNotRead
 from replicator.model.identifiers import TableId, TableSet
 from replicator.sources.base import KeyRange, ReadOptions
-from replicator.sources.postgres import copy_rows
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
-from replicator.sources.postgres.copy_blocks import LibpqBlocks
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
+from replicator.sources.postgres.snapshot import copy_rows
+from replicator.sources.postgres.snapshot.copy_libpq import LibpqBlocks
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.watermark import MESSAGES_SINCE
 from tests.integration.postgres_snapshot.tables import (
     REPLICATOR,

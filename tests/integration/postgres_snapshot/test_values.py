@@ -13,13 +13,13 @@ import pytest
 from replicator.errors import TableError, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.sources.base import KeyRange
-from replicator.sources.postgres.attributes import TableDescription
-from replicator.sources.postgres.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.attributes import TableDescription
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
-from replicator.sources.postgres.snapshot import PostgresSnapshotReader
-from replicator.sources.postgres.tuples import find_values, tuple_ends
-from replicator.sources.postgres.values import RowConverter, binary_exact
+from replicator.sources.postgres.rows.columns import RowConverter, binary_exact
+from replicator.sources.postgres.rows.tuples import find_values, tuple_ends
+from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.watermark import MESSAGES_SINCE
 from tests.integration.postgres_snapshot.tables import (
     REPLICATOR,

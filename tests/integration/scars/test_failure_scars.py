@@ -21,8 +21,8 @@ from replicator.model.identifiers import TableId
 from tests.integration.pipeline.lab import Lab
 from webapp.replicators import services
 from webapp.replicators.models import RunState, SegmentRow, SnapshotRun
-from webapp.replicators.services import SelectionEntry
-from webapp.worker import policy
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.worker.failure import retry_policy
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
@@ -160,7 +160,7 @@ def test_an_invalid_snapshot_request_wedges_the_replicator(lab: Lab, monkeypatch
 
     Tidemark refuses it with a reason, or does it; changes go on being copied either way.
     """
-    monkeypatch.setattr(policy, "ANNOUNCED_WINDOW", timedelta(seconds=1))
+    monkeypatch.setattr(retry_policy, "ANNOUNCED_WINDOW", timedelta(seconds=1))
     names = ("dropped", "empty", "excluded", "failed", "t")
     lab.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)" for name in names))
     lab.execute(*(f"INSERT INTO {name} VALUES (1, 1), (2, 2)" for name in names if name != "empty"))

@@ -18,7 +18,7 @@ from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.scars.purging import purge_everything_old
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators.models import SegmentRow
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,8 +21,8 @@ from tests.integration.pipeline.lab import Lab
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators import services
 from webapp.replicators.models import Replicator
-from webapp.worker import wiring
-from webapp.worker.discovery import discover
+from webapp.worker.run import wiring
+from webapp.worker.store.table_discovery import discover
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

@@ -15,7 +15,7 @@ from replicator.sources.mysql.source import open_source
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 ROWS = 45

@@ -22,7 +22,7 @@ from tests.integration.scars.purging import purge_everything_old
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators import services
 from webapp.replicators.models import Status
-from webapp.worker.headless import HeadlessRun
+from webapp.worker.run.headless import HeadlessRun
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

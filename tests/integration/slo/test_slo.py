@@ -11,10 +11,10 @@ import pytest
 
 from replicator.telemetry.slo import FAST, SLOW, Promise, window_start
 from tests.browser.factories import make_connection, make_replicator, make_table
-from webapp.monitoring.lags import Lags, add, drop_old, together
 from webapp.monitoring.models import LagRow, LagSpan, Standing, TablePromise
-from webapp.monitoring.slo import WINDOWS, Figures, measure, measure_tables
-from webapp.monitoring.standings import keep_standings, standings
+from webapp.monitoring.slo.attainment import WINDOWS, Figures, measure, measure_tables
+from webapp.monitoring.slo.lag_histograms import Lags, add, drop_old, together
+from webapp.monitoring.slo.status import keep_standings, standings
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, SegmentRow, Status
 from webapp.replicators.options import ReplicatorOptions
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from replicator.merge import engine
-from replicator.merge.session import SparkConfig, SparkPool
 from replicator.staging.storage import Storage
 from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.jvm import jvm
+from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from tests.integration.spark.lake import Lake
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.java_classes import java_options
@@ -33,4 +33,4 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     storage = Storage(f"file://{folder}/staging")
     pool = SparkPool(config)
     yield Lake(pool, storage, IcebergTarget(pool, storage, "r1"), folder / "catalog.db")
-    engine.stop()
+    jvm.stop()

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.merge.session import SparkConfig, SparkPool
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
@@ -27,7 +26,8 @@ from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
 from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.apply import LIMITS
-from replicator.targets.iceberg.direct import Limits
+from replicator.targets.iceberg.direct.writer import Limits
+from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 
 Row = tuple[Any, ...]
 TS = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)

@@ -9,7 +9,7 @@ import pytest
 
 from replicator.targets.base import DeleteBelow, Merge
 from replicator.targets.iceberg import IcebergTarget
-from replicator.targets.iceberg.direct import SPARK_ONLY, Limits
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake, insert, schema_of
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from py4j.protocol import Py4JJavaError
 
-from replicator.merge import engine
+from replicator.targets.iceberg.jvm import jvm
 from tests.integration.spark.lake import Lake
 from webapp import environment
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -22,7 +22,7 @@ def answered(lake: Lake, postgres_tls: tuple[EmbeddedPostgresSource, str], tmp_p
     """answered(host, options) → does the server's session have TLS?  Raises what the driver says."""
     server, certificate = postgres_tls
     (tmp_path / "ca.pem").write_text(certificate)
-    java = engine.running(lake.config).jvm.java
+    java = jvm.running(lake.config).jvm.java
 
     def asked(host: str, **options: str) -> bool:
         known = {name: value.replace("CA", str(tmp_path / "ca.pem")) for name, value in options.items()}

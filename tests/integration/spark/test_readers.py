@@ -15,8 +15,8 @@ import pytest
 from pyiceberg.io.pyarrow import ArrowScan
 
 from replicator.targets.base import TargetTable
-from replicator.targets.iceberg import maintenance
-from replicator.targets.iceberg.naming import sql_name
+from replicator.targets.iceberg.table.naming import sql_name
+from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.spark.lake import Lake, insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])

@@ -19,9 +19,9 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import catalog as catalog_module
-from replicator.targets.iceberg import commit, ddl
-from replicator.targets.iceberg.direct import SPARK_ONLY
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY
+from replicator.targets.iceberg.table import catalog as catalog_module
+from replicator.targets.iceberg.table import commit, schema_update
 from tests.integration.spark.lake import Lake, insert, read, schema_of
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -106,14 +106,14 @@ def test_a_name_that_was_taken_meanwhile_is_not_renamed_to(lake: Lake, monkeypat
 def test_a_stale_evolution_does_not_take_columns_away(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Iceberg's transactions put what they planned over what was committed meanwhile."""
     table = lake.table(KEYED)
-    reorder = ddl._reorder
+    reorder = schema_update._reorder
 
     def slow(*args: object) -> None:
         monkeypatch.undo()
         lake.target.apply(table, Evolve(WIDEST, 3))
         reorder(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ddl, "_reorder", slow)
+    monkeypatch.setattr(schema_update, "_reorder", slow)
     with pytest.raises(TargetConflict):
         lake.another_worker().apply(table, Evolve(WIDER, 2))
     found = lake.reader().load_table((table.namespace, table.name)).schema()

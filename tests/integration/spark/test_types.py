@@ -13,7 +13,7 @@ import pytest
 
 from replicator.targets.base import Append, Merge, Replace
 from replicator.targets.iceberg import IcebergTarget
-from replicator.targets.iceberg.direct import SPARK_ONLY
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 UTC = dt.UTC

@@ -10,8 +10,9 @@ import pytest
 
 from replicator.errors import TargetConflict, ValuesLost
 from replicator.targets.base import Append, Evolve, Merge, Replace, TargetTable
-from replicator.targets.iceberg import IcebergTarget, unchanged
-from replicator.targets.iceberg.direct import SPARK_ONLY
+from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY
+from replicator.targets.iceberg.spark import merge_unchanged
 from tests.integration.spark.lake import Lake, schema_of
 from tests.integration.spark.unchanged_histories import SCHEMA, Event, Row, Source, staged
 
@@ -209,7 +210,7 @@ def test_a_stale_worker_is_not_told_that_the_table_is_lost(lake: Lake, monkeypat
     """Another worker has merged the batch, and a delete after it, before this one looks at the target's rows."""
     table = filled(lake, (1, 0, "d1", "n1"), (2, 0, "d2", "n2"))
     batch = staged(lake, [note(10, "UPDATE", 1, (1, 1, None, None), DOC, NOTE)], NOTES)
-    held = unchanged._held
+    held = merge_unchanged._held
 
     def late(*args: Any) -> Any:
         monkeypatch.undo()
@@ -217,7 +218,7 @@ def test_a_stale_worker_is_not_told_that_the_table_is_lost(lake: Lake, monkeypat
         merged(lake, table, note(11, "DELETE", 1, (1, None, None, None)))
         return held(*args)
 
-    monkeypatch.setattr(unchanged, "_held", late)
+    monkeypatch.setattr(merge_unchanged, "_held", late)
     with pytest.raises(TargetConflict):
         lake.another_worker(limits=SPARK_ONLY).apply(table, Merge([batch], NOTES, 10))
     assert rows(lake, table) == [(2, 0, "d2", "n2")]
@@ -234,7 +235,7 @@ def test_long_chains_and_hot_keys_take_few_steps(either: Lake) -> None:
 def test_batches_that_left_out_nothing_go_the_ordinary_way(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake = in_spark(lake)
     table = filled(lake, (1, 0, "d1", "n1"), (2, 0, "d2", "n2"))
-    monkeypatch.setattr(unchanged, "folded", None)
+    monkeypatch.setattr(merge_unchanged, "folded", None)
     merged(lake, table, note(10, "UPDATE", 1, (1, 1, "D", None)), note(11, "UPDATE", 2, (3, 1, None, "N")))
     assert rows(lake, table) == [(1, 1, "D", None), (3, 1, None, "N")]
 

@@ -23,7 +23,7 @@ from webapp.replicators.models import (
 )
 from webapp.streams import services
 from webapp.streams.models import Stream
-from webapp.worker import garbage
+from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 BASE = "/api/v1/streams/"
@@ -210,7 +210,7 @@ def test_segments_are_kept_for_an_enabled_stream_and_what_is_gone_is_told(
     begin = read(api, max_rows=1)["start"]
     journal.aged(rows[0], created=25, applied=20)
     journal.aged(rows[1], created=23, applied=20)
-    garbage.collect()
+    garbage_collection.collect()
     assert list(SegmentRow.objects.order_by("id")) == rows[1:]  # 24 hours
     answer = api.get(f"{BASE}all/changes/", {"shard": 0, "from": begin})
     told = answer.json()
@@ -221,7 +221,7 @@ def test_segments_are_kept_for_an_enabled_stream_and_what_is_gone_is_told(
     assert sorted(rest) == [("orders", n) for n in range(10, 30)]
     assert ids(read(api, **{"from": told["oldest"]})) == ids(read(api))
     services.set_enabled(stream=stream, enabled=False)
-    garbage.collect()
+    garbage_collection.collect()
     assert list(SegmentRow.objects.order_by("id")) == rows[2:]
     services.set_enabled(stream=stream, enabled=True)
     assert api.get(f"{BASE}all/changes/", {"shard": 0, "from": told["oldest"]}).status_code == 410
@@ -234,7 +234,7 @@ def test_what_is_deleted_of_other_tables_makes_no_checkpoint_too_old(api: APICli
     for row in (kept, other):
         journal.aged(row, created=10, applied=10)
     begin = read(api, max_rows=1)["start"]
-    garbage.collect()
+    garbage_collection.collect()
     assert list(SegmentRow.objects.all()) == [kept]
     assert ids(read(api, **{"from": begin})) == [("orders", 1)]
 
@@ -250,7 +250,7 @@ def test_events_are_kept_and_lost_as_segments_are(api: APIClient, journal: Journ
         journal.aged(row, created=hours, applied=hours)
         made = SegmentRow.objects.get(pk=row.pk)
         TableEventRow.objects.filter(pk=event.pk).update(created_at=made.created_at, applied_at=made.applied_at)
-        garbage.collect()
+        garbage_collection.collect()
         answer = api.get(f"{BASE}all/changes/", {"shard": 1, "from": f"{stream.uid}-1-0-0"})
         assert answer.status_code == status
         if status == 200:

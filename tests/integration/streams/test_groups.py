@@ -11,7 +11,7 @@ from replicator.streams.position import Position, checkpoint
 from tests.integration.streams.journal import Journal
 from webapp.streams import groups, selectors, services
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint
-from webapp.worker.database import clock
+from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 

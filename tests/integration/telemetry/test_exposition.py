@@ -17,18 +17,18 @@ from prometheus_client.parser import text_string_to_metric_families
 from replicator.errors import SourceUnreachable
 from replicator.state.tables import TableState
 from tests.browser.factories import make_connection, make_replicator, make_run, make_table, stage_segments
-from webapp.monitoring.lags import Lags, add
 from webapp.monitoring.models import Failure, Stage, TablePromise
-from webapp.monitoring.slo import WINDOWS
-from webapp.monitoring.standings import keep_standings
+from webapp.monitoring.slo.attainment import WINDOWS
+from webapp.monitoring.slo.lag_histograms import Lags, add
+from webapp.monitoring.slo.status import keep_standings
 from webapp.replicators.models import ReplicatorTable, Status
 from webapp.telemetry import heartbeats
 from webapp.telemetry.models import FailureCount
-from webapp.worker import garbage
-from webapp.worker.database import clock
-from webapp.worker.failures import stage_failed
-from webapp.worker.leases import OrmLeaseStore
+from webapp.worker.failure.failures import stage_failed
+from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import WorkerHeartbeat
+from webapp.worker.store.database import clock
+from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 TOKEN = "metrics-s3cret-token"
@@ -186,7 +186,7 @@ def test_ready_is_what_has_database_broker_supervisor_and_workers(redis_url: str
 def test_a_worker_of_several_queues_speaks_for_all_and_old_ones_are_forgotten(settings: Any, tmp_path: Path) -> None:
     settings.TIDEMARK_STAGING_URL = tmp_path.as_uri()
     WorkerHeartbeat.objects.create(name="gone@there", role="merge", seen_at=clock() - timedelta(days=2))
-    garbage.collect()
+    garbage_collection.collect()
     heartbeats.beat("all@here", ["capture", "control", "merge", "snapshot"])
     assert list(WorkerHeartbeat.objects.values_list("name", "role")) == [("all@here", "several")]
 

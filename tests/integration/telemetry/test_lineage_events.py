@@ -19,7 +19,7 @@ from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
 from webapp.telemetry import delivery
 from webapp.telemetry.gathering import gather
 from webapp.telemetry.models import LineageEvent, LineageState
-from webapp.worker.database import clock
+from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 TOKEN = "lineage-s3cret-token"

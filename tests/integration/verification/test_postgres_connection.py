@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SourceUnreachable
 from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, compare
-from replicator.verification.postgres_source import PostgresReader
+from replicator.verification.postgres.reader import PostgresReader
 from replicator.verification.source import SourceTable
 from tests.environment import HOME
 from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, runs, small

@@ -15,7 +15,7 @@ from replicator.errors import SourceBusy
 from tests.browser.factories import Installation, make_replicator, make_table
 from webapp.monitoring.models import Failure, LogLine, Stage
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.worker.failures import stage_waits
+from webapp.worker.failure.failures import stage_waits
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 HTMX = {"HTTP_HX_REQUEST": "true"}

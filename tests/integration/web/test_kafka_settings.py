@@ -13,12 +13,13 @@ from django.urls import reverse
 from replicator.errors import ConfigurationError
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.replicators import as_code, services
-from webapp.replicators.export import export
+from webapp.replicators import services
+from webapp.replicators.definitions import apply as definitions
+from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Draft, Replicator
-from webapp.replicators.services import SelectionEntry
+from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.targets import checked_target, full_target
-from webapp.replicators.views.drafting import Wizard
+from webapp.replicators.views.wizard_draft import Wizard
 
 pytestmark = [
     pytest.mark.integration,
@@ -89,16 +90,16 @@ def test_a_password_is_stored_encrypted_and_shown_nowhere(made: Replicator, admi
 
 def test_as_code_gives_what_export_wrote_and_changes_how_the_brokers_are_reached() -> None:
     variables = {"KAFKA_PASSWORD": SECRET, "COPY_PASSWORD": SECRET}
-    assert "replicator copy: created" in as_code.apply(FILE, variables)
-    assert as_code.apply(FILE, variables) == []
-    assert as_code.apply(export(), variables) == []
+    assert "replicator copy: created" in definitions.apply(FILE, variables)
+    assert definitions.apply(FILE, variables) == []
+    assert definitions.apply(export(), variables) == []
     moved = FILE.replace("k1:9092", "k2:9092")
-    assert as_code.apply(moved, variables | {"KAFKA_PASSWORD": "new"}) == [
+    assert definitions.apply(moved, variables | {"KAFKA_PASSWORD": "new"}) == [
         "replicator copy: changed bootstrap_servers, password of its target"
     ]
     assert full_target(Replicator.objects.get())["password"] == "new"
     with pytest.raises(ConfigurationError, match="its target cannot be changed"):
-        as_code.apply(FILE.replace("topic_prefix: p", "topic_prefix: q"), variables)
+        definitions.apply(FILE.replace("topic_prefix: p", "topic_prefix: q"), variables)
 
 
 def test_the_same_names_on_other_brokers_are_other_tables(made: Replicator, connection: Connection) -> None:

@@ -24,15 +24,16 @@ from webapp.accounts.models import ApiToken
 from webapp.alerts import services as alerts
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Rule, RuleKind
-from webapp.monitoring.lags import drop_old
 from webapp.monitoring.models import MetricMinute, ParkedRow
-from webapp.replicators.export import export
+from webapp.monitoring.slo.lag_histograms import drop_old
+from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Draft, Replicator, ReplicatorTable, SchemaVersion
 from webapp.streams.groups import join
 from webapp.streams.models import Stream
 from webapp.streams.services import create_stream
 from webapp.telemetry import delivery
-from webapp.worker import garbage, supervisor
+from webapp.worker import supervisor
+from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -187,7 +188,7 @@ def rounds_of_every_kind_go_on() -> None:
     evaluate()
     delivery.tell()
     drop_old(timezone.now())
-    garbage.collect()
+    garbage_collection.collect()
     assert sent
     assert Rule.objects.count() == 2 * len(RuleKind.values)
     fired = set(Alert.objects.filter(fired_at__isnull=False).values_list("replicator__name", "rule__kind"))

@@ -1,4 +1,4 @@
-"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.replicators.as_code`)."""
+"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.replicators.definitions.apply`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db import transaction
 
 from replicator.errors import TidemarkError
 from webapp.management.command import MetadataCommand
-from webapp.replicators.as_code import apply
+from webapp.replicators.definitions.apply import apply
 
 
 class Command(MetadataCommand):

@@ -8,7 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import TidemarkError
 from webapp.management.command import MetadataCommand
-from webapp.replicators.export import export
+from webapp.replicators.definitions.export import export
 
 
 class Command(MetadataCommand):

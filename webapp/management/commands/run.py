@@ -12,8 +12,8 @@ from webapp.management.signals import stop_on_signals
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
 from webapp.replicators.targets import kind_of
-from webapp.worker.java import start_ahead
-from webapp.worker.outcome import Outcome
+from webapp.worker.run.outcome import Outcome
+from webapp.worker.run.spark import start_ahead
 
 
 class Command(MetadataCommand):
@@ -39,7 +39,7 @@ class Command(MetadataCommand):
         stop = stop_on_signals()
         if kind_of(replicator.target).jvm:
             start_ahead()
-        from webapp.worker.headless import HeadlessRun, source_position  # noqa: PLC0415 - seconds, beside the JVM's start
+        from webapp.worker.run.headless import HeadlessRun, source_position  # noqa: PLC0415 - seconds, beside the JVM's start
 
         try:
             reached = source_position(replicator) if options["until_current"] else None

@@ -13,7 +13,7 @@ from replicator.errors import TidemarkError
 from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.partial_runs import signal_statement
+from webapp.replicators.services.partial_snapshots import signal_statement
 
 WRONG_USE = 2
 

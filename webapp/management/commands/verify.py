@@ -37,7 +37,7 @@ from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 
 if TYPE_CHECKING:
-    from webapp.worker.copy_progress import CopyProgress
+    from webapp.worker.store.copy_progress import CopyProgress
 
 POLL_SECONDS = 1.0
 BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -163,7 +163,7 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
 
 def progress(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> CopyProgress:
     """What ends looking again as soon as the journal proves that a difference stays."""
-    from webapp.worker.copy_progress import CopyProgress  # noqa: PLC0415 - the sources, which not every run needs
+    from webapp.worker.store.copy_progress import CopyProgress  # noqa: PLC0415 - the sources, which not every run needs
 
     return CopyProgress(replicator, tables, Options.wait)
 
@@ -263,7 +263,7 @@ def _libpq_tls(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def catalog_config() -> CatalogConfig:
     """The JDBC catalog in the metadata database, as pyiceberg opens it."""
-    from replicator.merge.session import CATALOG  # noqa: PLC0415 - brings Spark's Python side along
+    from replicator.targets.iceberg.jvm.session import CATALOG  # noqa: PLC0415 - brings Spark's Python side along
 
     _, _, rest = settings.DATABASE_URL.partition("://")
     store = {"s3.region": environment.store_region()}

@@ -16,7 +16,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from webapp.meanwhile import FIELD, digest
-from webapp.replicators.presentation import StateWord, replicator_word, table_word
+from webapp.replicators.pages.labels import StateWord, replicator_word, table_word
 
 register = template.Library()
 NOTHING = "–"

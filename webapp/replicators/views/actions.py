@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 from replicator.errors import ConfigurationError
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.views.replies import done, user_of
+from webapp.replicators.views.responses import done, user_of
 
 
 def _start(replicator: Replicator, user: User) -> str:

@@ -16,20 +16,21 @@ from replicator.errors import ConfigurationError, TidemarkError
 from webapp.alerts import selectors as alerts
 from webapp.alerts.forms import RuleLine, quiet_context
 from webapp.meanwhile import TOLD, changed_meanwhile
-from webapp.monitoring import charts
-from webapp.monitoring import presentation as monitoring
+from webapp.monitoring.charts import charts
+from webapp.monitoring.charts import sparklines as monitoring
 from webapp.monitoring.forms import TablePromiseForm
 from webapp.monitoring.selectors import table_promises
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
-from webapp.replicators import inspection, selectors, services
-from webapp.replicators.forms import OptionsForm, TargetSettingsForm
+from webapp.replicators import selectors, services
 from webapp.replicators.models import MODES, Replicator, SchemaVersion
-from webapp.replicators.partial_runs import signal_statement
-from webapp.replicators.presentation import TABLE_WORDS, Pager, page_number
-from webapp.replicators.promises import promises_of
-from webapp.replicators.retention import log_kept
+from webapp.replicators.pages import detail
+from webapp.replicators.pages.forms import OptionsForm, TargetSettingsForm
+from webapp.replicators.pages.labels import TABLE_WORDS, Pager, page_number
+from webapp.replicators.pages.slo import promises_of
+from webapp.replicators.pages.source_log import log_kept
+from webapp.replicators.services.partial_snapshots import signal_statement
 from webapp.replicators.targets import changed_target
-from webapp.replicators.views.replies import is_htmx, user_of
+from webapp.replicators.views.responses import is_htmx, user_of
 
 TABLES_PER_PAGE = 50
 EVENTS_PER_PAGE = 50
@@ -49,7 +50,7 @@ def page(
     context |= {"replicator": replicator, "r": replicator, "tab": tab, "section": "replicators"}
     if live and is_htmx(request):
         return render(request, f"replicators/detail/{tab}_live.html", context)
-    context["header"] = inspection.header(replicator)
+    context["header"] = detail.header(replicator)
     return render(request, f"replicators/detail/{tab}.html", context)
 
 
@@ -58,7 +59,7 @@ def page(
 def head(request: HttpRequest, pk: int) -> HttpResponse:
     """The live head of all pages of a replicator."""
     replicator = replicator_or_404(pk)
-    context = {"replicator": replicator, "r": replicator, "header": inspection.header(replicator)}
+    context = {"replicator": replicator, "r": replicator, "header": detail.header(replicator)}
     return render(request, "replicators/detail/head_live.html", context)
 
 
@@ -69,9 +70,9 @@ def overview(request: HttpRequest, pk: int) -> HttpResponse:
     replicator = replicator_or_404(pk)
     context = {
         "charts": charts.overview(replicator, timezone.now()),
-        "pipeline": inspection.pipeline(replicator),
+        "pipeline": detail.pipeline(replicator),
         "log_kept": log_kept(replicator),
-        "progress": inspection.total_progress(replicator),
+        "progress": detail.total_progress(replicator),
         "snapshot_paused": replicator.parsed_options.snapshot_paused,
         "promises": promises_of(replicator, table_promises(replicator)),
     }
@@ -84,13 +85,13 @@ def tables(request: HttpRequest, pk: int) -> HttpResponse:
     """Every table with its state; searchable, by state, paged."""
     replicator = replicator_or_404(pk)
     state, search = request.GET.get("state", ""), request.GET.get("q", "").strip()
-    found = inspection.find_tables(replicator, state=state if state in TABLE_WORDS else "", search=search)
+    found = detail.find_tables(replicator, state=state if state in TABLE_WORDS else "", search=search)
     total = found.count()
     number = min(page_number(request.GET), max(1, -(-total // TABLES_PER_PAGE)))
     pager = Pager(number, TABLES_PER_PAGE, total, request.path, request.GET, "#tables-live")
     rows = list(found[pager.first - 1 : pager.first - 1 + TABLES_PER_PAGE])
     context = {
-        "lines": inspection.table_lines(replicator, rows),
+        "lines": detail.table_lines(replicator, rows),
         "pager": pager,
         "state": state,
         "search": search,
@@ -130,7 +131,7 @@ def schema(request: HttpRequest, pk: int) -> HttpResponse:
     """Versions of the tables' definitions, newest first; `q` narrows to tables."""
     replicator = replicator_or_404(pk)
     search = request.GET.get("q", "").strip()
-    tables_found = inspection.find_tables(replicator, search=search)
+    tables_found = detail.find_tables(replicator, search=search)
     found = SchemaVersion.objects.filter(table__in=tables_found.order_by()).select_related("table")
     if request.GET.get("changes") == "only":
         found = found.filter(version__gt=1)
@@ -138,7 +139,7 @@ def schema(request: HttpRequest, pk: int) -> HttpResponse:
     pager = Pager(page_number(request.GET), VERSIONS_PER_PAGE, found.count(), request.path, request.GET, "#schema-live")
     versions = list(found[pager.first - 1 : pager.first - 1 + VERSIONS_PER_PAGE])
     context = {
-        "lines": inspection.version_lines(versions),
+        "lines": detail.version_lines(versions),
         "pager": pager,
         "search": search,
         "changes": request.GET.get("changes", ""),

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.connections import selectors as connections
 from webapp.replicators import selectors
-from webapp.replicators.fleet import fleet
+from webapp.replicators.pages.fleet import fleet
 
 
 @login_required

@@ -7,9 +7,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from webapp.replicators import inspection, lineage
 from webapp.replicators.models import ReplicatorTable
-from webapp.replicators.presentation import Pager, page_number
+from webapp.replicators.pages import detail, lineage
+from webapp.replicators.pages.labels import Pager, page_number
 from webapp.replicators.views.detail import page, replicator_or_404
 
 TABLES_PER_PAGE = 50
@@ -22,7 +22,7 @@ def overview(request: HttpRequest, pk: int) -> HttpResponse:
     """Which table goes where; searchable, paged."""
     replicator = replicator_or_404(pk)
     search = request.GET.get("q", "").strip()
-    found = inspection.find_tables(replicator, search=search).order_by("database", "name")
+    found = detail.find_tables(replicator, search=search).order_by("database", "name")
     total = found.count()
     number = min(page_number(request.GET), max(1, -(-total // TABLES_PER_PAGE)))
     pager = Pager(number, TABLES_PER_PAGE, total, request.path, request.GET, "#lineage-live")

@@ -24,10 +24,10 @@ from webapp.connections.secrets import seal
 from webapp.connections.views import known_kind
 from webapp.connections.views import save as save_connection
 from webapp.replicators import services
-from webapp.replicators.forms import KafkaForm, NameForm, OptionsForm, TargetForm
+from webapp.replicators.pages.forms import KafkaForm, NameForm, OptionsForm, TargetForm
 from webapp.replicators.targets import DEFAULT_KIND, check_target, checked_target, kind_of
-from webapp.replicators.views.drafting import STEPS, TITLES, Wizard, create, open_wizard
-from webapp.replicators.views.replies import user_of
+from webapp.replicators.views.responses import user_of
+from webapp.replicators.views.wizard_draft import STEPS, TITLES, Wizard, create, open_wizard
 
 NAMES_SHOWN = 12
 MOST_TYPED = 10_000

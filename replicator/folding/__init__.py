@@ -1,0 +1,1 @@
+"""The fold: the newest change of each key, multisets, history; in Arrow, for every target."""

@@ -1,0 +1,96 @@
+"""Staged segments as Arrow tables, for batches that are small enough to be held in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replicator.faults import reach
+from replicator.folding import changelog
+from replicator.model.change import Operation
+from replicator.model.mode import CURRENT, DELETED, VALID_FROM, Mode
+from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, TableSchema
+from replicator.staging.reader import read
+from replicator.staging.storage import Storage
+from replicator.state.journal import Segment
+
+
+def changes(
+    storage: Storage,
+    segments: Sequence[Segment],
+    schema: TableSchema,
+    above: int,
+    most: int,
+    *,
+    timed: bool = False,
+    partial: bool = False,
+) -> pa.Table | None:
+    """Changes with a sequence number greater than `above` (invariant 3); None where they take more than `most` bytes of memory.
+
+    Columns as in the segments: _sequence_num, _operation, the row's, and of the before image the key's; if `timed` _commit_ts,
+    which of READ rows is the time of the read; if `partial` _unchanged.
+    """
+    names = [SEQUENCE, OPERATION, *schema.names, *(BEFORE + name for name in schema.key)]
+    names += [COMMIT_TS] * timed + [UNCHANGED] * partial
+    found: list[pa.RecordBatch] = []
+    size = 0
+    for batch in _batches(storage, segments, schema, names):
+        newer = pc.greater(batch.column(SEQUENCE), above)
+        kept = batch if pc.all(newer).as_py() else batch.filter(newer)
+        size += kept.nbytes
+        if size > most:
+            return None
+        found.append(kept)
+    arrow = schema.change_arrow
+    reach("apply.read.after")
+    return pa.Table.from_batches(found, pa.schema([arrow.field(name) for name in names])).combine_chunks()
+
+
+def rows(storage: Storage, segment: Segment, schema: TableSchema, above: int) -> Iterator[pa.RecordBatch]:
+    """READ rows above a sequence number, as they come: the row's columns, and _sequence_num last."""
+    names = [*schema.names, SEQUENCE]
+    for batch in read(storage, segment, schema, [*names, OPERATION]):
+        wanted = pc.and_(
+            pc.greater(batch.column(SEQUENCE), above), pc.equal(batch.column(OPERATION), Operation.READ.value)
+        )
+        found = batch.select(names)
+        yield found if pc.all(wanted).as_py() else found.filter(wanted)
+
+
+def unfolded(storage: Storage, segment: Segment, schema: TableSchema, above: int) -> Iterator[pa.Table]:
+    """All changes above a sequence number as rows of a changelog, as they come."""
+    for batch in read(storage, segment, schema, changelog.wanted(schema)):
+        kept = batch.filter(pc.greater(batch.column(SEQUENCE), above))
+        if kept.num_rows:
+            yield changelog.in_arrow(kept, schema)
+
+
+def as_read(rows: pa.RecordBatch, segment: Segment, mode: Mode) -> pa.Table:
+    """READ rows with what the mode says of such."""
+    said = {
+        DELETED: pa.scalar(False),  # noqa: FBT003
+        VALID_FROM: pa.scalar(segment.journaled_at, pa.timestamp("us", tz="UTC")),
+        CURRENT: pa.scalar(True),  # noqa: FBT003
+        OPERATION: pa.scalar(Operation.READ.value),
+    }
+    table = pa.table(rows)
+    for name in said.keys() & mode.columns.keys():  # in another mode it may be a column of the source
+        table = table.append_column(name, pa.repeat(said[name], table.num_rows))
+    return table
+
+
+def _batches(
+    storage: Storage, segments: Sequence[Segment], schema: TableSchema, names: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    for segment in segments:
+        for batch in read(storage, segment, schema, names):
+            yield _timed(batch, segment) if COMMIT_TS in names and segment.reads else batch
+
+
+def _timed(batch: pa.RecordBatch, segment: Segment) -> pa.RecordBatch:
+    place = batch.schema.get_field_index(COMMIT_TS)
+    field = batch.schema.field(place)
+    known = batch.column(place).fill_null(pa.scalar(segment.journaled_at, field.type))
+    return batch.set_column(place, field, known)

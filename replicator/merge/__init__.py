@@ -1,1 +1,0 @@
-"""Spark: the process's session, and the folds of staged changes."""

@@ -1,0 +1,94 @@
+"""Is the log on the server the one that was read?  It is asked for its own bytes, over a connection of their own."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Generator, Iterator
+from datetime import UTC, datetime
+
+from replicator.errors import LogCorrupt, SourceReplaced, SourceUnreachable
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import connect, translated
+from replicator.sources.mysql.log_identity import closed_by
+from replicator.sources.mysql.offset import Past
+from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.packet_stream import PacketStream
+from replicator.sources.mysql.wire.stream_error import OK, stream_error
+
+_DUMP = 0x12
+_NO_WAIT = 1  # the server ends the stream where the log ends
+_SECONDS = 60.0
+_NO_EVENT = "the first event '"  # in what the server says of an event that it cannot read
+_SETTINGS = (
+    "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, "
+    "@mariadb_slave_capability = 4"
+)
+
+
+def check_past(config: MySqlConfig, server_id: int, past: Past) -> None:
+    """The server has a file of that name.  SourceReplaced where it is another one, or holds something else."""
+    events = log_events(config, server_id, past.file, past.start or len(e.MAGIC))
+    begun = _begun(events, past.file)
+    if begun.born != past.born:
+        message = (
+            f"The source's log file {past.file} was begun at {_moment(begun.born)}, but the one that was read at "
+            f"{_moment(past.born)}: the source was restored from a copy, or its log was reset."
+        )
+        raise SourceReplaced(message)
+    if past.start and _closed(events, begun) != past:
+        message = f"The source's log has something else at {past.file}:{past.start} than was read there: the source was set back."
+        raise SourceReplaced(message)
+
+
+def file_begun(config: MySqlConfig, server_id: int, file: str) -> Past:
+    """What there is to know of a file of which nothing was read yet."""
+    return _begun(log_events(config, server_id, file, len(e.MAGIC)), file)
+
+
+def _begun(events: Iterator[Event], file: str) -> Past:
+    for event in events:
+        if event.type == e.FORMAT_DESCRIPTION:
+            return Past(file, event.timestamp)
+    raise AssertionError("the stream of a log ends with an error")
+
+
+def _closed(events: Iterator[Event], begun: Past) -> Past | None:
+    """None where no event begins."""
+    try:
+        for event in events:
+            if event.start < event.end and event.type != e.START_ENCRYPTION:
+                return closed_by(begun, event)
+    except (LogCorrupt, SourceReplaced):
+        pass
+    except SourceUnreachable as error:
+        if _NO_EVENT not in error.message:
+            raise
+    return None
+
+
+def log_events(config: MySqlConfig, server_id: int, file: str, position: int) -> Generator[Event]:
+    """The log from there on, with what the server sends before; endless but for errors."""
+    connection = connect(config)
+    try:
+        with translated(f"{config.host}:{config.port}"):
+            with connection.cursor() as cursor:
+                cursor.execute(_SETTINGS)
+            body = struct.pack("<IHI", position, _NO_WAIT, server_id) + file.encode()
+            connection._execute_command(_DUMP, body)  # type: ignore[attr-defined]  # noqa: SLF001 - no other way in
+        stream, parser = PacketStream(connection), EventParser(file, position)
+        while stream.fill(_SECONDS):
+            while (packet := stream.next()) is not None:
+                if packet[:1] != OK:
+                    raise stream_error(bytes(packet))
+                with parser.guard():
+                    event = parser.parse(memoryview(packet)[1:])
+                yield event
+        message = f"The source did not send its log file {file} within {_SECONDS:.0f} s."
+        raise SourceUnreachable(message)
+    finally:
+        connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001 - in the midst of a stream there is nothing to say
+
+
+def _moment(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,1 @@
+"""Row events to columns of values."""

@@ -1,0 +1,1 @@
+"""SELECTs to columns of values."""

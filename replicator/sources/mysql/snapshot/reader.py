@@ -1,0 +1,221 @@
+"""Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import TableSchema
+from replicator.sources.base import Chunk, KeyRange, ReadOptions
+from replicator.sources.conditions import users_fault, watched
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.key_range_sql import order_by, read_key, select_key, selected
+from replicator.sources.mysql.catalog.storage_engines import TRANSACTIONAL, canonical
+from replicator.sources.mysql.config import MySqlConfig
+from replicator.sources.mysql.connection import Connection, cancel, connect, quoted
+from replicator.sources.mysql.snapshot.result_stream import ResultStream, read_rows
+from replicator.sources.mysql.snapshot.text_values import RowConverter, select_expression
+from replicator.sources.mysql.watermark import WatermarkTable
+
+_LOCK_SECONDS = 2  # a locked table is tried again, and must not keep the reader from the others
+
+
+class MySqlSnapshotReader:
+    """Two connections, opened when first used: one reads, the other writes marks.  One thread.
+
+    A connection that failed, or whose rows were not read to the end, is replaced at the next call.
+    """
+
+    def __init__(
+        self, config: MySqlConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
+    ) -> None:
+        """`tables`: its excluded columns are never selected."""
+        self._config, self._options, self._tables = config, options, tables
+        self._watermarks = WatermarkTable(config.watermark_database, replicator)
+        self._reading: Connection | None = None
+        self._marking: Connection | None = None
+        self._stream: ResultStream | None = None
+        self._known: dict[TableId, TableDescription] = {}
+        self._described: dict[TableId, TableDescription] = {}
+        self.zero_dates_nulled = 0
+
+    def mark(self, token: str) -> None:
+        """Write a watermark into the log; returns when it is committed."""
+        if self._marking is None or not self._marking.open:
+            self._marking = connect(self._config)
+        try:
+            self._watermarks.write(self._marking, token)
+        except TidemarkError:
+            self._marking.close()
+            raise
+
+    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
+        """In a few statements for all of them; the next `end_key` of each goes by what was found."""
+        found = self._details(tables)
+        self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+
+    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
+        """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
+        description = self._described.pop(table, None) or self._describe(table)
+        if not description.bounded:
+            return None
+        found = self._first_key(description, KeyRange(condition=condition), "DESC")
+        return read_key(description, found[0]) if found else None
+
+    def next_bound(
+        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
+    ) -> tuple[str, ...]:
+        """The key `rows` rows after `after`, at most `end`."""
+        description = self._known.get(table) or self._describe(table)
+        found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
+        return read_key(description, found[0]) if found else end
+
+    def _first_key(
+        self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
+    ) -> list[tuple[Any, ...]]:
+        """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
+        table = description.schema.table
+        place = f"ORDER BY {order_by(description, order)} LIMIT 1 OFFSET {passed}"
+        source = _name(table) if rows.condition else _indexed(description)
+        with users_fault(table, asked=rows.asked):
+            return self._rows(
+                table, f"SELECT {select_key(description)} FROM {source} WHERE {selected(description, rows)} {place}"
+            )
+
+    def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
+        """One SELECT, streamed.  Raises TableDisappeared and other errors of the table."""
+        description = self._describe(table)
+        source = _indexed(description) if bounds.bounded else _name(table)
+        where = "" if bounds == KeyRange() else f" WHERE {selected(description, bounds)}"
+        with users_fault(table, asked=bounds.asked):
+            chunk = self._chunk(description, source + where)
+        return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
+
+    def read_table(self, table: TableId, opened: str) -> Chunk:
+        """For a table without key: all its rows as of one moment; writes the mark `opened` right after that moment.
+
+        An engine without transactions has no such moment: the mark comes after the last row, so the window is the read.
+        """
+        connection = self._connection()
+        description = self._describe(table)
+        if canonical(description.engine) not in TRANSACTIONAL:
+            return self._chunk(description, _name(table), lambda: self.mark(opened))
+        try:
+            read_rows(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT", table)
+            self.mark(opened)
+            return self._chunk(description, _name(table), lambda: _commit(connection, table))
+        except TidemarkError:
+            _cut(connection)  # the next call must not see this transaction's moment
+            raise
+
+    def cancel(self) -> None:
+        """Both connections'."""
+        cancel(self._config, self._reading, self._marking)
+
+    def close(self) -> None:
+        """Ends a read that is under way, too."""
+        self._abandon()
+        for connection in (self._reading, self._marking):
+            if connection is not None and connection.open:
+                _cut(connection)
+
+    def _connection(self) -> Connection:
+        self._abandon()
+        if self._reading is None or not self._reading.open:
+            self._reading = connect(self._config)
+            read_rows(self._reading, f"SET SESSION lock_wait_timeout = {_LOCK_SECONDS}", self._config.host)
+        return self._reading
+
+    def _abandon(self) -> None:
+        """Rows of a read that was left early are still on their way."""
+        stream, self._stream = self._stream, None
+        if stream is not None and not stream.done and self._reading is not None and self._reading.open:
+            with suppress(TidemarkError):
+                cancel(self._config, self._reading)  # it may have no row to send for long, and so not notice
+            _cut(self._reading)
+
+    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
+        connection = self._connection()
+        catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        try:
+            found = catalog.details(tables)
+        except TidemarkError:
+            connection.close()
+            raise
+        for table in tables:
+            self._known.pop(table, None)
+        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
+        return found
+
+    def _describe(self, table: TableId) -> TableDescription:
+        found = self._details([table]).get(table)
+        if isinstance(found, TableError):
+            raise found
+        if found is None:
+            message = f"{table} is not there any more."
+            raise TableDisappeared(message, table=str(table))
+        return found
+
+    def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
+        connection = self._connection()
+        try:
+            return read_rows(connection, sql, table)
+        except TidemarkError:
+            connection.close()
+            raise
+
+    def _chunk(self, description: TableDescription, source: str, finish: Callable[[], None] | None = None) -> Chunk:
+        """`finish` is called when the last row has been read, before the last batch is given."""
+        columns = ", ".join(select_expression(definition) for definition in description.definitions)
+        stream = ResultStream(
+            self._reading_connection(),
+            f"SELECT {columns} FROM {source}",
+            description.schema.table,
+            batch_rows=self._options.batch_rows,
+            batch_bytes=self._options.batch_bytes,
+        )
+        self._stream = stream
+        converter = RowConverter(description, self._options.zero_dates)
+        return Chunk(description.schema, self._convert(stream, converter, finish), converter.zero_dates)
+
+    def _reading_connection(self) -> Connection:
+        assert self._reading is not None  # opened by _describe
+        return self._reading
+
+    def _convert(
+        self, stream: ResultStream, converter: RowConverter, finish: Callable[[], None] | None
+    ) -> Iterator[pa.RecordBatch]:
+        try:
+            for arrays in stream.batches():
+                yield converter.batch(arrays)
+            if finish is not None:
+                finish()
+        finally:
+            self.zero_dates_nulled += converter.nulled
+
+
+def _commit(connection: Connection, table: TableId) -> None:
+    read_rows(connection, "COMMIT", table)
+
+
+def _name(table: TableId) -> str:
+    return f"{quoted(table.database)}.{quoted(table.name)}"
+
+
+def _indexed(description: TableDescription) -> str:
+    """The table read through its key: the optimizer must not sort the table for each chunk."""
+    key = description.key
+    force = f" FORCE INDEX ({quoted(key.name)})" if key is not None and key.usable else ""
+    return _name(description.schema.table) + force
+
+
+def _cut(connection: Connection) -> None:
+    """Close without reading what the server still sends."""
+    connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001

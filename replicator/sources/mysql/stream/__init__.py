@@ -1,0 +1,1 @@
+"""The binary log as transactions: order, schemas, DDL."""

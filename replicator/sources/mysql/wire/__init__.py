@@ -1,0 +1,1 @@
+"""What the server sends: packets, frames, events."""

@@ -1,0 +1,141 @@
+"""Key ranges in the server's own SQL: the literals, the comparisons, the order.
+
+A key value travels as the text of an SQL literal of the column's type, which the server compares exactly as ORDER BY orders the
+column: under the column's collation (a literal has none of its own), NaN after all numbers, enums in their declared order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replicator.sources.base import KeyRange
+from replicator.sources.conditions import condition_sql
+from replicator.sources.postgres.catalog.attributes import Attribute, TableDescription
+from replicator.sources.postgres.connection import literal, quoted
+from replicator.sources.postgres.types import CATALOG
+
+# Is the key's index a B-tree, whole, in the key's own order, with the order that ORDER BY takes?
+_ORDERED = """
+SELECT m.amname = 'btree' AND i.indisvalid AND NOT EXISTS (
+  SELECT FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) p(n)
+  JOIN pg_catalog.pg_opclass o ON o.oid = i.indclass[p.n]
+  LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p.n]
+  WHERE NOT o.opcdefault OR i.indoption[p.n] <> 0 OR a.attcollation IS DISTINCT FROM i.indcollation[p.n]
+), ARRAY(
+  SELECT a.attname::text FROM pg_catalog.generate_series(0, i.indnkeyatts - 1) p(n)
+  JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[p.n] ORDER BY p.n)
+FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
+WHERE i.indrelid = {oid} AND c.relname = {index}
+"""
+
+
+def order_question(description: TableDescription) -> str:
+    """A query whose row is (does ORDER BY follow the index?, the index's columns); no row where there is no such index."""
+    return _ORDERED.format(oid=int(description.oid), index=literal(description.key_index))
+
+
+def text_of(attribute: Attribute) -> str:
+    """An expression with the text that the column's type prints, whatever casts to text there are; null stays null.
+
+    A cast is not that: bpchar::text has no padding, inet::text has a netmask.  A composite of nulls is not null.
+    """
+    name = quoted(attribute.name)
+    return f"CASE WHEN {name} IS NOT DISTINCT FROM NULL THEN NULL ELSE pg_catalog.concat({name}) END"
+
+
+def select_key(description: TableDescription) -> str:
+    """The SELECT list of a key."""
+    return ", ".join(f"pg_catalog.concat({quoted(name)})" for name in description.schema.key)
+
+
+def read_key(description: TableDescription, row: Sequence[str]) -> tuple[str, ...]:
+    """One row of `select_key` as literals."""
+    return tuple(
+        f"{literal(text)}::{_type_name(description.attribute(name))}"
+        for name, text in zip(description.schema.key, row, strict=True)
+    )
+
+
+def given_literal(attribute: Attribute, text: str) -> str:
+    """The SQL literal for a key value as people write it (`replicator.snapshot.keys`)."""
+    plain = attribute.plain[0]
+    written = f"\\x{text}" if (plain.schema, plain.name) == (CATALOG, "bytea") else text
+    return f"{literal(written)}::{_type_name(attribute)}"
+
+
+def selected(description: TableDescription, rows: KeyRange) -> str:
+    """The rows of a range, of a list of keys, that a condition is true for."""
+    conditions = [within(description, rows)] if rows.lower is not None or rows.upper is not None else []
+    if rows.keys:
+        rows.require_fit(description.schema)
+        conditions.append(f"({_among(description, rows.keys)})")
+    if rows.condition:
+        conditions.append(f"({condition_sql(rows.condition, description.schema, 'postgres')})")
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _among(description: TableDescription, keys: Sequence[Sequence[str]]) -> str:
+    attributes = [description.attribute(name) for name in description.schema.key]
+    given = [[given_literal(one, text) for one, text in zip(attributes, key, strict=True)] for key in keys]
+    if len(attributes) == 1 and _operators(attributes[0]) == CATALOG:
+        return f"{_column(attributes[0])} = ANY (ARRAY[{', '.join(values[0] for values in given)}])"
+    equal = [[_compare(one, "=", value) for one, value in zip(attributes, values, strict=True)] for values in given]
+    return " OR ".join(f"({' AND '.join(parts)})" for parts in equal)
+
+
+def order_by(description: TableDescription, direction: str = "ASC") -> str:
+    """The order of the key."""
+    return ", ".join(f"{quoted(name)} {direction}" for name in description.schema.key)
+
+
+def within(description: TableDescription, bounds: KeyRange) -> str:
+    """The rows of a range, lexicographic, in a form that is a condition on the index."""
+    attributes = [description.attribute(name) for name in description.schema.key]
+    bounds.require_fit(description.schema)
+    conditions = []
+    if bounds.lower is not None:
+        conditions.append(_beyond(attributes, bounds.lower, ">", ">"))
+    if bounds.upper is not None:
+        conditions.append(_beyond(attributes, bounds.upper, "<", "<="))
+    return " AND ".join(conditions) or "TRUE"
+
+
+def _beyond(attributes: Sequence[Attribute], values: Sequence[str], sign: str, last_sign: str) -> str:
+    """A comparison of rows, which B-trees know; where operators come from several schemas, what it means.
+
+    (a > x) OR (a = x AND b > y) OR …; the last column is compared by `last_sign`.
+    """
+    names = [_column(one) for one in attributes]
+    if all(_operators(one) == CATALOG for one in attributes):
+        return f"({', '.join(names)}) {last_sign} ({', '.join(values)})"
+    last = len(names) - 1
+    cases = []
+    for place in range(last + 1):
+        equal = [_compare(attributes[i], "=", values[i]) for i in range(place)]
+        compared = _compare(attributes[place], last_sign if place == last else sign, values[place])
+        cases.append(" AND ".join([*equal, compared]))
+    if not last:
+        return cases[0]
+    return f"({_compare(attributes[0], f'{sign}=', values[0])} AND (({') OR ('.join(cases)})))"
+
+
+def _compare(attribute: Attribute, sign: str, value: str) -> str:
+    return f"{_column(attribute)} OPERATOR({quoted(_operators(attribute))}.{sign}) {value}"
+
+
+def _column(attribute: Attribute) -> str:
+    """As its domain's base type, which an index on it serves as well: operators of enums, arrays and ranges know no domains."""
+    name = quoted(attribute.name)
+    return name if attribute.type.base is None else f"{name}::{_type_name(attribute)}"
+
+
+def _operators(attribute: Attribute) -> str:
+    """The schema of the type's own comparisons: an extension's stand beside its type; enums, ranges and rows have the server's."""
+    pg_type = attribute.plain[0]
+    return pg_type.schema if pg_type.kind == "b" and pg_type.element is None else CATALOG
+
+
+def _type_name(attribute: Attribute) -> str:
+    """Without a modifier, so that no value is cut; that of the type behind a domain, whose checks need not hold for old rows."""
+    pg_type = attribute.plain[0]
+    return f"{quoted(pg_type.schema)}.{quoted(pg_type.name)}"

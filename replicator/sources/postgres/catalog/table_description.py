@@ -1,0 +1,150 @@
+"""A table as the catalog's rows say it: what of it is replicated, how its rows are told apart, or why it is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.errors import TableDisappeared, TableError, UnsupportedType
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import BEFORE, RESERVED, TableSchema
+from replicator.sources.postgres.catalog.attributes import Attribute, Identity, Print, TableDescription
+from replicator.sources.postgres.catalog.replica_identity import choose_key
+from replicator.sources.postgres.catalog.type_resolution import Types
+from replicator.sources.postgres.connection import quoted
+from replicator.sources.postgres.types import column_of
+
+Row = Mapping[str, Any]
+TABLES = frozenset({"r", "p", "f"})  # relkinds with rows of their own; views, sequences and the like are no tables
+_TAKE_OUT = "Take the table out of the replicator."
+
+
+def table_of(row: Row) -> TableId:
+    """The name in a row of `describe_sql.RELATIONS`."""
+    return TableId(row["schema"], row["name"])
+
+
+def attributes_of(row: Row, types: Types) -> tuple[Attribute, ...]:
+    """All columns that the relation has now, in its order."""
+    return tuple(
+        Attribute(
+            name=column["name"],
+            number=column["number"],
+            type=types.get(column["type"]),
+            typmod=column["typmod"],
+            type_text=column["type_text"],
+            nullable=not column["not_null"],
+            generated=column["generated"],
+            has_default=column["default"],
+            has_missing=column["missing"],
+        )
+        for column in row["columns"] or ()
+    )
+
+
+def description(
+    row: Row,
+    types: Types,
+    *,
+    zero_dates: str = "null",
+    left_out: TableSet | None = None,
+    generated: bool = False,
+) -> TableDescription:
+    """The table of a row of `describe_sql.RELATIONS`.
+
+    `left_out`: what the replicator takes; its excluded columns are not described, and a partition of a table that it takes is
+    refused.  `generated`: the log has stored generated columns (from 18, by an option of the publication).  Raises TableError.
+    """
+    table = table_of(row)
+    selected = left_out or TableSet()
+    refuse(row, selected)
+    every = attributes_of(row, types)
+    attributes = tuple(
+        one for one in every if one.name not in selected.columns_left_out(table) and logged(one, generated=generated)
+    )
+    _check_names(table, attributes)
+    key = choose_key(row, every, {one.name for one in attributes})
+    columns = tuple(column_of(one, table, zero_dates=zero_dates, key=one.name in key.columns) for one in attributes)
+    identity = Identity(row["identity"])
+    schema = TableSchema(
+        table,
+        columns,
+        key.columns,
+        partial=bool(key.columns) and identity is not Identity.FULL,
+        identity=str(Print(int(row["oid"]), *row["prints"])),
+    )
+    return TableDescription(schema, attributes, row["oid"], identity, row["kind"], key.index)
+
+
+def logged(attribute: Attribute, *, generated: bool) -> bool:
+    """Does the log have the column?  `generated`: stored generated columns too."""
+    return not attribute.generated or (generated and attribute.generated == "s")
+
+
+class PartitionOfSelected(TableDisappeared):
+    """It is no table of its own (any more; a sight of the catalog tells): its rows come as those of the partitioned table, which is selected too; or it was left out with that table."""
+
+
+def refuse(row: Row, selected: TableSet) -> None:
+    """TableError for a table whose changes the log does not have, or has under another name."""
+    table = table_of(row)
+    name = f"{quoted(table.database)}.{quoted(table.name)}"
+    if row["kind"] == "f":
+        raise _refused(table, "is a foreign table: its rows are elsewhere, and so is their log.", _TAKE_OUT)
+    if row["persistence"] == "u":
+        raise _refused(table, "is unlogged: its changes are in no log.", f"ALTER TABLE {name} SET LOGGED;")
+    if row["persistence"] == "t":
+        raise _refused(table, "is temporary: its changes are in no log.", _TAKE_OUT)
+    if row["inherits"]:
+        why = "is part of an inheritance tree: a SELECT of a parent gives the children's rows, the log has them as the children's."
+        raise _refused(table, why, "Take the table out of the replicator, or make the tree a partitioned table.")
+    parents = [TableId(*pair) for pair in row["parents"] or ()]
+    whole = [parent for parent in parents if parent in selected]
+    if (
+        table in selected and table not in selected.tables
+    ):  # who takes a schema, but not a table, takes no partition of it
+        whole = whole or [parent for parent in parents if parent.database == table.database]
+    if whole:
+        why = f"is a partition of {whole[-1]}, which the replicator takes as one table."
+        remedy = "Take the partition out of the replicator: its rows come with the table."
+        raise PartitionOfSelected(f"{table} {why}", table=str(table), remedy=remedy)
+    for leaf in row["leaves"] or ():
+        if leaf["kind"] != "r" or leaf["persistence"] != "p":
+            kind = "a foreign table" if leaf["kind"] == "f" else "unlogged"
+            why = f"has the partition {leaf['example']}, which is {kind}: its changes are not in the log."
+            raise _refused(table, why, "Detach that partition, or select the other partitions as tables of their own.")
+
+
+def _refused(table: TableId, why: str, remedy: str) -> TableError:
+    return TableError(f"{table} {why}", table=str(table), remedy=remedy)
+
+
+def _check_names(table: TableId, attributes: tuple[Attribute, ...]) -> None:
+    lowered = Counter(one.name.lower() for one in attributes)
+    for one in attributes:
+        name = one.name.lower()
+        if name in RESERVED or name.startswith(BEFORE):
+            message = f"Column {one.name} of {table} has a name that Tidemark uses for itself."
+            raise UnsupportedType(message, table=str(table))
+        if lowered[name] > 1:
+            message = (
+                f"{table} has two columns {one.name} that differ in case only; the target does not tell them apart."
+            )
+            raise UnsupportedType(message, table=str(table))
+    if not attributes:
+        raise _refused(table, "has no columns that can be replicated.", _TAKE_OUT)
+
+
+def identity_note(row: Row) -> tuple[str, ...]:
+    """What the table's replica identity means for its changes."""
+    identity = Identity(row["identity"])
+    if identity is Identity.FULL:
+        return ("Replica identity FULL: the log has all of an old row.",)
+    word = "the primary key" if identity is Identity.DEFAULT else "an index"
+    note = (
+        f"Replica identity is {word}: of an old row the log has the key only, and an update leaves out large values that it "
+        "did not change (they are taken from the target). For whole old rows: "
+        f"ALTER TABLE {quoted(row['schema'])}.{quoted(row['name'])} REPLICA IDENTITY FULL;"
+    )
+    return (note,)

@@ -1,0 +1,83 @@
+"""The connection test: named checks in the order in which a user puts them right."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from replicator.model.identifiers import TableSet
+from replicator.sources.base import CheckResult
+from replicator.sources.checking import Checks, Finding, failed, ok, warning
+from replicator.sources.postgres.check import log_settings, privileges
+from replicator.sources.postgres.check.server_info import Server, Service
+from replicator.sources.postgres.config import PostgresConfig, TlsMode
+from replicator.sources.postgres.connection import connect
+
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LEAST, _NEWEST = 13, 18
+
+
+def tls(server: Server) -> Finding:
+    """Whether this very connection is encrypted."""
+    rows = server.rows(
+        "SELECT version, cipher FROM pg_catalog.pg_stat_ssl WHERE pid = pg_catalog.pg_backend_pid() AND ssl"
+    )
+    if rows:
+        return ok(f"Encrypted with {rows[0][0]}, {rows[0][1]}.")
+    if server.config.host in _LOOPBACK:
+        return ok("Not encrypted, on this machine.")
+    remedy = "Set TLS to 'Always' in the connection" + (
+        "."
+        if server.config.tls is TlsMode.DISABLE
+        else ", and give the server a certificate (ssl = on, ssl_cert_file, ssl_key_file in postgresql.conf)."
+    )
+    return warning("The connection is not encrypted.", remedy)
+
+
+def version(server: Server) -> Finding:
+    """Older servers have no rows of partitioned tables as one in their log."""
+    text = server.value("server_version")
+    if server.service is Service.YUGABYTE:
+        return warning(
+            f"YugabyteDB ({text}): a snapshot beside the running log cannot be proven exact there.",
+            "See the guide: what differs on YugabyteDB.",
+        )
+    if server.major < _LEAST:
+        return failed(f"PostgreSQL {text} is too old.", f"Use PostgreSQL {_LEAST} or later.")
+    if server.major > _NEWEST:
+        return warning(f"PostgreSQL {text} is newer than what Tidemark was tried with ({_LEAST} to {_NEWEST}).")
+    return ok(f"PostgreSQL {text}, {server.service}.")
+
+
+# Those that look at tables take them as a second argument.
+_CHECKS = Checks[Server](
+    of_server=(
+        ("tls", "Encryption", tls),
+        ("version", "Version", version),
+        ("primary", "Primary server", log_settings.primary),
+        ("wal_level", "Rows in the log", log_settings.wal_level),
+        ("replication", "Right to read the log", privileges.replication),
+        ("free_slots", "Free replication slots", log_settings.free_slots),
+        ("slot", "Replication slot", log_settings.own_slot),
+        ("marks", "Marks in the log", privileges.marks),
+        ("retention", "Retention of the log", log_settings.retention),
+        ("wal_sender_timeout", "Patience of the server", log_settings.sender_timeout),
+        ("other_slots", "Idle replication slots", log_settings.other_slots),
+        ("decoding_memory", "Large transactions", log_settings.decoding_memory),
+        ("prepared", "Prepared transactions", log_settings.prepared),
+        ("open_transactions", "Open transactions", log_settings.open_transactions),
+        ("standby", "Standbys", log_settings.standby),
+        ("event_trigger", "DDL trigger", privileges.event_trigger),
+        ("clock", "Clocks", log_settings.clock),
+    ),
+    of_tables=(
+        ("publication", "Publication", privileges.publication),
+        ("grant_select", "Right to read the tables", privileges.select),
+        ("replica_identity", "Replica identity", privileges.replica_identity),
+        ("definitions", "Tables and column types", privileges.definitions),
+    ),
+)
+
+
+def run_checks(config: PostgresConfig, tables: TableSet | None) -> list[CheckResult]:
+    """`Checks.run` of this server."""
+    return _CHECKS.run(partial(connect, config), partial(Server, config), lambda _: f"{config.where} answers.", tables)

@@ -1,0 +1,1 @@
+"""DDL, told by an event trigger."""

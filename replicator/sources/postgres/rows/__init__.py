@@ -1,0 +1,1 @@
+"""Row messages to columns of values."""

@@ -1,0 +1,1 @@
+"""COPY to columns of values."""

@@ -1,0 +1,1 @@
+"""The write-ahead log as transactions: order, schemas, slots."""

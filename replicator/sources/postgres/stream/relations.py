@@ -1,0 +1,379 @@
+"""Which table a relation of the log is, under which schema its rows are, and what has become of tables: DDL is not in the log.
+
+Two things tell of it.  A relation message stands before the first row under a new definition, with names and types, without nullability,
+defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that the log had reached when it was
+taken.  What neither explains is not guessed at: the table is read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from replicator.errors import TableError, UnsupportedDdl
+from replicator.model.change import Ddl
+from replicator.model.identifiers import TableId, TableSet
+from replicator.model.schema import Column, TableSchema
+from replicator.model.types import widens
+from replicator.sources.postgres.catalog.attributes import (
+    Attribute,
+    Identity,
+    Print,
+    TableDescription,
+    with_publication_of,
+)
+from replicator.sources.postgres.catalog.catalog import PostgresCatalog
+from replicator.sources.postgres.catalog.replica_identity import NoIdentity
+from replicator.sources.postgres.catalog.table_description import PartitionOfSelected, table_of
+from replicator.sources.postgres.catalog.type_resolution import Types
+from replicator.sources.postgres.ddl.event_trigger import Told
+from replicator.sources.postgres.rows.row_messages import Layout
+from replicator.sources.postgres.types import column_of
+from replicator.sources.postgres.wire.messages import Relation, RelationColumn
+
+Described = TableDescription | TableError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a `SchemaChange` says, but for its place in the log."""
+
+    operation: Ddl
+    table: TableId
+    schema: TableSchema | None = None
+    new_table: TableId | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    reload: bool = False
+    text: str = ""
+
+
+Outcome = Step | tuple[TableId, TableError]
+
+
+class Relations:
+    """The schemas that hold at the present place of the log.  `layouts`: of every relation met; None for one not wanted."""
+
+    def __init__(
+        self, catalog: PostgresCatalog, tables: TableSet, schemas: Mapping[TableId, TableSchema], zero_dates: str
+    ) -> None:
+        """`schemas` are those that held where reading begins."""
+        self._catalog, self._tables, self._zero_dates = catalog, tables, zero_dates
+        self._known = dict(schemas)
+        self._names = {known.oid: table for table, schema in schemas.items() if (known := Print.parse(schema.identity))}
+        self._refused: dict[int, tuple[TableId, Print]] = {}
+        self.layouts: dict[int, Layout | None] = {}
+
+    def differs(self, oid: int, table: TableId, seen: Print) -> bool:
+        """Is a table of the catalog another than the one that is known here (or known to be refused), or not known?"""
+        if self._refused.get(oid) == (table, seen):
+            return False
+        return self._names.get(oid) != table or self._known[table].identity != str(seen)
+
+    def refuse(self, refused: Mapping[int, Print], present: Mapping[int, TableId]) -> None:
+        """They were told, and are not described again as long as they stay as they are."""
+        self._refused |= {oid: (present[oid], seen) for oid, seen in refused.items()}
+
+    def is_known(self, schema: TableSchema) -> bool:
+        """Is this the table that is known here, as the catalog has it, however its definition is read?"""
+        known = self._known.get(schema.table)
+        before, now = Print.parse(known.identity) if known else None, Print.parse(schema.identity)
+        return before is not None and now is not None and before.same_table(now)
+
+    def published_as(self, shown: TableSchema) -> bool:
+        """Is the table published as it was when these rows of it were read?  It is so known from here on, where it was not."""
+        known = self._known.get(shown.table)
+        if known is None:
+            return True
+        known = self._known[shown.table] = with_publication_of(shown, known)
+        before, now = Print.parse(known.identity), Print.parse(shown.identity)
+        return before is None or now is None or not now.republished(before)
+
+    def publication_of(self, oid: int) -> str:
+        """How the table is known to be published."""
+        table = self._names.get(oid)
+        known = Print.parse(self._known[table].identity) if table else None
+        return known.published if known else ""
+
+    def fail(self, table: TableId) -> None:
+        """Its rows are passed over from here on."""
+        for oid, layout in self.layouts.items():
+            if layout is not None and layout.schema.table == table:
+                self.layouts[oid] = None
+
+    def renamed(self, oid: int) -> Layout | None:
+        """The layout under the name that the relation has by now; None where it is the one it had."""
+        layout, table = self.layouts.get(oid), self._names.get(oid)
+        if layout is None or table is None or layout.schema.table == table:
+            return None
+        self.layouts[oid] = replace(layout, schema=replace(layout.schema, table=table))
+        return self.layouts[oid]
+
+    @property
+    def oids(self) -> list[int]:
+        """Of the tables that are followed."""
+        return list(self._names)
+
+    def nameless(self) -> list[TableId]:
+        """Known tables whose relation is known as another: it was renamed, and described under that name where reading began."""
+        named = set(self._names.values())
+        return [table for table, known in self._known.items() if table not in named and Print.parse(known.identity)]
+
+    def table(self, oid: int) -> TableId | None:
+        """The table that a relation is, if it is followed."""
+        return self._names.get(oid)
+
+    def met(self, relation: Relation) -> Iterator[Outcome]:
+        """A relation message: its rows come next."""
+        table = TableId(relation.schema, relation.name)
+        self.layouts[relation.oid] = None
+        if table not in self._tables:
+            yield from self._left(relation.oid)
+            return
+        try:
+            described = self._catalog.details_by_oid({relation.oid: table}).get(relation.oid)
+            if isinstance(described, NoIdentity) and relation.oid in self._names:
+                layout = self._layout(relation, table, None, keyed=True)
+            elif isinstance(described, TableError):
+                raise described
+            else:
+                layout = self._layout(relation, table, described)
+        except PartitionOfSelected as error:  # the log names it before the table whose rows its own become
+            if table in self._tables.tables:
+                yield table, error
+            return
+        except NoIdentity:  # a new table: a sight tells when it has one, or that the patience is over
+            return
+        except TableError as error:
+            yield table, error
+            return
+        self.layouts[relation.oid] = layout
+        yield from self._become(layout.schema, {a.name: a for a in layout.attributes if a.number})
+
+    def met_partition(self, relation: Relation, root: int) -> Iterator[Outcome]:
+        """The log names a partition before rows that come as those of its table, the relation `root`.
+
+        It is known from here on: if it is gone again when the catalog is looked at, so are rows that the log has shown.
+        """
+        if relation.oid in self._names or TableId(relation.schema, relation.name) in self._tables.tables:
+            yield from self.met(relation)
+        self.layouts[relation.oid] = None
+        table = self._names.get(root)
+        present = Print.parse(self._known[table].identity) if table else None
+        if table is not None and present is not None and (more := present.with_partition(relation.oid)) != present:
+            self._known[table] = replace(self._known[table], identity=str(more))
+            yield Step(Ddl.ALTER_TABLE, table, self._known[table])
+
+    def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
+        """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that changed."""
+        for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
+            yield from self._left(oid)
+        for table in self.nameless():
+            yield self._gone(table)
+        for oid in self._in_order(present, descriptions):
+            described = descriptions[oid]
+            if isinstance(described, TableError):
+                yield present[oid], described
+            else:
+                yield from self._become(described.schema, {a.name: a for a in described.attributes})
+
+    def told(self, said: Told) -> Iterator[Outcome]:
+        """A message of the event trigger: what a statement has made of these tables, at this place of the log."""
+        for oid in said.dropped:
+            yield from self._left(oid)
+        types = Types(said.types)
+        for row in said.relations:
+            table = table_of(row)
+            if table not in self._tables:
+                yield from self._left(int(row["oid"]))
+                continue
+            try:
+                described = self._catalog.described(row, types)
+            except PartitionOfSelected:
+                continue
+            except NoIdentity:
+                continue
+            except TableError as error:
+                yield table, error
+                continue
+            yield from self._become(described.schema, {a.name: a for a in described.attributes})
+
+    def _in_order(self, present: Mapping[int, TableId], oids: Iterable[int]) -> list[int]:
+        """Tables whose name is free come first, so that a chain of renames needs no detour."""
+        left = [oid for oid in oids if present.get(oid) in self._tables]
+        ordered: list[int] = []
+        taken = {table: oid for oid, table in self._names.items()}
+        while left:
+            free = [oid for oid in left if taken.get(present[oid], oid) == oid] or left[:1]
+            ordered += free
+            left = [oid for oid in left if oid not in free]
+            for oid in free:
+                taken.pop(self._names.get(oid, present[oid]), None)
+                taken[present[oid]] = oid
+        return ordered
+
+    def _left(self, oid: int) -> Iterator[Step]:
+        table = self._names.pop(oid, None)
+        if table is not None:
+            yield self._gone(table)
+
+    def _gone(self, table: TableId) -> Step:
+        del self._known[table]
+        return Step(Ddl.DROP_TABLE, table, text=f"{table} is not there any more")
+
+    def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
+        """From here on the relation has this name and this schema."""
+        table, now = schema.table, Print.parse(schema.identity)
+        assert now is not None
+        if not now.published:  # only sights tell
+            now = replace(now, published=self.publication_of(now.oid))
+            schema = replace(schema, identity=str(now))
+        before = self._names.get(now.oid)
+        occupant = self._known.get(table)
+        if before != table and occupant is not None:
+            if Print.parse(occupant.identity) is None:  # from before tables had identities here
+                before = table
+            else:
+                oid = next((oid for oid, name in self._names.items() if name == table), None)
+                if oid is None:
+                    yield self._gone(table)
+                else:
+                    yield from self._left(oid)
+                if before is not None:  # names were exchanged: who was where, the log does not say
+                    yield from self._left(now.oid)
+                    before = None
+        if before is None:
+            self._keep(schema, now.oid)
+            yield Step(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} came into the selection")
+            return
+        old = self._known[before]
+        if before != table:
+            del self._known[before]
+            renamed = replace(old, table=table)
+            yield Step(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
+            old = renamed
+        self._keep(schema, now.oid)
+        yield from _altered(self._with_empty(old, now), schema, attributes)
+
+    def _with_empty(self, old: TableSchema, now: Print) -> TableSchema:
+        """As if it had had the partitions that were attached since, where they have brought no rows: often they are made so."""
+        before = Print.parse(old.identity)
+        attached = now.attached_since(before) if before else {}
+        if before is None or not attached or not self._catalog.are_empty(attached):
+            return old
+        for oid, came in attached.items():
+            before = before.with_partition(oid, f"e{came[1:]}")
+        return replace(old, identity=str(before))
+
+    def _keep(self, schema: TableSchema, oid: int) -> None:
+        self._known[schema.table] = schema
+        self._names[oid] = schema.table
+
+    def _layout(
+        self, relation: Relation, table: TableId, described: TableDescription | None, *, keyed: bool = False
+    ) -> Layout:
+        """`keyed`: it has no replica identity for the moment, and will have the one it had; until then rows only come.
+
+        The catalog is asked for what the message does not say, where it says the same as the message.
+
+        Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what they are
+        stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight tells when.
+        """
+        left_out = self._tables.columns_left_out(table)
+        places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]
+        columns = [relation.columns[place] for place in places]
+        old = self._known.get(self._names.get(relation.oid, table))
+        if described is not None and _consistent(relation.identity, columns, described):
+            attributes = described.attributes
+            schema = replace(described.schema, table=table)
+            if described.kind == "p":
+                known = self._known.get(self._names[relation.oid]) if relation.oid in self._names else None
+                schema = replace(schema, identity=known.identity if known else str(Print(relation.oid)))
+        else:
+            attributes = tuple(self._attribute(column, old) for column in columns)
+            schema = self._schema(relation, table, attributes, old, keyed=keyed)
+        return Layout(schema, attributes, tuple(places), len(relation.columns))
+
+    def _attribute(self, column: RelationColumn, old: TableSchema | None) -> Attribute:
+        """From the message alone; a column of that name that was there keeps its number."""
+        kind = self._catalog.types([column.type]).get(column.type)
+        if kind is None:
+            raise UnsupportedDdl(f"The type of column {column.name} is not there any more.")
+        number = next((c.number for c in old.columns if c.name == column.name), 0) if old else 0
+        return Attribute(column.name, number, kind, column.typmod, kind.name)
+
+    def _schema(
+        self,
+        relation: Relation,
+        table: TableId,
+        attributes: tuple[Attribute, ...],
+        old: TableSchema | None,
+        *,
+        keyed: bool,
+    ) -> TableSchema:
+        """Where the catalog is ahead of the log: from the message, and from what was known so far."""
+        names = [a.name for a in attributes]
+        key = tuple(c.name for c in relation.columns if c.key) if relation.identity != Identity.FULL else ()
+        if old is not None and (keyed or relation.identity == Identity.FULL or set(key) == set(old.key)):
+            key = old.key if set(old.key) <= set(names) else key
+        if not set(key) <= set(names):
+            raise UnsupportedDdl(f"A key column of {table} is left out.", table=str(table))
+        columns = tuple(
+            _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
+        )
+        partial = bool(key) and relation.identity != Identity.FULL
+        schema = TableSchema(table, columns, key, partial, str(Print(relation.oid)))
+        return (
+            replace(schema, identity=old.identity) if old == schema else schema
+        )  # a sight will tell if it was rewritten
+
+
+def _like(column: Column, old: TableSchema | None) -> Column:
+    """What the log does not say of a column is as it was."""
+    known = {c.name: c for c in old.columns} if old is not None else {}
+    was = known.get(column.name)
+    return was if was is not None and was.type == column.type else column
+
+
+def _consistent(identity: str, columns: Iterable[RelationColumn], described: TableDescription) -> bool:
+    """Does the catalog show just what the log says?"""
+    shown = [(a.name, a.type.oid, a.typmod) for a in described.attributes]
+    return identity == described.identity and [(c.name, c.type, c.typmod) for c in columns] == shown
+
+
+def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Step]:
+    before, now = Print.parse(old.identity), Print.parse(new.identity)
+    rewritten = before is None or now is None or now.rewritten(before)
+    numbers = {c.number: c.name for c in old.columns if c.number}
+    renamed = {numbers[c.number]: c.name for c in new.columns if numbers.get(c.number, c.name) != c.name}
+    was = {renamed.get(c.name, c.name): c for c in old.columns if c.name in renamed or c.name not in renamed.values()}
+    width = before.width if before else 0
+    reload = old.key != new.key or any(
+        _fills(column, was.get(column.name), attributes, width) for column in new.columns
+    )
+    differs = replace(old, table=new.table) != new
+    republished = before is not None and now is not None and now.republished(before)
+    said = (
+        "was published in another way, or unlogged for a while: the log may lack changes"
+        if republished
+        else "has another definition"
+    )
+    if differs or reload or rewritten or republished:
+        yield Step(
+            Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten or republished,
+            text=f"{new.table} {said}",
+        )  # fmt: skip
+    elif not replace(old, table=new.table).same_as(new):
+        yield Step(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
+
+
+def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute], width: int) -> bool:
+    """May rows that exist have got a value in this column that the log does not show?
+
+    `width`: of the table as it was; a column up to there was generated and not in the log, and keeps its values (DROP EXPRESSION).
+    """
+    if was is None:
+        one = attributes.get(column.name)
+        return one is None or one.has_missing or one.has_default or bool(one.generated) or not 0 < width < one.number
+    if column.number and was.number and column.number != was.number:
+        return True  # dropped and added again
+    return was.type != column.type and not widens(was.type, column.type)

@@ -1,0 +1,1 @@
+"""What the server sends: the socket, frames, messages."""

@@ -1,0 +1,1 @@
+"""Merges in Arrow, committed through Iceberg's API."""

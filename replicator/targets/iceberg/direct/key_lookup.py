@@ -1,0 +1,235 @@
+"""The target's rows under a batch's keys, found without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from replicator.folding.footers import KeyRange
+from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, sequence_id
+from replicator.targets.iceberg.direct.file_cache import MEMORY
+from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
+from replicator.targets.iceberg.direct.scan_plan import PlannedFile, planned
+from replicator.targets.iceberg.table.catalog import LakeTable
+
+Flags = npt.NDArray[np.bool_]
+_SMALL = 512  # bytes: about what a layout's row group takes
+
+
+@dataclass(frozen=True)
+class Doomed:
+    """Rows of a data file that are deleted after the change: those that were before among them; ascending."""
+
+    file: PlannedFile
+    rows: Places
+
+
+@dataclass(frozen=True)
+class Held:
+    """Rows of a data file that have not been deleted, under keys that were looked for."""
+
+    file: PlannedFile
+    rows: Places
+
+
+@dataclass(frozen=True)
+class Found:
+    """For each wanted key: is there a row; is there one that is older than its change.  And the rows that go."""
+
+    present: Flags
+    older: Flags
+    doomed: list[Doomed]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """A row group: its first row, its number of rows, the codes of its keys where known, its sequence numbers where known."""
+
+    first: int
+    rows: int
+    low: int | None
+    high: int | None
+    oldest: int | None
+    newest: int | None
+
+
+class Lookup:
+    """Of keys in one table.  What it learns of a file is kept in `MEMORY`: files never change."""
+
+    def __init__(self, files: LakeFiles, table: LakeTable, schema: TableSchema | None = None) -> None:
+        """Reads nothing.  schema: not needed to find rows by their sequence numbers."""
+        self._files, self._table = files, table
+        ids = {field["name"]: int(field["id"]) for field in table.fields}
+        key = () if schema is None else tuple(schema.column(name) for name in schema.key)
+        self._keys = tuple(ids[column.name] for column in key)
+        self._types = tuple(column.type.arrow for column in key)
+        self._sequence = sequence_id(table)
+
+    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> Found:
+        """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants 4 and 5).
+
+        Raises Unreadable.
+        """
+        found = Found(np.zeros(len(seq), bool), np.zeros(len(seq), bool), [])
+        if len(seq) and keys.num_columns:
+            wanted = Wanted.of(keys)
+            for file in planned(self._table, ranges):
+                self._look_into(file, wanted, seq, found)
+        return found
+
+    def held(self, keys: pa.Table, ranges: Sequence[KeyRange]) -> list[Held]:
+        """All rows under these keys, ascending in each file.  Raises Unreadable."""
+        wanted, found = Wanted.of(keys), []
+        for file in planned(self._table, ranges):
+            parts = [rows + group.first for _, group, _, rows in self._live(file, wanted)]
+            if len(rows := ascending(parts)):
+                found.append(Held(file, rows))
+        return found
+
+    def below(self, sequence: int) -> Iterator[Doomed]:
+        """Rows with a smaller number, of each file that has any left.  Raises Unreadable."""
+        for file in planned(self._table, [KeyRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
+            parts = [
+                group.first + self._rows_below(file, number, group, sequence)
+                for number, group in enumerate(self._layout(file))
+            ]
+            rows = ascending(parts)
+            if not _among(rows, self.deleted(file)).all():
+                yield self.doomed(file, rows)
+
+    def _rows_below(self, file: PlannedFile, number: int, group: _Group, sequence: int) -> Places:
+        if group.oldest is not None and group.oldest >= sequence:
+            return np.zeros(0, np.int64)
+        if group.newest is not None and group.newest < sequence:
+            return np.arange(group.rows)
+        return np.flatnonzero(self._numbers(file, number) < sequence)
+
+    def doomed(self, file: PlannedFile, rows: Places) -> Doomed:
+        """These rows of the file go."""
+        return Doomed(file, ascending([self.deleted(file), rows]))
+
+    def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _Group, Places, Places]]:
+        """Of each row group that has wanted keys: its number, itself, places of keys, and their rows in it."""
+        gone: Places | None = None
+        for number, group in enumerate(self._layout(file)):
+            if (
+                wanted.exact
+                and group.low is not None
+                and group.high is not None
+                and not wanted.between(group.low, group.high)
+            ):
+                continue
+            places, rows = self._index(file, number).find(wanted)
+            if not len(rows):
+                continue
+            if gone is None:
+                gone = self.deleted(file)
+            live = ~_among(rows + group.first, gone)
+            yield number, group, places[live], rows[live]
+
+    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: Found) -> None:
+        doomed: list[Places] = []
+        for number, group, places, rows in self._live(file, wanted):
+            older = self._older(file, number, group, rows, seq[places])
+            found.present[places] = True
+            found.older[places[older]] = True
+            doomed.append(rows[older] + group.first)
+        if doomed and len(new := np.concatenate(doomed)):
+            found.doomed.append(self.doomed(file, new))
+
+    def deleted(self, file: PlannedFile) -> Places:
+        """Rows that the table has deleted already, ascending."""
+        return deleted(self._files, file)
+
+    def _older(self, file: PlannedFile, number: int, group: _Group, rows: Places, seq: Places) -> Flags:
+        if group.newest is not None and len(seq) and group.newest < seq.min():
+            return np.ones(len(rows), bool)
+        return np.asarray(self._numbers(file, number)[rows] < seq)
+
+    def _numbers(self, file: PlannedFile, number: int) -> Places:
+        """The rows' sequence numbers."""
+        with self._files.open(file.uri) as opened:
+            return np.asarray(_read(opened, number, [self._sequence]).column(0).to_numpy())
+
+    def _layout(self, file: PlannedFile) -> tuple[_Group, ...]:
+        def read() -> tuple[_Group, ...]:
+            with self._files.open(file.uri) as opened:
+                return _layout(opened, self._keys, self._types, self._sequence)
+
+        return MEMORY.get(("layout", file.uri, self._keys, self._types), read, lambda made: _SMALL * (len(made) + 1))
+
+    def _index(self, file: PlannedFile, number: int) -> KeyIndex:
+        def read() -> KeyIndex:
+            with self._files.open(file.uri) as opened:
+                data = _read(opened, number, self._keys)
+            columns = [c.combine_chunks().cast(kind) for c, kind in zip(data.columns, self._types, strict=True)]
+            return KeyIndex.of(columns)
+
+        return MEMORY.get(("keys", file.uri, number, self._keys, self._types), read, lambda made: made.nbytes + _SMALL)
+
+
+def deleted(files: LakeFiles, file: PlannedFile) -> Places:
+    """Rows of the file that the table has deleted, ascending."""
+    return ascending([_positions(files, one.uri, file.uri) for one in file.deletes])
+
+
+def _positions(files: LakeFiles, uri: str, data_file: str) -> Places:
+    return MEMORY.get(("positions", uri), lambda: files.positions(uri, data_file), lambda made: made.nbytes + _SMALL)
+
+
+def forget_positions(uris: Iterable[str]) -> None:
+    """Files that the table no longer has."""
+    MEMORY.forget(("positions", uri) for uri in uris)
+
+
+def remember_positions(uri: str, rows: Places) -> None:
+    """Position deletes that were just written need not be read."""
+    MEMORY.put(("positions", uri), rows, rows.nbytes + _SMALL)
+
+
+def _layout(
+    file: pq.ParquetFile, keys: Sequence[int], types: Sequence[pa.DataType], sequence: int
+) -> tuple[_Group, ...]:
+    """None where a key column is younger than the file: none of its rows has such a key."""
+    places = {number: place for place, number in enumerate(field_ids(file.schema_arrow))}
+    if not set(keys) <= places.keys():
+        return ()
+    found, first = [], 0
+    for number in range(file.metadata.num_row_groups):
+        info = file.metadata.row_group(number)
+        low, high = _bounds(info.column(places[keys[0]]), types[0]) if len(keys) == 1 else (None, None)
+        found.append(_Group(first, info.num_rows, low, high, *_bounds(info.column(places[sequence]), pa.int64())))
+        first += info.num_rows
+    return tuple(found)
+
+
+def _bounds(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> tuple[int | None, int | None]:
+    """Codes of the least and greatest value, for whole numbers and days: as they are in the file, years beyond Python's too."""
+    statistics = column.statistics
+    plain = pa.types.is_integer(kind) or pa.types.is_date32(kind)
+    if not plain or statistics is None or not statistics.has_min_max:
+        return None, None
+    return int(statistics.min_raw), int(statistics.max_raw)
+
+
+def _read(file: pq.ParquetFile, group: int, ids: Sequence[int]) -> pa.Table:
+    names = [
+        field.name
+        for field, number in zip(file.schema_arrow, field_ids(file.schema_arrow), strict=True)
+        if number in ids
+    ]
+    return by_id(file.read_row_group(group, columns=names), ids)
+
+
+def _among(rows: Places, others: Places) -> Flags:
+    """Which of `rows` are in the ascending `others`?"""
+    if not len(others):
+        return np.zeros(len(rows), bool)
+    at = np.minimum(np.searchsorted(others, rows), len(others) - 1)
+    return np.asarray(others[at] == rows)

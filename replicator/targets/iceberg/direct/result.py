@@ -1,0 +1,29 @@
+"""How a change of a table was done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from replicator.targets.iceberg.direct.writer import Counts
+
+SKIPPED = "skip"
+DIRECT = "direct"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a change was done, what it did (Spark: the summary of its commit), and why it took the way that it took.
+
+    `reason`: DIRECT, or why Spark did it; empty where there is no choice.
+    """
+
+    how: str
+    did: Counts | Mapping[str, str]
+    reason: str = ""
+
+    def __str__(self) -> str:
+        """`merge (direct)`, `merge (Spark: values left out)`, `skip`."""
+        if not self.reason:
+            return self.how
+        return f"{self.how} ({self.reason})" if self.reason == DIRECT else f"{self.how} (Spark: {self.reason})"

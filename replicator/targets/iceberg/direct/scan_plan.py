@@ -1,0 +1,119 @@
+"""Which data files a change has to look at, and what is deleted in them already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replicator.folding.footers import KeyRange
+from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID
+from replicator.targets.iceberg.direct.file_cache import MEMORY
+from replicator.targets.iceberg.direct.pruning import within
+from replicator.targets.iceberg.table.catalog import Json, LakeTable
+
+MOST_REMEMBERED = 500
+
+
+@dataclass(frozen=True)
+class Deletes:
+    """A file of position deletes of one data file.  `java`: Iceberg's object, which a commit that removes it wants."""
+
+    java: Any
+    uri: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class PlannedFile:
+    """A data file, and what is deleted in it.  `java`: as in `Deletes`."""
+
+    java: Any
+    uri: str
+    rows: int
+    size: int
+    deletes: tuple[Deletes, ...] = ()
+
+    @property
+    def deleted(self) -> int:
+        """Rows."""
+        return sum(one.rows for one in self.deletes)
+
+
+class Unreadable(Exception):
+    """The table has files that only Iceberg's own readers understand."""
+
+
+def planned(table: LakeTable, ranges: Sequence[KeyRange] = ()) -> Sequence[PlannedFile]:
+    """Data files of the snapshot in `table` that may hold rows in these key ranges, and perhaps others.  Raises Unreadable.
+
+    For a table of few files the plan is remembered, and carried on from commit to commit: no manifest is read then.
+    """
+    if table.snapshot is None:
+        return ()
+    if table.total("data-files") > MOST_REMEMBERED:
+        return _planned(table, table.handle.newScan().filter(within(table, ranges)))
+    # By its id: the plan is remembered as this snapshot's.
+    return MEMORY.get(
+        _place(table, table.snapshot),
+        lambda: _planned(table, table.handle.newScan().useSnapshot(table.snapshot)),
+        _size,
+    )
+
+
+def carry_on(table: LakeTable, snapshot: int, gone: Collection[str], new: Sequence[PlannedFile]) -> None:
+    """Our own commit `snapshot` has taken data files from the plan of `table`, and has put others there."""
+    before = () if table.snapshot is None else MEMORY.known(_place(table, table.snapshot))
+    if before is None:
+        return
+    after = (*(file for file in before if file.uri not in gone), *new)
+    if len(after) <= MOST_REMEMBERED:
+        MEMORY.put(_place(table, snapshot), after, _size(after))
+    MEMORY.forget([_place(table, table.snapshot)])
+
+
+def _place(table: LakeTable, snapshot: int | None) -> tuple[object, ...]:
+    return "plan", table.engine.generation, table.uuid, snapshot
+
+
+def _size(files: Sequence[PlannedFile]) -> int:
+    return 2048 * (len(files) + 1)
+
+
+def _planned(table: LakeTable, scan: Any) -> tuple[PlannedFile, ...]:
+    tasks = scan.planFiles()
+    parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
+    try:
+        found, iterator = [], tasks.iterator()
+        while iterator.hasNext():
+            task = iterator.next()
+            found.append(_described(task, json.loads(parser.toJson(task))))
+        return tuple(found)
+    finally:
+        tasks.close()
+
+
+def _described(task: Any, told: Json) -> PlannedFile:
+    file, deletes = told["data-file"], told.get("delete-files", [])
+    for one in (file, *deletes):
+        if one["file-format"].lower() != "parquet":
+            raise Unreadable(one["file-format"])
+    for one in deletes:
+        if one["content"] != "position-deletes" or _data_file(one) != file["file-path"]:
+            raise Unreadable(one["content"])
+    known = [Deletes(task.deletes().get(i), one["file-path"], one["record-count"]) for i, one in enumerate(deletes)]
+    return PlannedFile(task.file(), file["file-path"], file["record-count"], file["file-size-in-bytes"], tuple(known))
+
+
+def _data_file(deletes: Json) -> str | None:
+    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there are several."""
+    if named := deletes.get("referenced-data-file"):
+        return str(named)
+    low, high = (_bound(deletes.get(f"{end}-bounds", {})) for end in ("lower", "upper"))
+    return bytes.fromhex(low).decode() if low is not None and low == high else None
+
+
+def _bound(bounds: Json) -> str | None:
+    found: dict[int, str] = dict(zip(bounds.get("keys", ()), bounds.get("values", ()), strict=True))
+    return found.get(FILE_PATH_ID)

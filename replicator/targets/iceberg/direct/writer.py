@@ -1,0 +1,292 @@
+"""Small changes without Spark: rows found and files written by pyarrow, one commit through Iceberg's Java API.
+
+What it cannot do it leaves to Spark, and says why (`NotDirectly`), before anything is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from replicator.folding import fold, staged_changes, unchanged_values
+from replicator.folding.footers import KeyRange
+from replicator.model.mode import DELETED, Mode
+from replicator.model.schema import SEQUENCE, TableSchema
+from replicator.staging.storage import Storage
+from replicator.state.journal import Segment
+from replicator.targets.base import Position
+from replicator.targets.iceberg.direct import history_writer
+from replicator.targets.iceberg.direct.data_files import (
+    LakeFiles,
+    Written,
+    lake_files,
+    new_data_file,
+    shaped,
+    target_schema,
+    write_stream,
+)
+from replicator.targets.iceberg.direct.key_lookup import Doomed, Lookup, forget_positions, remember_positions
+from replicator.targets.iceberg.direct.manifest_entries import data_files, delete_files
+from replicator.targets.iceberg.direct.read_rows import held_rows
+from replicator.targets.iceberg.direct.scan_plan import Unreadable, carry_on
+from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.commit import commit_directly, staging
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Up to where a merge is done directly: changes, bytes of their files, bytes that they take in memory."""
+
+    rows: int = 200_000
+    file_bytes: int = 64 * 1024 * 1024
+    memory: int = 256 * 1024 * 1024
+
+
+WRITERS = 2
+Rows = Callable[[Segment], Iterator[pa.Table]]
+SPARK_ONLY = Limits(-1, -1, -1)
+
+
+class NotDirectly(Exception):
+    """Spark must do it, because …"""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows."""
+
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+
+class Direct:
+    """Direct changes of one table, as it was read."""
+
+    def __init__(self, storage: Storage, table: LakeTable, files: LakeFiles, limits: Limits) -> None:
+        """`storage`: the segments'; `files`: the target's."""
+        self._storage, self._table, self._files, self._limits = storage, table, files, limits
+        self._written: list[str] = []
+
+    @classmethod
+    def of(cls, storage: Storage, table: LakeTable, warehouse: str, limits: Limits) -> Direct:
+        """Raises NotDirectly."""
+        files = lake_files(warehouse)
+        if files is None:
+            raise NotDirectly("warehouse")
+        if limits.rows < 0:
+            raise NotDirectly("switched off")
+        if any(spec["fields"] for spec in table.metadata["partition-specs"]):
+            raise NotDirectly("partitions")
+        return cls(storage, table, files, limits)
+
+    @property
+    def mode(self) -> Mode:
+        """The table's."""
+        return self._table.mode
+
+    def nothing(self, after: Position) -> None:
+        """A commit that moves the position only."""
+        staging()
+        snapshot = commit_directly(self._table, after, lambda transaction: transaction.newFastAppend(), self._discard)
+        carry_on(self._table, snapshot, (), ())
+
+    def merge(
+        self,
+        schema: TableSchema,
+        segments: Sequence[Segment],
+        ranges: Sequence[KeyRange],
+        at: Position,
+        after: Position,
+        *,
+        partial: bool = False,
+    ) -> Counts:
+        """Fold, find, write, commit.  A table without key: only where nothing leaves it.  Raises NotDirectly.
+
+        partial: UPDATEs may have left values out.
+        """
+        self._within_limits(schema, segments)
+        keeps, most = self.mode is not Mode.MIRROR, self._limits.memory
+        changes = staged_changes.changes(
+            self._storage, segments, schema, at.applied, most, timed=keeps, partial=partial
+        )
+        if changes is None:
+            raise NotDirectly("memory")
+        if partial:
+            changes = self._filled(schema, changes, ranges)
+        folded = fold.fold(changes, schema)
+        if self.mode is Mode.HISTORY or (keeps and len(folded.seq) > folded.stays.num_rows):
+            return self._keep(schema, changes, ranges, after)  # what goes is read whole; arrivals alone are a mirror's
+        try:
+            found = Lookup(self._files, self._table, schema).find(folded.keys, folded.seq, ranges)
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        staying = folded.stays.num_rows
+        if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
+            raise NotDirectly("kept columns")  # their values are in the rows that would be written anew
+        put = folded.stays.filter(pa.array(~found.present[:staying] | found.older[:staying]))
+        counts = Counts(
+            int(np.count_nonzero(~found.present[:staying])),
+            int(np.count_nonzero(found.older[:staying])),
+            int(np.count_nonzero(found.older[staying:])),
+        )
+        staging()
+        with self._writing():
+            if keeps:
+                put = put.append_column(DELETED, pa.repeat(pa.scalar(False), put.num_rows))  # noqa: FBT003
+            written, deletes = self._rows(put), self._deletes(found.doomed)
+        self._commit(written, found.doomed, deletes, after)
+        return counts
+
+    def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
+        """With the values that UPDATEs left out."""
+        names = {*schema.key, SEQUENCE, *(schema.names[place] for place in unchanged_values.places(changes))}
+        columns = pa.schema([field for field in target_schema(self._table) if field.name in names])
+        try:
+            hits = Lookup(self._files, self._table, schema).held(unchanged_values.concerned(changes, schema), ranges)
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        held = held_rows(self._files, hits, columns, self._limits.memory)
+        if held is None:
+            raise NotDirectly("rows to read")
+        newest = self.mode is Mode.MIRROR
+        filled = unchanged_values.filled(changes, held, schema, self._limits.memory, newest=newest)
+        if filled is None:
+            raise NotDirectly("values left out")
+        return filled
+
+    def _keep(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], after: Position) -> Counts:
+        """The same where rows that go are kept."""
+        try:
+            kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        if kept is None:
+            raise NotDirectly("rows to read")
+        if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.doomed:
+            raise NotDirectly("kept columns")
+        staging()
+        with self._writing():
+            written, deletes = self._rows(kept.put), self._deletes(kept.doomed)
+        self._commit(written, kept.doomed, deletes, after)
+        return Counts(kept.new, kept.put.num_rows - kept.new, 0)
+
+    def delete_below(self, below: int, after: Position) -> Counts:
+        """Rows of a mirror with a smaller sequence number go.  Raises NotDirectly."""
+        lookup, doomed = Lookup(self._files, self._table), []
+        try:
+            for one in lookup.below(below):
+                doomed.append(one)
+                if sum(each.rows.nbytes for each in doomed) > self._limits.memory:
+                    raise NotDirectly("memory")
+        except Unreadable as error:
+            raise NotDirectly(str(error)) from None
+        if not doomed:
+            self.nothing(after)
+            return Counts()
+        gone = sum(len(one.rows) - len(lookup.deleted(one.file)) for one in doomed)
+        staging()
+        with self._writing():
+            deletes = self._deletes(doomed)
+        self._commit([], doomed, deletes, after)
+        return Counts(deleted=gone)
+
+    def _within_limits(self, schema: TableSchema, segments: Sequence[Segment]) -> None:
+        rows, size = sum(segment.rows for segment in segments), sum(segment.size for segment in segments)
+        if rows > self._limits.rows:
+            raise NotDirectly(f"{rows:,} changes")
+        if size > self._limits.file_bytes:
+            raise NotDirectly(f"{size >> 20} MiB")
+        if not fold.comparable(schema):
+            raise NotDirectly("key type")
+
+    def append(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
+        """The READ rows of these segments, of any number: streamed."""
+
+        def rows(segment: Segment) -> Iterator[pa.Table]:
+            for batch in staged_changes.rows(self._storage, segment, schema, at.loaded):
+                yield staged_changes.as_read(batch, segment, self.mode)
+
+        return self._append(segments, rows, after)
+
+    def append_changes(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
+        """The changes of these segments as rows of a changelog, of any number."""
+        return self._append(
+            segments, lambda segment: staged_changes.unfolded(self._storage, segment, schema, at.applied), after
+        )
+
+    def _append(self, segments: Sequence[Segment], rows: Rows, after: Position) -> Counts:
+        staging()
+        share = -(-len(segments) // WRITERS) or 1  # neighbours together: their keys often are
+        parts = [segments[place : place + share] for place in range(0, len(segments), share)]
+        with self._writing(), ThreadPoolExecutor(WRITERS) as pool:
+            written = [one for part in pool.map(lambda part: self._stream(part, rows), parts) for one in part]
+        self._commit(written, [], {}, after)
+        return Counts(inserted=sum(one.rows for one in written))
+
+    def _stream(self, segments: Sequence[Segment], rows: Rows) -> list[Written]:
+        target = target_schema(self._table)
+        found = (shaped(part, target) for segment in segments for part in rows(segment))
+        return write_stream(self._files, self._new_file, target, found)
+
+    def _rows(self, rows: pa.Table) -> list[Written]:
+        if not rows.num_rows:
+            return []
+        return [self._files.write_rows(self._new_file(), shaped(rows, target_schema(self._table)))]
+
+    def _commit(
+        self, written: Sequence[Written], doomed: Sequence[Doomed], deletes: Mapping[str, Written], after: Position
+    ) -> None:
+        """`deletes`: by data file; a doomed one that has none there goes as a whole."""
+        with self._writing():
+            new, positions = data_files(self._table, written), delete_files(self._table, deletes)
+
+        def build(transaction: Any) -> Any:
+            update = transaction.newRowDelta()
+            for file in new:
+                update.addRows(file.java)
+            for one in positions.values():
+                update.addDeletes(one.java)
+            for hit in doomed:
+                if hit.file.uri not in deletes:
+                    update.removeRows(hit.file.java)
+                for one in hit.file.deletes:
+                    update.removeDeletes(one.java)
+            return update
+
+        snapshot = commit_directly(self._table, after, build, self._discard)
+        worn = [replace(one.file, deletes=(positions[one.file.uri],)) for one in doomed if one.file.uri in deletes]
+        carry_on(self._table, snapshot, {one.file.uri for one in doomed}, [*worn, *new])
+        forget_positions(one.uri for hit in doomed for one in hit.file.deletes)
+
+    def _deletes(self, doomed: Iterable[Doomed]) -> dict[str, Written]:
+        """By data file, of those that keep rows."""
+        found = {}
+        for one in doomed:
+            if len(one.rows) < one.file.rows:
+                written = self._files.write_positions(self._new_file(), one.file.uri, one.rows)
+                remember_positions(written.uri, one.rows)
+                found[one.file.uri] = written
+        return found
+
+    def _new_file(self) -> str:
+        self._written.append(new_data_file(self._table))
+        return self._written[-1]
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Files that nobody will name are removed."""
+        try:
+            yield
+        except Exception:
+            self._discard()
+            raise
+
+    def _discard(self) -> None:
+        self._files.delete(self._written)

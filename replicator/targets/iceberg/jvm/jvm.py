@@ -1,0 +1,253 @@
+"""The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with the first session.
+
+Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it takes with Spark.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from replicator.errors import SparkUnavailable
+from replicator.redaction import redacted
+from replicator.targets.iceberg.jvm.connect import new_session
+from replicator.targets.iceberg.jvm.errors import MAX_TEXT, jvm_is_gone, reason
+
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+HADOOP = "spark.hadoop."
+LOG4J = Path(__file__).with_name("log4j2.properties")
+SESSION_SETTINGS = {
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.shuffle.partitions": "8",
+    "spark.sql.files.openCostInBytes": "262144",  # segments are small: some of them share a task and an output file
+    "spark.sql.codegen.hugeMethodLimit": "65535",
+}
+
+
+class Launch(Protocol):
+    """What a start needs to know; `SparkConfig` has it."""
+
+    @property
+    def jars(self) -> Sequence[Path]: ...
+    @property
+    def master(self) -> str: ...
+    @property
+    def remote(self) -> str: ...
+    @property
+    def driver_memory(self) -> str: ...
+    @property
+    def ui(self) -> bool: ...
+    @property
+    def java_options(self) -> Sequence[str]: ...
+    @property
+    def extra(self) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A started JVM.  `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
+
+    `begin` starts Spark in it; with Spark Connect it runs elsewhere.
+    """
+
+    begin: Callable[[], Any]
+    jvm: Any
+    gateway: Any
+    hadoop: Any
+    generation: int
+    process: int
+    remote: str
+    classes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _begun: list[Any] = field(default_factory=list, repr=False, compare=False)
+    _beginning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def root(self) -> Any:
+        """The first session, of which all others are made; Spark is started for it."""
+        with self._beginning:
+            if not self._begun:
+                self._begun.append(self.begin())
+            return self._begun[0]
+
+    def end(self) -> None:
+        """Stop Spark, where it has begun."""
+        with self._beginning:
+            for session in self._begun:
+                session.stop()
+
+    def java(self, name: str) -> Any:
+        """A Java class, or what is static in one, by its full name: py4j asks the JVM for each part of it, so it is asked once."""
+        if name not in self.classes:
+            found = self.jvm
+            for part in name.split("."):
+                found = getattr(found, part)
+            self.classes[name] = found
+        return self.classes[name]
+
+    def new_session(self) -> SparkSession:
+        """A session with settings and views of its own."""
+        if self.remote:
+            return new_session(self.remote)
+        child: SparkSession = self.root.newSession()
+        return child
+
+    def use_pool(self, name: str) -> None:
+        """Jobs of this thread get their fair share (Spark's default pool is first come, first served)."""
+        if not self.remote:
+            self.root.sparkContext.setLocalProperty("spark.scheduler.pool", name)
+
+
+_lock = threading.Lock()
+_dead: list[Any] = []  # JVMs' processes, until they are waited for
+_engine: Engine | None = None
+_generation = 0
+
+
+def running(launch: Launch) -> Engine:
+    """The engine, started if need be.  Raises SparkUnavailable with a reason that fits on one line."""
+    global _engine, _generation  # noqa: PLW0603 - Spark itself is one per process
+    with _lock:
+        if _engine is not None and _engine.process == os.getpid():
+            return _engine
+        _generation += 1
+        _engine = _start_or_say(launch, _generation)
+        return _engine
+
+
+def _start_or_say(launch: Launch, generation: int) -> Engine:
+    try:
+        return _start(launch, generation)
+    except Exception as error:  # noqa: BLE001 - whatever keeps Spark from starting, the user reads its reason
+        if _engine is None:
+            _clear()
+        raise _unavailable(error) from None
+
+
+def _unavailable(error: Exception) -> SparkUnavailable:
+    return SparkUnavailable(f"Spark does not start: {redacted(reason(error))[:MAX_TEXT]}")
+
+
+def generation() -> int:
+    """Of the JVM that was started last."""
+    return _generation
+
+
+def forget(known: int) -> None:
+    """The JVM died: the next `running` starts another.
+
+    known: the generation when that began which has failed.  One that somebody has started since, and that lives, is not the one that died.
+    """
+    global _engine  # noqa: PLW0603
+    with _lock:
+        process = getattr(_engine.gateway, "proc", None) if _engine is not None else None
+        if _engine is not None and _engine.generation > known and process is not None and process.poll() is None:
+            return
+        if process is not None:
+            _dead.append(process)
+        _engine = None
+        _clear()
+
+
+def stop() -> None:
+    """End Spark with its JVM; `running` may start it again."""
+    global _engine
+    with _lock:
+        if _engine is not None:
+            with contextlib.suppress(Exception):
+                _engine.end()
+        gateway, _engine = _engine.gateway if _engine else None, None
+        _clear()
+        if gateway is not None:
+            with contextlib.suppress(Exception):
+                gateway.shutdown()
+            with contextlib.suppress(Exception):
+                gateway.proc.stdin.close()
+
+
+def _clear() -> None:
+    """Make pyspark forget its dead gateway, which it keeps in class attributes and would use again."""
+    with contextlib.suppress(Exception):
+        SparkSession._instantiatedSession = None  # noqa: SLF001
+        SparkSession._activeSession = None  # noqa: SLF001
+    for name in ("_active_spark_context", "_gateway", "_jvm"):
+        setattr(SparkContext, name, None)
+
+
+def launch_settings(launch: Launch) -> dict[str, str]:
+    """Settings that must hold before the JVM starts; none of them is secret (they stand on its command line)."""
+    local = launch.master.startswith("local")
+    classpath = ":".join(str(jar) for jar in launch.jars)
+    settings = {
+        "spark.app.name": "tidemark",
+        "spark.driver.memory": launch.driver_memory,
+        "spark.driver.extraClassPath": classpath,
+        "spark.driver.extraJavaOptions": " ".join(
+            [f"-Dlog4j2.configurationFile={LOG4J.as_uri()}", *launch.java_options]
+        ),
+        "spark.ui.enabled": str(launch.ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+        "spark.scheduler.mode": "FAIR",
+        "spark.sql.extensions": EXTENSIONS,
+        "spark.redaction.regex": r"(?i)secret|password|token|access[.]?key|credential|jdbc[.]user",
+    }
+    if local:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    else:
+        settings["spark.jars"] = ",".join(str(jar) for jar in launch.jars)
+    return settings | {k: v for k, v in launch.extra.items() if not k.startswith(("spark.sql.catalog.", HADOOP))}
+
+
+def _with_hadoop_settings(hadoop: Any, launch: Launch) -> Any:
+    """Storage credentials are among them, so they are set in the running JVM (invariant 8)."""
+    for key, value in launch.extra.items():
+        if key.startswith(HADOOP):
+            hadoop.set(key.removeprefix(HADOOP), value)
+    return hadoop
+
+
+def _start(launch: Launch, generation: int) -> Engine:
+    missing = [jar.name for jar in launch.jars if not jar.exists()]
+    if missing:
+        message = f"jars are missing: {', '.join(missing)}"
+        raise FileNotFoundError(message)
+    conf = SparkConf(loadDefaults=False)
+    for key, value in launch_settings(launch).items():
+        conf.set(key, value)
+    if not launch.remote:
+        conf.setMaster(launch.master)
+    gateway = launch_gateway(conf)
+    _dead[:] = [process for process in _dead if process.poll() is None]
+    if not launch.remote:
+        # An earlier Spark of this process has taught py4j to ask pyspark's JVM what went wrong, whoever asked.
+        SparkContext._ensure_initialized(gateway=gateway)  # noqa: SLF001
+    hadoop = _with_hadoop_settings(gateway.jvm.org.apache.hadoop.conf.Configuration(), launch)
+
+    def begin() -> Any:
+        try:
+            return _begin(launch, conf, gateway)
+        except Exception as error:
+            if jvm_is_gone(error):
+                raise
+            raise _unavailable(error) from None
+
+    return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
+
+
+def _begin(launch: Launch, conf: SparkConf, gateway: Any) -> Any:
+    """Spark's first session."""
+    context: Any = SparkContext(conf=conf, gateway=gateway)
+    _with_hadoop_settings(context._jsc.hadoopConfiguration(), launch)  # noqa: SLF001 - pyspark has no other way in
+    return SparkSession.builder.config(conf=conf).getOrCreate()

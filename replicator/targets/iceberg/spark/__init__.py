@@ -1,0 +1,1 @@
+"""Merges as Spark jobs."""

@@ -1,0 +1,1 @@
+"""Tables of the catalog: schema, commits, position."""

@@ -1,0 +1,118 @@
+"""One change, one commit: staged by Spark, made current by compare-and-set."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from replicator.errors import TableError, TargetConflict, TargetError
+from replicator.faults import reach
+from replicator.targets.base import Position
+from replicator.targets.iceberg.table.catalog import (
+    STAGED,
+    LakeCatalog,
+    LakeTable,
+    prepared,
+    publish,
+    refused,
+    stage_nothing,
+    with_staged,
+)
+from replicator.targets.iceberg.table.position import as_properties
+
+Write = Callable[[SparkSession], None]
+Build = Callable[[Any], Any]
+
+
+def unless_overtaken(catalog: LakeCatalog, table: LakeTable, error: TableError) -> TableError | TargetConflict:
+    """What is wrong with the rows that were read; a conflict where they may be another worker's, who committed since `table` was read."""
+    if catalog.again(table).snapshot == table.snapshot:
+        return error
+    return TargetConflict(f"Another worker committed to {table.name} in the meantime.", table=str(table.name))
+
+
+def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | None) -> Mapping[str, str]:
+    """Let `write` change the table's rows through Spark; the commit carries `at`.  Returns its snapshot summary.
+
+    Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is still
+    the one in `table`, from which the position was read.  A stale worker therefore changes nothing, whatever it does and
+    however late (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes.
+    Where `write` is None or leaves no snapshot, an empty one carries the position.
+    """
+    token = uuid.uuid4().hex
+    said = as_properties(at)
+    staging()
+    if write is not None:
+        settings = {f"spark.sql.iceberg.snapshot-property.{key}": value for key, value in said.items()}
+        with catalog.session({**settings, "spark.wap.id": token}) as spark:
+            write(spark)
+    fresh = catalog.again(table)
+    staged = fresh.staged(token)
+    if staged is None:
+        # Where somebody wrote, this is not "nothing written": our snapshot may have been there, and expired since.
+        if fresh.last_sequence != table.last_sequence:
+            message = f"Another worker wrote to {table.name} in the meantime."
+            raise TargetConflict(message, table=str(table.name))
+        stage_nothing(fresh, {**said, STAGED: token})
+        fresh = catalog.again(table)
+        staged = fresh.staged(token)
+    if staged is None:
+        message = f"The change of {table.name} was not written."
+        raise TargetError(message, table=str(table.name))
+    published = with_staged(table, fresh, staged)
+    _swap(lambda: publish(fresh, published), lambda _: None)
+    summary: Mapping[str, str] = staged["summary"]
+    return summary
+
+
+def commit_directly(table: LakeTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
+    """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).  Returns the snapshot's id.
+
+    `build` makes the update, given a transaction on the table as `table` has it.  The snapshot is written before it is
+    published: a stale worker changes nothing, as in `commit`.  Where it certainly was not published nothing of it stays;
+    `discard` removes the files that are `build`'s.
+    """
+    try:
+        made = prepared(table, build, {} if at is None else as_properties(at))
+    except Exception:
+        discard()
+        raise
+
+    def undo(error: Exception) -> None:
+        if not isinstance(error, Py4JError) or (refused(error) and _is_absent(table, made.snapshot)):
+            made.remove()
+            discard()
+
+    _swap(lambda: publish(table, made.updated), undo)
+    return made.snapshot
+
+
+def _is_absent(table: LakeTable, snapshot: int) -> bool:
+    """True where the catalog certainly does not have the snapshot.
+
+    Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.
+    """
+    try:
+        return table.handle.operations().refresh().snapshot(snapshot) is None
+    except Py4JError:
+        return False
+
+
+def staging() -> None:
+    """What changes rows is about to be written, by Spark or without it."""
+    reach("apply.stage.before")
+
+
+def _swap(publishing: Callable[[], None], undo: Callable[[Exception], None]) -> None:
+    """`undo` what was staged where it fails, and never once it is visible."""
+    try:
+        reach("apply.publish.before")
+        publishing()
+    except Exception as error:
+        undo(error)
+        raise
+    reach("apply.publish.after")

@@ -1,0 +1,162 @@
+"""Create and evolve tables, through Iceberg's Java API: one commit each."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from replicator.errors import TargetConflict, UnsupportedDdl
+from replicator.faults import reach
+from replicator.model.evolution import EvolutionPlan, plan_evolution
+from replicator.model.mode import Mode
+from replicator.model.retention import Retention
+from replicator.model.schema import SEQUENCE, Column, TableSchema
+from replicator.model.types import BIGINT
+from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
+from replicator.targets.iceberg.jvm.jvm import Engine
+from replicator.targets.iceberg.table.catalog import MODE, LakeCatalog, LakeTable, publish
+from replicator.targets.iceberg.table.naming import location
+from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties
+from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
+from replicator.targets.iceberg.upkeep import dropped_tables
+from replicator.targets.iceberg.upkeep.expiry import CHECKED, METADATA_PROPERTIES
+from replicator.targets.type_names import iceberg_type
+
+KEPT = "tidemark.kept-columns"
+PROPERTIES = {
+    "format-version": "2",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.compression-codec": "gzip",
+    **METADATA_PROPERTIES,
+    "write.wap.enabled": "true",  # see commit.py
+    "write.delete.granularity": "file",
+    f"write.metadata.metrics.column.{SEQUENCE}": "full",
+}
+
+
+def create(
+    catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create, retention: Retention
+) -> None:
+    """In place of `older`, a table of this replicator, whose files stay for the grace.  TargetConflict where another worker was quicker."""
+    change.mode.check(change.schema)
+    if older is not None:
+        dropped_tables.drop(catalog, older, retention)
+        reach("apply.create.between")
+    first = Position(change.applied, -1, change.version, change.load)
+    metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
+    properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
+    properties[MODE] = change.mode.value
+    properties[CHECKED] = str(int(time.time()))
+    schema = _iceberg_schema(catalog.pool.spark(), change.schema.columns, change.mode)
+    catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
+
+
+def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
+    """Make the columns those of `change.schema` in one Iceberg transaction with the version; False where they are already.
+
+    Versions only grow: a stale worker that comes with an older one changes nothing.
+    """
+    if int(table.properties.get(SCHEMA_VERSION, "0")) >= change.version:
+        return False
+    table.mode.check(change.schema)
+    kept = set(json.loads(table.properties.get(KEPT, "[]")))
+    old = _present(table, change.schema)
+    overwritten = _overwritten(old, kept, change)
+    old = TableSchema(old.table, tuple(c for c in old.columns if c.name not in kept | overwritten))
+    plan = plan_evolution(old, change.schema, change.renamed)
+    kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
+    transaction = table.handle.newTransaction()
+    _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
+    _add_and_widen(catalog.pool.spark(), transaction, plan)
+    _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
+    update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
+    update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
+    # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
+    publish(table, transaction.table().operations().current())
+    return True
+
+
+def rename(catalog: LakeCatalog, table: LakeTable | None, change: Rename) -> bool:
+    """False where it is done already (or there is nothing to rename)."""
+    if table is None or table.name == change.new:
+        return False
+    if catalog.load(change.new) is not None:
+        message = f"{table.name} cannot be renamed: {change.new} is still there in the target."
+        remedy = f"Retried by itself; if it stays, drop {change.new} in the target."
+        raise TargetConflict(message, table=str(table.name), remedy=remedy)
+    catalog.rename(table, change.new)
+    return True
+
+
+def _overwritten(old: TableSchema, kept: set[str], change: Evolve) -> set[str]:
+    """Columns whose name is another column's from now on; their old values are not the new column's, so they go.
+
+    They are kept ones that the source has again, and a dropped one whose name another was given.
+    """
+    renamed_to = {new for name, new in change.renamed.items() if name in old.names and new in old.names}
+    taken = {name for name in renamed_to if name not in change.renamed}
+    return ((kept & set(old.names)) | taken) & set(change.schema.names)
+
+
+def _rename_and_drop(transaction: Any, plan: EvolutionPlan, gone: set[str]) -> None:
+    back = {new: old for old, new in plan.renamed}
+    gone = gone | {back.get(column.name, column.name) for column in plan.replaced}
+    if not gone and not plan.renamed:
+        return
+    update = transaction.updateSchema()
+    for name in gone:
+        update.deleteColumn(name)
+    for old, new in plan.renamed:
+        if old not in gone:
+            update.renameColumn(old, new)
+    update.commit()
+
+
+def _add_and_widen(engine: Engine, transaction: Any, plan: EvolutionPlan) -> None:
+    if not (plan.added or plan.replaced or plan.widened):
+        return
+    update = transaction.updateSchema()
+    for column in (*plan.added, *plan.replaced):
+        # With a parent (here none) a dot in the name is a dot, and no path.
+        update.addColumn(None, column.name, to_iceberg(engine, column.type))
+    for column in plan.widened:
+        update.updateColumn(column.name, to_iceberg(engine, column.type))
+    update.commit()
+
+
+def _reorder(transaction: Any, order: Sequence[str]) -> None:
+    present = [str(field.name()) for field in transaction.table().schema().columns()]
+    if present == list(order):
+        return
+    update = transaction.updateSchema().moveFirst(order[0])
+    for before, name in itertools.pairwise(order):
+        update.moveAfter(name, before)
+    update.commit()
+
+
+def _present(table: LakeTable, new: TableSchema) -> TableSchema:
+    columns = []
+    for name, text in table.columns:
+        kind = from_iceberg(text)
+        if kind is None:
+            message = f"The target column {name} of {table.name} has the type {text}, which Tidemark did not make."
+            raise UnsupportedDdl(message, table=str(table.name))
+        columns.append(Column(name, kind, nullable=True, source_type=""))
+    return TableSchema(new.table, tuple(columns))
+
+
+def _iceberg_schema(engine: Engine, columns: Sequence[Column], mode: Mode) -> Any:
+    """All columns optional: the source's constraints hold there, and later columns have no value in older rows."""
+    source = [(c.name, c.type) for c in columns]
+    fields = [
+        {"id": number, "name": name, "required": False, "type": iceberg_type(kind)}
+        for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1)
+    ]
+    told = json.dumps({"type": "struct", "fields": fields})
+    return engine.java("org.apache.iceberg.SchemaParser.fromJson")(told)

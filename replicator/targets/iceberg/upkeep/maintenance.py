@@ -1,0 +1,157 @@
+"""Compaction, expiry and orphans: done when counts say so; looking costs one metadata read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from replicator.faults import reach
+from replicator.model.retention import Retention
+from replicator.targets.iceberg.direct.compaction import chosen, rewrite
+from replicator.targets.iceberg.direct.data_files import lake_files
+from replicator.targets.iceberg.direct.scan_plan import Unreadable, planned
+from replicator.targets.iceberg.jvm.session import CATALOG
+from replicator.targets.iceberg.spark.changes import quoted
+from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.naming import sql_string
+from replicator.targets.iceberg.upkeep import deletion_list, readable_history
+from replicator.targets.iceberg.upkeep.expiry import CHECKED, expire, own_retention
+
+TARGET_FILE = 128 * 1024 * 1024
+MAX_DELETE_FILES = 60  # more than one to a data file: direct merges make one, Spark's several
+MAX_DELETED_SHARE = 0.2
+MIN_DELETES = 5_000
+SPARKS_DELETED_SHARE = 0.5
+SPARKS_MIN_DELETES = 50_000
+SMALL_FILES = 16
+MAX_SMALL_FILES = 60
+NEW_SNAPSHOTS = 60  # expiry is looked at after so many
+EXPIRY_SECONDS = 600  # or so long
+DELETION_SECONDS = 3600
+ORPHANS_EVERY = 7 * 24 * 3600
+ORPHAN_AGE_MS = 3 * 24 * 3600 * 1000
+
+
+@dataclass
+class _Looked:
+    """When this process last looked at a table, and how many snapshots expiry left."""
+
+    expiry: float = 0
+    deletion: float = 0
+    snapshots: int = 0
+
+
+_LOOKED: dict[str, _Looked] = {}
+
+
+def maintain(catalog: LakeCatalog, table: LakeTable, retention: Retention, *, reloading: bool = False) -> str:
+    """A sentence of what was done; empty where nothing was due.  reloading: see `Target`."""
+    done = []
+    if rewritten := _compacted(catalog, table, reloading=reloading):
+        reach("apply.compact.after")
+        done.append(f"compacted {rewritten} file{'' if rewritten == 1 else 's'}")
+        table = catalog.require(table.name)
+    retention = own_retention(table, retention)
+    looked, now = _LOOKED.setdefault(table.uuid, _Looked()), time.time()
+    if table.snapshots >= looked.snapshots + NEW_SNAPSHOTS or now - looked.expiry > EXPIRY_SECONDS:
+        looked.expiry, expired = now, expire(table, retention, now)
+        if expired:
+            done.append(f"expired {expired} snapshots")
+        table = catalog.require(table.name)
+        looked.snapshots = table.snapshots
+    if now - looked.deletion > DELETION_SECONDS:
+        looked.deletion = now
+        done += _deleted_files(table, retention, now)
+    if _orphans_due(table):
+        done += _list_orphans(catalog, table)
+    return f"{table.name}: {', '.join(done)}." if done else ""
+
+
+def _deleted_files(table: LakeTable, retention: Retention, now: float) -> list[str]:
+    lists = deletion_list.lists(table)
+    if deletion_list.behind(table, lists):
+        return ["the catalog names an older state than the table's folder has, so no file is deleted"]
+    deleted = deletion_list.delete_due(table, lists, retention.grace, now)
+    return [f"deleted {deleted} files that waited"] if deleted else []
+
+
+def _compacted(catalog: LakeCatalog, table: LakeTable, *, reloading: bool) -> int:
+    """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot keep up."""
+    if table.snapshot is None:
+        return 0
+    files = lake_files(catalog.pool.config.warehouse)
+    if _compaction_due(table, alone=files is None, reloading=reloading):
+        return _compact(catalog, table)
+    worn = not reloading and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
+    if files is None or not (worn or _small_files(table) > SMALL_FILES):
+        return 0
+    try:
+        found = chosen(planned(table), SMALL_FILES, worn=worn)
+    except Unreadable:
+        return 0  # another's files: Spark's turn comes
+    if found:
+        rewrite(files, table, found)
+    return len(found)
+
+
+def _small_files(table: LakeTable) -> int:
+    return table.total("data-files") - table.total("files-size") // TARGET_FILE
+
+
+def _deleted(table: LakeTable, least: int, share: float) -> bool:
+    return table.total("position-deletes") > max(least, table.total("records") * share)
+
+
+def _compaction_due(table: LakeTable, *, alone: bool, reloading: bool) -> bool:
+    """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
+
+    alone: there is no other compaction than Spark's.
+    """
+    share = MAX_DELETED_SHARE if alone else SPARKS_DELETED_SHARE
+    many = table.total("delete-files") - table.total("data-files") > MAX_DELETE_FILES
+    worn = not reloading and _deleted(table, SPARKS_MIN_DELETES, share)
+    return many or worn or _small_files(table) > MAX_SMALL_FILES
+
+
+def _compact(catalog: LakeCatalog, table: LakeTable) -> int:
+    """Its snapshot carries no position; `position` searches past it."""
+    options = {
+        "target-file-size-bytes": str(TARGET_FILE),
+        "min-input-files": "5",
+        "delete-file-threshold": "1",
+        "remove-dangling-deletes": "true",
+        "max-concurrent-file-group-rewrites": "2",
+    }
+    pairs = ", ".join(f"{sql_string(key)}, {sql_string(value)}" for key, value in options.items())
+    with catalog.session({}) as spark:
+        row = spark.sql(_call("rewrite_data_files", table, f"options => map({pairs})")).collect()[0]
+    return int(row["rewritten_data_files_count"])
+
+
+def _orphans_due(table: LakeTable) -> bool:
+    """Counted from the table's birth or the last look."""
+    return CHECKED in table.properties and time.time() - int(table.properties[CHECKED]) > ORPHANS_EVERY
+
+
+def _list_orphans(catalog: LakeCatalog, table: LakeTable) -> list[str]:
+    """Files of writes that never were committed, three days old at least: a write takes minutes.
+
+    Files that wait to be deleted are among them.  They wait once more, so that none goes before its grace is over.
+    """
+    if deletion_list.behind(table, deletion_list.lists(table)):
+        return []
+    older = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - ORPHAN_AGE_MS / 1000))
+    listed = ", prefix_listing => true" if catalog.pool.config.warehouse.startswith("s3://") else ""  # not by Hadoop
+    arguments = f"older_than => TIMESTAMP {sql_string(older)}, dry_run => true{listed}"
+    with catalog.session({}) as spark:
+        rows = spark.sql(_call("remove_orphan_files", table, arguments)).collect()
+    folder = f"/{readable_history.FOLDER}/"
+    if paths := [row[0] for row in rows if folder not in row[0]]:
+        deletion_list.write(table, readable_history.PATHS, paths)
+    table.handle.updateProperties().set(CHECKED, str(int(time.time()))).commit()
+    return ["looked for orphaned files"]
+
+
+def _call(procedure: str, table: LakeTable, arguments: str) -> str:
+    name = f"{quoted(table.name.namespace)}.{quoted(table.name.name)}"
+    return f"CALL {CATALOG}.system.{procedure}(table => {sql_string(name)}, {arguments})"

@@ -1,0 +1,1 @@
+"""Rows that cannot be decoded, kept until somebody decides."""

@@ -1,0 +1,1 @@
+"""Failures: read and shown."""

@@ -1,0 +1,1 @@
+"""Replicators in the REST API."""

@@ -1,0 +1,434 @@
+"""Replicators in the REST API: what goes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from operator import attrgetter
+from typing import Any
+
+from rest_framework import serializers
+
+from replicator.model.masks import parse_masks
+from replicator.model.row_filter import parse_filter
+from webapp.connections.models import Connection
+from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
+from webapp.replicators.models import MODES, Replicator
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection.entries import SelectionEntry, protected
+
+
+class SelectionSerializer(serializers.Serializer):
+    """One line: a table, a whole database (an empty `table`), or with `pattern` all tables whose names match (`*`, `?`)."""
+
+    database = serializers.CharField(max_length=255, trim_whitespace=False)
+    table = serializers.CharField(max_length=255, required=False, allow_blank=True, default="", trim_whitespace=False)
+    excluded = serializers.BooleanField(required=False, default=False)
+    excluded_columns = serializers.ListField(
+        child=serializers.CharField(trim_whitespace=False),
+        required=False,
+        help_text="Of a table that is there: left out, it stays as it is; so do masks and row_filter",
+    )
+    mode = serializers.ChoiceField(
+        choices=MODES,
+        required=False,
+        allow_blank=True,
+        default="",
+        help_text="Of its tables; empty: the replicator's. That of a table which is there is changed by its own action",
+    )
+    masks = serializers.DictField(
+        child=serializers.JSONField(allow_null=True),
+        required=False,
+        help_text="Column → null, hash, {kind: fixed, value: …} or {kind: partial, first: n, last: m}",
+    )
+    pattern = serializers.BooleanField(required=False, default=False)
+    new_tables = serializers.BooleanField(
+        required=False, default=True, help_text="Of a database or pattern: tables that come later, too"
+    )
+    row_filter = serializers.CharField(required=False, allow_blank=True, help_text="country = 'DE' AND total >= 10")
+
+
+def entries(lines: list[dict[str, Any]], replicator: Replicator | None = None) -> list[SelectionEntry]:
+    """For the services.  ConfigurationError for a mask that makes no sense.
+
+    What a line does not say of a table of `replicator` stays as it is.
+    """
+    found = [
+        SelectionEntry(
+            line["database"],
+            line["table"],
+            line["excluded"],
+            tuple(line.get("excluded_columns", ())),
+            line["mode"],
+            parse_masks(line.get("masks", {})),
+            parse_filter(line.get("row_filter", "")),
+            line["pattern"],
+            line["new_tables"],
+        )
+        for line in lines
+    ]
+    return found if replicator is None else protected(replicator, found, lines)
+
+
+class OptionsSerializer(serializers.Serializer):
+    """What is left out keeps its default (at creation) or its present value."""
+
+    slo_percent = serializers.FloatField(required=False, help_text="So many percent of changes …")
+    slo_minutes = serializers.FloatField(required=False, help_text="… are queryable within so many minutes")
+    retry_minutes = serializers.FloatField(required=False, help_text="How long failures are retried")
+    initial_snapshot = serializers.BooleanField(required=False)
+    ddl_policy = serializers.JSONField(
+        required=False, help_text="A preset (mirror, keep, strict), or operation → apply, ignore or stop"
+    )
+    zero_dates = serializers.CharField(required=False, help_text="null, text or fail")
+    on_table_failure = serializers.CharField(required=False, help_text="continue or stop")
+    mode = serializers.CharField(
+        required=False, help_text="mirror, soft_delete, history or changelog: of tables that are added from now on"
+    )
+    on_log_lost = serializers.CharField(
+        required=False, help_text="stop or start_anew: where the source no longer has the log to go on from"
+    )
+    on_poison = serializers.CharField(
+        required=False, help_text="stop (the table) or park (the row): where a row of the log cannot be decoded"
+    )
+    retention_warn_percent = serializers.FloatField(
+        required=False, help_text="Warn when so much of the log that the source may keep is kept"
+    )
+    retention_steps = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        help_text="Which snapshots of the target's tables stay, like 10m/1s 2h/1m 7d/1h; empty: the installation's",
+    )
+    deletion_grace_hours = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        help_text="Files that no snapshot needs stay for so long; null: the installation's",
+    )
+    snapshot_parallel = serializers.IntegerField(required=False)
+    snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="What a chunk may take")
+    snapshot_chunk_rows = serializers.IntegerField(required=False, help_text="Rows of a chunk at most")
+    snapshot_delay_seconds = serializers.FloatField(required=False, help_text="Between two chunks of a reader")
+    snapshot_most_running = serializers.IntegerField(
+        required=False,
+        help_text="No chunk is begun while the source does more than that at a time; 0: whatever it does",
+    )
+    snapshot_most_lag_seconds = serializers.FloatField(
+        required=False, help_text="No chunk is begun while a replica of the source is that far behind; 0: however far"
+    )
+    signal_table = serializers.CharField(
+        required=False, allow_blank=True, help_text="database.table of the source whose rows ask for snapshots"
+    )
+    merge_parallel = serializers.IntegerField(required=False)
+    snapshot_paused = serializers.BooleanField(required=False)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """An option that does not exist is an error, not a silence."""
+        if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({unknown[0]: ["There is no such option."]})
+        return super().to_internal_value(data)
+
+
+def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> ReplicatorOptions:
+    """ConfigurationError for a value that does not make sense."""
+    return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **values})
+
+
+class AssessSerializer(serializers.Serializer):
+    """What a replicator would take."""
+
+    connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
+    selection = SelectionSerializer(many=True, allow_empty=False)
+    options = OptionsSerializer(required=False, default=dict)
+
+
+class TargetSerializer(serializers.Serializer):
+    """Where the copy goes."""
+
+    kind = serializers.CharField(required=False, help_text="iceberg (the default) or kafka")
+    namespace_prefix = serializers.CharField(required=False, allow_blank=True, help_text="Iceberg")
+    bootstrap_servers = serializers.CharField(required=False, help_text="Kafka: host:port, separated by commas")
+    topic_prefix = serializers.CharField(required=False, allow_blank=True)
+    format = serializers.CharField(required=False, help_text="json or avro")
+    envelope = serializers.CharField(required=False, help_text="debezium or flat")
+    partitions = serializers.IntegerField(required=False)
+    replication_factor = serializers.IntegerField(required=False)
+    tombstones = serializers.BooleanField(required=False)
+    security_protocol = serializers.CharField(required=False)
+    sasl_mechanism = serializers.CharField(required=False)
+    username = serializers.CharField(required=False, allow_blank=True)
+    password = serializers.CharField(required=False, allow_blank=True, write_only=True)
+    ca = serializers.CharField(required=False, allow_blank=True, help_text="PEM; empty for the system's authorities")
+
+    def to_internal_value(self, data: Any) -> Any:
+        """A setting that does not exist is an error, not a silence."""
+        if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
+            raise serializers.ValidationError({unknown[0]: ["There is no such setting."]})
+        return super().to_internal_value(data)
+
+
+class TargetSettingsSerializer(serializers.Serializer):
+    """A replicator's target, without its secrets."""
+
+    settings = serializers.DictField()
+    secrets = serializers.ListField(child=serializers.CharField(), help_text="Names of those that are stored")
+    effects = serializers.DictField(child=serializers.CharField(), help_text="What can be changed, and when it shows")
+    fixed = serializers.DictField(child=serializers.CharField(), help_text="What cannot be changed, and why")
+
+
+class TargetCheckSerializer(serializers.Serializer):
+    """One line of a target's test."""
+
+    title = serializers.CharField()
+    status = serializers.CharField(help_text="ok or failed")
+    detail = serializers.CharField()
+    remedy = serializers.CharField()
+
+
+class ReplicatorCreateSerializer(AssessSerializer):
+    """`start` starts it at once."""
+
+    name = serializers.CharField(max_length=100)
+    target = TargetSerializer(required=False, default=dict)
+    start = serializers.BooleanField(required=False, default=False)
+
+
+class AddTablesSerializer(serializers.Serializer):
+    """Lines to add to the selection, or to change in it."""
+
+    selection = SelectionSerializer(many=True, allow_empty=False)
+
+
+class EffectsSerializer(serializers.Serializer):
+    """In sentences."""
+
+    effects = serializers.ListField(child=serializers.CharField())
+
+
+class ReasonSerializer(serializers.Serializer):
+    """`reason` is shown with the snapshot."""
+
+    reason = serializers.CharField(
+        required=False, allow_blank=True, default="asked for through the API", max_length=200
+    )
+
+
+class ErrorStateSerializer(serializers.Serializer):
+    """Why something stands still, and what to do."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    remedy = serializers.CharField()
+
+
+class LogKeptSerializer(serializers.Serializer):
+    """What the source keeps of its log for this replicator."""
+
+    bytes = serializers.IntegerField(allow_null=True)
+    most = serializers.IntegerField(allow_null=True, help_text="Bytes at which the log is lost")
+    status = serializers.CharField(help_text="The source's own word; missing where it keeps nothing any more")
+    checked_at = serializers.DateTimeField()
+    concern = serializers.CharField(help_text="large, lost or empty")
+    message = serializers.CharField()
+
+
+class ReplicatorSerializer(serializers.Serializer):
+    """A replicator: what is wanted (`desired`), what it does (`status`), and how far it is."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    connection = serializers.IntegerField(source="connection_id")
+    connection_name = serializers.CharField()
+    desired = serializers.CharField()
+    status = serializers.CharField()
+    allowed_actions = serializers.ListField(child=serializers.CharField())
+    target = serializers.DictField()
+    options = serializers.DictField()
+    tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
+    lag_ms = serializers.IntegerField(allow_null=True, help_text="Now minus the source time that is queryable")
+    rows_per_minute = serializers.IntegerField()
+    failures_open = serializers.IntegerField()
+    parked = serializers.IntegerField(help_text="Rows of all its tables that are parked, and missing in the target")
+    slo = StandingSerializer(allow_null=True, help_text="Null where its promise was not looked at yet")
+    alerts_firing = serializers.IntegerField()
+    error = ErrorStateSerializer(allow_null=True)
+    log_kept = LogKeptSerializer(
+        allow_null=True, help_text="Null where the source keeps its log for nobody in particular"
+    )
+    attempt = serializers.IntegerField()
+    next_retry_at = serializers.DateTimeField(allow_null=True)
+    checkpoint = serializers.JSONField(allow_null=True, help_text="The place in the source's log")
+    next_sequence = serializers.IntegerField()
+    source_ts = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField()
+
+
+class SnapshotRequestSerializer(serializers.Serializer):
+    """Either `keys` or `where`.
+
+    A key is a value, or a list of values in the order of the key's columns; or all of them are one text with a key a line (CSV or JSON
+    arrays).  `where` is a condition in the source's own SQL.
+    """
+
+    keys = serializers.JSONField(required=False, help_text='[1, 2] or [["north", 1]] or "north,1\\nnorth,2"')
+    where = serializers.CharField(required=False, allow_blank=True, help_text="updated_at >= '2026-01-01'")
+    reason = serializers.CharField(required=False, default="asked for through the API", max_length=200)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """One of the two."""
+        if ("keys" in attrs) == ("where" in attrs):
+            message = "Give either keys or where; to read the whole table anew, use resnapshot."
+            raise serializers.ValidationError(message)
+        if not isinstance(attrs.get("keys", []), list | str):
+            raise serializers.ValidationError({"keys": "A list, or a text with a key a line."})
+        return attrs
+
+
+class SnapshotSerializer(serializers.Serializer):
+    """Progress of one copy of a table's rows, or of a part of them.  `fraction` and `eta` go by the row estimate."""
+
+    id = serializers.IntegerField()
+    table = serializers.CharField()
+    reason = serializers.CharField()
+    scope = serializers.CharField(help_text="whole, keys, or rows (those for which `condition` is true)")
+    condition = serializers.CharField()
+    paused = serializers.BooleanField()
+    error = serializers.CharField(help_text="What ended it, where that was no wish of anybody's")
+    state = serializers.CharField()
+    rows_read = serializers.IntegerField()
+    rows_estimate = serializers.IntegerField(allow_null=True)
+    fraction = serializers.FloatField(allow_null=True)
+    eta = serializers.DateTimeField(allow_null=True)
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class RowsSerializer(serializers.Serializer):
+    """Totals since the replicator was made."""
+
+    read = serializers.IntegerField(source="rows_read")
+    inserted = serializers.IntegerField(source="rows_inserted")
+    updated = serializers.IntegerField(source="rows_updated")
+    deleted = serializers.IntegerField(source="rows_deleted")
+
+
+class TargetNameSerializer(serializers.Serializer):
+    """What a table's copy is to be called."""
+
+    namespace = serializers.CharField(max_length=255)
+    name = serializers.CharField(max_length=255)
+
+
+class ModeSerializer(serializers.Serializer):
+    """What a table's copy is to keep.  Without `confirm` the answer says what would happen."""
+
+    mode = serializers.ChoiceField(choices=MODES)
+    confirm = serializers.BooleanField(default=False)
+
+
+_ATTAINED = AttainedSerializer()  # its fields are copied once, not for each table
+
+
+class ReplicatorTableSerializer(serializers.Serializer):
+    """One table of a replicator."""
+
+    id = serializers.IntegerField()
+    database = serializers.CharField()
+    table = serializers.CharField(source="name")
+    target_namespace = serializers.CharField()
+    target_name = serializers.CharField()
+    state = serializers.CharField()
+    mode = serializers.CharField()
+    keyless = serializers.BooleanField()
+    rows = RowsSerializer(source="*")
+    zero_dates = serializers.IntegerField(help_text="Dates that do not exist, read or changed, which became null")
+    parked = serializers.IntegerField(help_text="Rows that are parked: with any, the copy is not exact")
+    schema_version = serializers.IntegerField(allow_null=True)
+    applied_sequence = serializers.IntegerField(source="applied")
+    last_sequence = serializers.IntegerField()
+    lag_ms = serializers.SerializerMethodField()
+    queryable_at = serializers.DateTimeField(allow_null=True)
+    slo = serializers.SerializerMethodField()
+    snapshot = serializers.SerializerMethodField()
+    error = serializers.SerializerMethodField()
+    attempt = serializers.IntegerField()
+    retry_at = serializers.DateTimeField(allow_null=True)
+
+    def to_representation(self, table: Any) -> dict[str, Any]:
+        """By hand: pages of a thousand tables are asked for by many at once, and fields made one by one took ten times as long."""
+        return {name: value(table) for name, value in self._values.items()}
+
+    @cached_property
+    def _values(self) -> dict[str, Callable[[Any], Any]]:
+        """What gives each field's value of a table: once for all tables of a page."""
+        rows = {name: attrgetter(field.source) for name, field in self.fields["rows"].fields.items()}
+        found: dict[str, Callable[[Any], Any]] = {}
+        for name, field in self.fields.items():
+            own = isinstance(field, serializers.SerializerMethodField)
+            found[name] = getattr(self, f"get_{name}") if own else attrgetter(field.source)
+        return found | {"rows": lambda table: {name: value(table) for name, value in rows.items()}}
+
+    def get_lag_ms(self, table: Any) -> int | None:
+        """Of this table; null while it does not stream."""
+        from webapp.replicators import selectors  # noqa: PLC0415 - only where it is needed
+
+        return selectors.table_lag_ms(table, table.replicator)
+
+    def get_slo(self, table: Any) -> AttainedSerializer():  # type: ignore[valid-type]
+        """What came in time of the last 24 hours."""
+        return dict(_ATTAINED.to_representation(self.context["attained"][table.pk]))
+
+    def get_snapshot(self, table: Any) -> SnapshotSerializer(allow_null=True):  # type: ignore[valid-type]
+        """The snapshot under way."""
+        run = self.context.get("runs", {}).get(table.pk)
+        return None if run is None else SnapshotSerializer(run).data
+
+    def get_error(self, table: Any) -> ErrorStateSerializer(allow_null=True):  # type: ignore[valid-type]
+        """Why the table stands still."""
+        return error_state(table)
+
+
+def error_state(row: Any) -> dict[str, str] | None:
+    """None where there is none."""
+    if not row.error_code:
+        return None
+    return {"code": row.error_code, "message": row.error_message, "remedy": row.error_remedy}
+
+
+class SchemaVersionSerializer(serializers.Serializer):
+    """A version of a table's definition, with the DDL that made it and what was decided."""
+
+    version = serializers.IntegerField()
+    schema = serializers.DictField()
+    created_at = serializers.DateTimeField()
+    statement = serializers.CharField()
+    decision = serializers.CharField()
+    change = serializers.DictField(help_text="What made it: kind, renamed, keep_dropped, reload, decision, left_out")
+
+
+class ColumnAssessmentSerializer(serializers.Serializer):
+    """`support`: full, partial or none."""
+
+    name = serializers.CharField()
+    source_type = serializers.CharField()
+    target_type = serializers.CharField()
+    support = serializers.CharField()
+    note = serializers.CharField()
+
+
+class TableAssessmentSerializer(serializers.Serializer):
+    """What a replicator would make of a table."""
+
+    database = serializers.CharField(source="table.database")
+    table = serializers.CharField(source="table.name")
+    support = serializers.CharField()
+    key = serializers.CharField()
+    rows = serializers.IntegerField()
+    bytes = serializers.IntegerField()
+    columns = ColumnAssessmentSerializer(many=True)
+    reasons = serializers.ListField(child=serializers.CharField())
+
+
+class SelectionLineSerializer(SelectionSerializer):
+    """A line of the selection as it is."""
+
+    id = serializers.IntegerField(read_only=True)

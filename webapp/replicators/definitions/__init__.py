@@ -1,0 +1,1 @@
+"""Replicators as code."""

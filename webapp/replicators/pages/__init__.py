@@ -1,0 +1,1 @@
+"""What pages show, in the words and forms that they show it."""

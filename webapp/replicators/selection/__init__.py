@@ -1,0 +1,1 @@
+"""What a replicator takes of its source."""

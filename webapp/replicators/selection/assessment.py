@@ -1,0 +1,217 @@
+"""What a replicator would make of the selected tables, before it is created: support per table and column."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from replicator.errors import TableError
+from replicator.model.change import Cascade
+from replicator.model.identifiers import TableId, TableSet, written_database
+from replicator.model.masks import Mask
+from replicator.model.mode import Mode
+from replicator.model.row_filter import WHOLE_ROWS
+from replicator.model.schema import RESERVED, TableSchema
+from replicator.model.types import Kind
+from replicator.sources.base import Catalog, TableInfo
+from webapp.connections.models import Connection
+from webapp.connections.selectors import opened
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection.entries import SelectionEntry, selected, under
+
+FULL, PARTIAL, NONE = "full", "partial", "none"
+TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
+PAGE = 1000
+DESCRIBE = 500
+
+
+@dataclass(frozen=True)
+class ColumnAssessment:
+    """`note` says what is not full."""
+
+    name: str
+    source_type: str
+    target_type: str
+    support: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TableAssessment:
+    """`key` is how rows are told apart (primary, unique, or empty); rows and bytes are estimates."""
+
+    table: TableId
+    support: str
+    key: str
+    rows: int
+    bytes: int
+    columns: tuple[ColumnAssessment, ...] = ()
+    reasons: tuple[str, ...] = field(default=())
+
+
+def assess(
+    *, connection: Connection, selection: Sequence[SelectionEntry], options: ReplicatorOptions
+) -> list[TableAssessment]:
+    """One per selected table that exists or was named, by name; before them one per database or pattern that takes nothing.  Raises SourceError where the source cannot be asked."""
+    with opened(connection) as source:
+        selection = under(source.names(), selection)
+        source.tables = selected(selection)
+        catalog = source.catalog()
+        found = selected_tables(catalog, source.tables)
+        described: dict[TableId, TableSchema | TableError] = {}
+        names = sorted(found)
+        for start in range(0, len(names), DESCRIBE):
+            described |= catalog.describe(names[start : start + DESCRIBE])
+        cascades = catalog.cascades(names)
+    lines = {TableId(e.database, e.table): e for e in selection if not e.wide}
+    assessed = [
+        _assess_table(
+            table,
+            found[table],
+            described.get(table),
+            lines.get(table) or SelectionEntry(table.database, table.name),
+            options,
+        )
+        for table in names
+    ]
+    said = {(entry.database, entry.table): entry.mode for entry in selection if entry.mode}
+    modes = {t: Mode(said.get((t.database, t.name)) or said.get((t.database, "")) or options.mode) for t in names}
+    assessed = [
+        _in_mode(
+            one,
+            described.get(one.table),
+            modes[one.table],
+            frozenset(lines[one.table].excluded_columns if one.table in lines else ()),
+        )
+        for one in assessed
+    ]
+    nothing = [
+        _takes_nothing(entry) for entry in selection if entry.wide and not entry.excluded and not _takes(entry, found)
+    ]
+    return [*nothing, *(_with_cascades(one, cascades, found) for one in assessed)]
+
+
+def _takes(entry: SelectionEntry, found: Collection[TableId]) -> bool:
+    taken = selected([replace(entry, found=None)])
+    return any(table in taken for table in found)
+
+
+def _takes_nothing(entry: SelectionEntry) -> TableAssessment:
+    """A name that is spelled wrong would be followed for ever without a word."""
+    line = TableId(entry.database, entry.table or "*")
+    why = f"{written_database(line.database)}.{line.name} takes no table of the source as it is now."
+    later = " Tables that come later and match are taken." if entry.new_tables else ""
+    return TableAssessment(line, PARTIAL, "", 0, 0, reasons=(f"{why}{later} A name with a dot stands in quotes.",))
+
+
+def _in_mode(
+    one: TableAssessment, schema: TableSchema | TableError | None, mode: Mode, left_out: frozenset[str]
+) -> TableAssessment:
+    """Some modes need a key, and each has columns of its own."""
+    try:
+        if isinstance(schema, TableSchema) and one.support != NONE:
+            mode.check(replace(schema, columns=tuple(c for c in schema.columns if c.name not in left_out)))
+    except TableError as error:
+        return replace(one, support=NONE, reasons=(*one.reasons, f"{error.message} {error.remedy}"))
+    return one
+
+
+def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
+    """Foreign key actions are not in the source's log: with the parent selected the table is read again, else nobody knows."""
+    parents = sorted({rule.parent for rule in cascades if rule.child == one.table})
+    unseen = [parent for parent in parents if parent not in selected]
+    reasons = list(one.reasons)
+    if seen := [str(parent) for parent in parents if parent not in unseen]:
+        reasons.append(
+            f"A foreign key changes its rows with those of {', '.join(seen)}, which the source's log does not show: "
+            "the table is read again each time."
+        )
+    if unseen:
+        reasons.append(
+            f"A foreign key changes its rows with those of {', '.join(map(str, unseen))}, which the source's log does not show: "
+            "select that table too, or such changes are missed."
+        )
+    support = PARTIAL if unseen and one.support == FULL else one.support
+    return replace(one, reasons=tuple(reasons), support=support)
+
+
+def selected_tables(catalog: Catalog, taken: TableSet) -> dict[TableId, TableInfo | None]:
+    """Tables that are taken now; None for a table that was named and is not there."""
+    named = taken.tables - taken.excluded
+    found: dict[TableId, TableInfo | None] = dict.fromkeys(named)
+    found |= catalog.infos(sorted(table for table in named if table.database not in taken.searched))
+    for database in sorted(taken.searched):
+        offset, total = 0, 1
+        while offset < total:
+            page, total = catalog.tables(database=database, limit=PAGE, offset=offset)
+            found |= {info.table: info for info in page if info.table in taken}
+            offset += PAGE
+    return found
+
+
+def _assess_table(
+    table: TableId,
+    info: TableInfo | None,
+    schema: TableSchema | TableError | None,
+    taken: SelectionEntry,
+    options: ReplicatorOptions,
+) -> TableAssessment:
+    left_out = frozenset(taken.excluded_columns)
+    rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
+    if schema is None:
+        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} is not there.",))
+    if isinstance(schema, TableError):
+        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
+    columns = tuple(
+        _masked(_assess_column(schema, column.name, options), schema, taken.masks)
+        for column in schema.columns
+        if column.name not in left_out
+    )
+    reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
+    if not schema.key:
+        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one piece.")
+    reasons += info.notes if info else ()
+    absent = set(info.absent if info else ()) - left_out
+    if absent:
+        reasons.append(
+            f"Columns that the source's log does not have, and that are left out: {', '.join(sorted(absent))}."
+        )
+    if missing := sorted(left_out - set(schema.names) - set(info.absent if info else ())):
+        reasons.append(f"Columns left out that do not exist: {', '.join(missing)}.")
+    if in_key := sorted(left_out & set(schema.key)):
+        reasons.append(f"Key columns cannot be left out: {', '.join(in_key)}.")
+    if unknown := sorted(set(taken.masks) - set(schema.names)):
+        reasons.append(f"Columns to be masked that do not exist: {', '.join(unknown)}.")
+    if why := taken.row_filter.refusal(schema):
+        reasons.append(f"Row filter: {why}" + (f" {WHOLE_ROWS}" if schema.partial else ""))
+    impossible = [NONE] * bool(in_key or unknown or why)
+    support = _worst([column.support for column in columns] + impossible + [PARTIAL] * bool(absent))
+    return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
+
+
+def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -> ColumnAssessment:
+    column = schema.column(name)
+    target = str(column.type)
+    if name.lower() in RESERVED:
+        note = "Tidemark needs this name for a column of its own."
+        return ColumnAssessment(name, column.source_type, target, NONE, note)
+    note = column.warning
+    if not note and column.type.kind in TEMPORAL and options.zero_dates == "text":
+        target = "string"
+        note = "Kept as text, by the replicator's policy for dates like 0000-00-00 or infinity."
+    return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
+
+
+def _masked(one: ColumnAssessment, schema: TableSchema, masks: Mapping[str, Mask]) -> ColumnAssessment:
+    """A mask is the user's own wish, so nothing that has to be accepted; one that cannot be is a reason to stop."""
+    mask = masks.get(one.name)
+    if mask is None:
+        return one
+    column = schema.column(one.name)
+    if why := mask.refusal(one.name, column.type, key=one.name in schema.key):
+        return replace(one, support=NONE, note=why)
+    return replace(one, target_type=str(mask.type(column.type)), note=f"Masked: {mask}.")
+
+
+def _worst(supports: Sequence[str]) -> str:
+    return next((support for support in (NONE, PARTIAL) if support in supports), FULL)

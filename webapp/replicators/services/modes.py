@@ -1,0 +1,65 @@
+"""Changing the mode of a table: it is read anew into another shape, which is said before it is done."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from replicator.errors import ConfigurationError
+from replicator.model.mode import Mode
+from replicator.state.tables import HALTED, TableState
+from webapp.monitoring.services import note
+from webapp.replicators.models import ReplicatorTable, TableSelection
+from webapp.replicators.services.tables import begin_run, replan
+
+LOST = {
+    Mode.SOFT_DELETE: "the deleted rows that it keeps",
+    Mode.HISTORY: "the earlier versions that it keeps",
+    Mode.CHANGELOG: "the changes that it keeps",
+}
+
+
+def effect(table: ReplicatorTable, mode: Mode) -> str:
+    """What changing to `mode` means, in a sentence."""
+    said = f"{table} is read anew into a new table in the mode {mode.label}, which takes the place of its copy and is empty at first"
+    lost = LOST.get(Mode(table.mode))
+    return f"{said}; {lost} are gone then." if lost else f"{said}."
+
+
+@transaction.atomic
+def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, user: User | None = None) -> bool:
+    """False where it is in that mode already.  ConfigurationError, which says what would happen, where nobody has confirmed that."""
+    rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
+    fresh, wanted = rows.get(pk=table.pk), parsed_mode(mode)
+    if fresh.mode == wanted:
+        return False
+    if fresh.replicator.target.get("kind") == "kafka":
+        raise ConfigurationError("A topic holds every change: it has no modes.")
+    if wanted.needs_key and fresh.keyless:
+        message = f"{fresh} has no key, and the mode {wanted.label} needs one to know a row again."
+        raise ConfigurationError(message, remedy="Choose the mode mirror or changelog.")
+    without_copy = fresh.table_state in {TableState.WAITING, TableState.DROPPED}
+    if not (confirmed or without_copy):
+        raise ConfigurationError(effect(fresh, wanted), remedy="Confirm it, if that is what you want.")
+    summary = f"{fresh} changes from the mode {Mode(fresh.mode).label} to {wanted.label}"
+    fresh.mode = wanted.value
+    lines = TableSelection.objects.filter(replicator=fresh.replicator, database=fresh.database, table=fresh.name)
+    lines.update(mode=wanted.value)
+    if without_copy or fresh.table_state in HALTED:
+        fresh.load_complete = False  # whenever it is read again, it is into another table
+        fresh.save(update_fields=["mode", "load_complete"])
+    else:
+        begin_run(fresh, TableState.LOADING, sequence=None, reason=f"its mode is {wanted.label} now")
+        replan(fresh.replicator)
+    note(replicator=fresh.replicator, kind="mode_changed", summary=summary, table=str(fresh), user=user)
+    table.refresh_from_db()
+    return True
+
+
+def parsed_mode(text: str) -> Mode:
+    """ConfigurationError for what is none."""
+    try:
+        return Mode(text)
+    except ValueError:
+        message = f"There is no mode {text!r}; there are: {', '.join(mode.value for mode in Mode)}."
+        raise ConfigurationError(message) from None

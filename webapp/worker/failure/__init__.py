@@ -1,0 +1,1 @@
+"""Failures, retries, recovery."""

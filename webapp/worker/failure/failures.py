@@ -1,0 +1,244 @@
+"""Counting failures, deciding between a later retry and a stop, and saying so."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from django.db import transaction
+from django.db.models import F, Min, Q
+
+from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
+from replicator.sources.registry import source_kind
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Failure, Stage
+from webapp.monitoring.services import note
+from webapp.replicators.models import Replicator, ReplicatorTable, Status
+from webapp.replicators.services import OF_THE_CONNECTION
+from webapp.replicators.services.tables import begin_run, cancel_runs, replan
+from webapp.telemetry.services import count_failure
+from webapp.worker.failure.log_loss_recovery import recovered
+from webapp.worker.failure.retry_policy import Verdict, judge
+from webapp.worker.store.database import clock, without_nul
+
+CODE, PLACE = 40, 200
+READ_ANEW = 10  # times an hour
+
+
+def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkError) -> Verdict:
+    """One more failure in a row of a (locked, fresh) table: a retry time on it, or FAILED.  Saves it."""
+    now = clock()
+    options = table.replicator.parsed_options
+    verdict = judge(
+        error,
+        options,
+        attempt=table.attempt,
+        first_failure_at=table.first_failure_at,
+        now=now,
+        log_time=table.replicator.source_ts,
+    )
+    table.attempt, table.first_failure_at, table.retry_at = verdict.attempt, verdict.first_failure_at, verdict.retry_at
+    if verdict.retry_at is None:
+        if isinstance(error, ValuesLost | KeyChanged) and _read_anew_lately(table, type(error)) < READ_ANEW:
+            _record(table.replicator, table, stage, error, verdict.attempt, now)
+            stays = isinstance(error, KeyChanged) and table.load_complete and not table.keyless
+            state = TableState.RELOADING if stays else TableState.LOADING
+            begin_run(table, state, sequence=None, reason=error.message)
+            replan(table.replicator)
+            return verdict
+        fail_table(table, stage, error, attempt=verdict.attempt)
+        return verdict
+    _describe(table, error)
+    table.save()
+    _record(table.replicator, table, stage, error, verdict.attempt, verdict.retry_at)
+    return verdict
+
+
+def _read_anew_lately(table: ReplicatorTable, why: type[TidemarkError]) -> int:
+    """How often within the last hour: rows that move between chunks of every load would have it read for ever."""
+    given_up = Q(next_retry_at__lte=F("at"))  # others were tried again before
+    return Failure.objects.filter(given_up, table=table, code=why.code, at__gte=clock() - timedelta(hours=1)).count()
+
+
+def fail_table(
+    table: ReplicatorTable, stage: Stage, error: TidemarkError, *, attempt: int = 1, tell_capture: bool = True
+) -> None:
+    """FAILED: not captured, read or applied any more, until a user reads it anew.  Saves it; by option the replicator stops too.
+
+    tell_capture: False where capture itself says so, and need not read its plan again.
+    """
+    cancel_runs(table)
+    table.state = TableState.FAILED.value
+    table.tracked = False
+    table.needs_reload = True
+    table.retry_at = None
+    _describe(table, error)
+    table.save()
+    _record(table.replicator, table, stage, error, attempt, None)
+    note(
+        replicator=table.replicator,
+        kind="table_failed",
+        summary=f"{table} stopped: {without_nul(error.message)}",
+        table=str(table),
+        detail={"code": error.code, "remedy": without_nul(error.remedy)},
+    )
+    if table.replicator.parsed_options.on_table_failure == "stop":
+        stop_replicator(table.replicator, error)
+    if tell_capture:
+        replan(table.replicator)
+
+
+def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
+    """FAILED as a whole, with the reason and what to do."""
+    message = without_nul(error.message)
+    if error.code in OF_THE_CONNECTION:
+        error.remedy += f" {replicator.name} goes on by itself once the connection {replicator.connection.name} is changed or its test passes."
+    Replicator.objects.filter(pk=replicator.pk).update(
+        status=Status.FAILED,
+        error_code=error.code[:CODE],
+        error_message=message,
+        error_remedy=without_nul(error.remedy),
+        next_retry_at=None,
+    )
+    note(
+        replicator=replicator,
+        kind="failed",
+        summary=f"Stopped: {message}",
+        detail={"code": error.code, "remedy": without_nul(error.remedy)},
+    )
+    replan(replicator)
+
+
+@transaction.atomic
+def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verdict | None:
+    """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
+
+    None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one which
+    works does not hide one which does not.
+    """
+    if stage is Stage.CAPTURE and isinstance(error, LogPurged) and recovered(replicator_id, error):
+        return None
+    replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
+    if replicator is None:
+        return None
+    now = clock()
+    open_ones = _open(replicator_id, stage).exclude(code=SourceBusy.code)  # waiting for others is no failure
+    verdict = judge(
+        error,
+        replicator.parsed_options,
+        attempt=open_ones.count(),
+        first_failure_at=open_ones.aggregate(first=Min("at"))["first"],
+        now=now,
+    )
+    _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
+    if verdict.retry_at is None:
+        Replicator.objects.filter(pk=replicator_id).update(attempt=verdict.attempt)
+        stop_replicator(replicator, error)
+        return verdict
+    _retrying(replicator_id, error, verdict)
+    return verdict
+
+
+@transaction.atomic
+def stage_waits(replicator_id: int, stage: Stage, error: TidemarkError) -> None:
+    """It waits for what others do on the source, for however long: one failure that is open as long, with what is waited for now."""
+    replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
+    if replicator is None:
+        return
+    verdict = Verdict(0, clock(), None)
+    told = {"message": without_nul(error.message), "remedy": without_nul(error.remedy)}
+    if not _open(replicator_id, stage).filter(code=error.code).update(**told):
+        _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
+    _retrying(replicator_id, error, verdict)
+
+
+def _retrying(replicator_id: int, error: TidemarkError, verdict: Verdict) -> None:
+    Replicator.objects.filter(pk=replicator_id, status__in=_RETRYABLE_STATUS).update(
+        status=Status.RETRYING,
+        attempt=verdict.attempt,
+        first_failure_at=verdict.first_failure_at,
+        next_retry_at=verdict.retry_at,
+        error_code=error.code[:CODE],
+        error_message=without_nul(error.message),
+        error_remedy=without_nul(error.remedy),
+    )
+
+
+_RETRYABLE_STATUS = (Status.STARTING, Status.RUNNING, Status.RETRYING)
+
+
+def stage_works(replicator_id: int, stage: Stage) -> None:
+    """The stage got somewhere: its count begins anew; the replicator runs if no other stage fails."""
+    resolved = _open(replicator_id, stage).update(resolved_at=clock())
+    others = Failure.objects.filter(replicator_id=replicator_id, table=None, resolved_at=None).exists()
+    rows = Replicator.objects.filter(pk=replicator_id, status=Status.RETRYING)
+    if resolved and not others and rows.update(
+        status=Status.RUNNING, attempt=0, first_failure_at=None, next_retry_at=None,
+        error_code="", error_message="", error_remedy="",
+    ):  # fmt: skip
+        note(
+            replicator=Replicator.objects.get(pk=replicator_id),
+            kind="recovered",
+            summary=f"The {stage} works again after {resolved} failed attempt{'s' if resolved > 1 else ''}",
+        )
+
+
+def retry_ahead(replicator_id: int, stage: Stage, now: datetime) -> bool:
+    """The stage is to wait still."""
+    newest = _open(replicator_id, stage).order_by("-id").first()
+    return newest is not None and newest.next_retry_at is not None and newest.next_retry_at > now
+
+
+def retries_ahead(now: datetime, replicator_id: int | None = None) -> set[tuple[int, str]]:
+    """(replicator, stage) of the stages that are to wait still, of one replicator or of all."""
+    found = Failure.objects.filter(table=None, resolved_at=None)
+    if replicator_id is not None:
+        found = found.filter(replicator_id=replicator_id)
+    newest = found.order_by("replicator_id", "stage", "-id").distinct("replicator_id", "stage")
+    rows = newest.values_list("replicator_id", "stage", "next_retry_at")
+    return {(replicator, stage) for replicator, stage, until in rows if until is not None and until > now}
+
+
+def _open(replicator_id: int, stage: Stage):  # noqa: ANN202 - a query set
+    return Failure.objects.filter(replicator_id=replicator_id, table=None, stage=stage, resolved_at=None)
+
+
+def _describe(table: ReplicatorTable, error: TidemarkError) -> None:
+    table.error_code = error.code[:CODE]
+    table.error_message = without_nul(error.message)
+    table.error_remedy = without_nul(error.remedy)
+
+
+def _read_up_to(replicator: Replicator) -> str:
+    """Capture began to read there; empty where it never did."""
+    if not replicator.checkpoint_offset:
+        return ""
+    try:
+        return str(source_kind(replicator.connection.kind).parse_offset(replicator.checkpoint_offset))
+    except TidemarkError:  # of another version: not worth a second failure
+        return ""
+
+
+def _record(
+    replicator: Replicator,
+    table: ReplicatorTable | None,
+    stage: Stage,
+    error: TidemarkError,
+    attempt: int,
+    retry_at: datetime | None,
+) -> None:
+    after, until = error.place or (_read_up_to(replicator) if stage is Stage.CAPTURE and table is None else "", "")
+    Failure.objects.create(
+        replicator=replicator,
+        table=table,
+        offset_after=without_nul(after)[:PLACE],
+        offset_until=without_nul(until)[:PLACE],
+        stage=stage,
+        code=error.code[:CODE],
+        message=without_nul(error.message),
+        remedy=without_nul(error.remedy),
+        attempt=attempt,
+        first_sequence=table.applied + 1 if table else None,
+        last_sequence=table.last_sequence if table else None,
+        next_retry_at=retry_at,
+    )
+    count_failure(replicator_id=replicator.pk, stage=stage, code=error.code[:CODE], retried=retry_at is not None)

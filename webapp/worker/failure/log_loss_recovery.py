@@ -1,0 +1,33 @@
+"""Going on by itself where the source no longer has the log: everything is read anew."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from replicator.errors import ConfigurationError, LogPurged
+from webapp.monitoring.models import TimelineEvent
+from webapp.replicators.models import Replicator
+from webapp.replicators.services import STARTED_BY_ITSELF, start_anew
+from webapp.worker.store.database import clock, without_nul
+
+MOST_A_DAY = 3  # a source that keeps too little would be read whole again and again
+DAY = timedelta(days=1)
+
+
+def recovered(replicator_id: int, error: LogPurged) -> bool:
+    """True where the option `on_log_lost` says so, and it was not done too often; the replicator has then started anew.
+
+    Of a paused or stopped one the next start begins anew.  `error.remedy` says where it was done too often.
+    """
+    replicator = Replicator.objects.filter(pk=replicator_id).first()
+    if replicator is None or replicator.parsed_options.on_log_lost != "start_anew":
+        return False
+    begun = TimelineEvent.objects.filter(replicator=replicator, kind=STARTED_BY_ITSELF, at__gte=clock() - DAY)
+    if begun.count() >= MOST_A_DAY:
+        error.remedy += f" It did so by itself {MOST_A_DAY} times within a day already."
+        return False
+    try:
+        start_anew(replicator=replicator, lost=without_nul(error.message))
+    except ConfigurationError:  # it is being deleted
+        return False
+    return True

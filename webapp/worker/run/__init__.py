@@ -1,0 +1,1 @@
+"""Slices of work and how they are wired."""

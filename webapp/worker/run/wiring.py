@@ -1,0 +1,76 @@
+"""Opens what the engine's loops need from a replicator's rows: source, staging, target, reporter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+
+from django.conf import settings
+
+from replicator.selection.source import SelectedSource
+from replicator.sources.base import ReadOptions, Source
+from replicator.sources.registry import source_kind
+from replicator.staging.storage import Storage
+from replicator.targets.base import Target
+from webapp.connections.selectors import full_config
+from webapp.monitoring.models import Stage
+from webapp.replicators.models import Replicator
+from webapp.replicators.selectors import table_set
+from webapp.replicators.targets import full_target
+from webapp.worker.run.reporting import OrmReporter
+from webapp.worker.run.spark import spark
+
+
+def label(replicator: Replicator) -> str:
+    """What sources and staging know the replicator by: safe in paths, unique over installations, stable."""
+    return f"r{replicator.pk}-{replicator.uid}"
+
+
+def storage() -> Storage:
+    """The staging location, one object for each that the settings have named in this process."""
+    return _storage(settings.TIDEMARK_STAGING_URL)
+
+
+@lru_cache(maxsize=4)
+def _storage(url: str) -> Storage:
+    return Storage(url)
+
+
+@contextmanager
+def opened_source(replicator: Replicator) -> Iterator[Source]:
+    """Closed at the end of the block.  It knows the columns left out, the masks, and how values are read."""
+    source = SelectedSource(source_kind(replicator.connection.kind).open(full_config(replicator.connection)))
+    source.tables, source.options = table_set(replicator), read_options(replicator)
+    try:
+        yield source
+    finally:
+        source.close()
+
+
+def read_options(replicator: Replicator) -> ReadOptions:
+    """The same for log and snapshot."""
+    options = replicator.parsed_options
+    return ReadOptions(zero_dates=options.zero_dates, park=options.on_poison == "park")
+
+
+def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
+    """Its lines hold no secrets."""
+    return OrmReporter(replicator.pk, replicator.name, stage)
+
+
+def open_target(replicator: Replicator) -> Target:
+    """Its Spark is the process's, and started by who needs it."""
+    from replicator.targets import registry  # noqa: PLC0415 - a target's client is loaded only where it is needed
+
+    opening = registry.Opening(
+        spark=lambda: spark(settings.DATABASE_URL),
+        storage=storage(),
+        replicator=label(replicator),
+        config=full_target(replicator),
+        source=replicator.connection.kind,
+        retention=replicator.parsed_options.retention(
+            settings.TIDEMARK_RETENTION_STEPS, settings.TIDEMARK_DELETION_GRACE_HOURS
+        ),
+    )
+    return registry.open_target(str(replicator.target.get("kind", "iceberg")), opening)

@@ -1,0 +1,1 @@
+"""The journal and what the engine's ports store."""

@@ -1,0 +1,412 @@
+"""The apply loop's view of the state store (`replicator.state.journal.ApplyStore`) on the ORM."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import Case, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models.functions import Greatest
+
+from replicator.errors import StateError, TidemarkError
+from replicator.faults import reach
+from replicator.model.identifiers import TableId
+from replicator.model.mode import Mode
+from replicator.model.schema import TableSchema
+from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
+from replicator.state.lease import Lease
+from replicator.state.tables import HALTED, TableState, may_move
+from webapp.monitoring.dead_letters.services import read_anew
+from webapp.monitoring.models import Stage, TablePromise
+from webapp.monitoring.services import note
+from webapp.replicators import models
+from webapp.replicators.models import Replicator, ReplicatorTable, RunState
+from webapp.replicators.selection.entries import home_of
+from webapp.replicators.services.tables import begin_run, clear_error
+from webapp.worker.failure.failures import table_attempt_failed
+from webapp.worker.store.applied_segments import mark_applied
+from webapp.worker.store.commit_lag import count_late, read_times
+from webapp.worker.store.counters import count_applied
+from webapp.worker.store.database import NOW, clock, fenced, stored
+
+ITEMS = 2000
+MILLISECOND = timedelta(milliseconds=1)
+ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
+STRUCTURE = """
+SELECT count(*), coalesce(sum(hashtextextended(
+    jsonb_build_array(id, database, name, target_namespace, target_name, load)::text, 0)), 0)
+FROM replicators_replicatortable WHERE replicator_id = %s
+"""
+LOADS = (TableState.LOADING, TableState.RELOADING)
+LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMING.value, TableState.DROPPED.value)
+
+
+@dataclass(frozen=True)
+class _Turn:
+    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then.
+
+    failed: the one before had.
+    given: the segments that were handed out and are not marked yet, by path: their commit times are read before the mark's transaction.
+    """
+
+    pk: int
+    load: str
+    made_load: str
+    end: int
+    failed: bool
+    given: dict[str, Segment] = field(default_factory=dict)
+
+
+class OrmApplyStore:
+    """Bound to one replicator.  A table that was renamed during its turn is still found under the name the turn began with."""
+
+    def __init__(self, replicator_id: int) -> None:
+        """`tables` begins turns."""
+        self._id = replicator_id
+        self._turns: dict[TableId, _Turn] = {}
+        self._structure: tuple[int, int] | None = None
+        self._generations: dict[str, int] = {}
+
+    @stored
+    def tables(
+        self, busy: Collection[TableId] = (), *, without: Collection[TableId] = (), most: int | None = None
+    ) -> list[ApplyTable]:
+        """See `ApplyStore`."""
+        self._turns = {table: turn for table, turn in self._turns.items() if table in busy}
+        rows = self._due({turn.pk for turn in self._turns.values()}, {*busy, *without}, most)
+        if not rows:
+            return []
+        structure = _structure(self._id)
+        if structure != self._structure:
+            if busy:
+                return []
+            self._structure, self._generations = structure, _generations(self._id)
+        runs = _present_runs(rows)
+        # After the runs: a run that is complete has all its chunks below the end of the turn.
+        found = ReplicatorTable.objects.filter(pk__in=[row.pk for row in rows])
+        ends = {pk: (state, last) for pk, state, last in found.values_list("pk", "state", "last_sequence")}
+        owner = Replicator.objects.only("uid", "target").get(pk=self._id)
+        for row in rows:
+            row.replicator = owner
+            end = _end(row, *ends.get(row.pk, ("", -1)))
+            self._turns[row.table_id] = _Turn(row.pk, row.load, row.made_load, end, row.retry_at is not None)
+        return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
+
+    def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
+        """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is soon done."""
+        loading = When(state=TableState.LOADING.value, then=F("loaded"))
+        waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("done"))
+        since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
+        found = with_work(self._id).exclude(pk__in=busy)
+        found = found.annotate(done=Case(loading, default=Greatest("applied", "live_from"))).annotate(since=since)
+        for table in left_out:
+            found = found.exclude(database=table.database, name=table.name)
+        rows = found.order_by(F("since").asc(nulls_first=True), "id")
+        return list(rows if most is None else rows[:most])
+
+    @stored
+    def turned(self, lease: Lease, table: TableId) -> None:
+        """It has not failed, so it exists in the target with its present load; and what had failed before is over."""
+        turn = self._turns.get(table)
+        if turn is None or (turn.made_load == turn.load and not turn.failed):
+            return
+        with fenced(lease):
+            row = self._locked(table)
+            if row is None or row.load != turn.load or row.table_state in HALTED:
+                return
+            if row.schema_version is not None:
+                row.made_load = turn.load
+            if row.attempt:
+                clear_error(row)
+            row.save()
+
+    @stored
+    def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:
+        """In sequence order, whole up to the last one returned."""
+        turn = self._turns.get(table)
+        if turn is None or after >= turn.end:
+            return []
+        pk, end = turn.pk, turn.end
+        span = {"table_id": pk, "last_sequence__gt": after, "last_sequence__lte": end}
+        segments = models.SegmentRow.objects.filter(**span).order_by("first_sequence")
+        if chunks_only:
+            return [segment_of(table, row) for row in segments.filter(kind=SegmentKind.CHUNK.value)[:ITEMS]]
+        span = {"table_id": pk, "sequence__gt": after, "sequence__lte": end}
+        events = models.TableEventRow.objects.filter(**span).order_by("sequence")
+        found: list[tuple[int, Segment | TableEvent]] = []
+        for row in segments[:ITEMS]:
+            segment = segment_of(table, row)
+            found.append((row.first_sequence, segment))
+            if row.applied_at is None:
+                turn.given[row.path] = segment
+        found += [(row.sequence, _event(row)) for row in events[:ITEMS]]
+        return [item for _, item in sorted(found, key=lambda pair: pair[0])[:ITEMS]]
+
+    @stored
+    def ends(self, table: TableId, sequences: Collection[int]) -> set[str]:
+        """See `ApplyStore`."""
+        pk = self._pk(table)
+        segments = models.SegmentRow.objects.filter(table_id=pk, last_sequence__in=sequences)
+        events = models.TableEventRow.objects.filter(table_id=pk, sequence__in=sequences)
+        return {*segments.values_list("path", flat=True), *events.values_list("token", flat=True)}
+
+    @stored
+    def skip(self, upto: int) -> None:
+        """Capture, whose next entry would begin elsewhere, starts anew with it (`journal_commit`)."""
+        Replicator.objects.filter(pk=self._id, next_sequence__lte=upto).update(next_sequence=upto + 1)
+
+    @stored
+    def schema(self, table: TableId, version: int) -> TableSchema:
+        """Under the name that the pass knows the table by."""
+        row = models.SchemaVersion.objects.filter(table_id=self._pk(table), version=version).first()
+        if row is None:
+            message = f"The journal has no schema version {version} of {table}."
+            raise StateError(message, table=str(table))
+        return replace(row.parsed, table=table)
+
+    @stored
+    def applied(self, lease: Lease, result: Applied) -> None:
+        """The mark follows the target, which has the last word (invariant 3)."""
+        times = read_times(self._taken_back(result))  # before anything is locked: files may lie far away
+        with fenced(lease):
+            row = self._locked(result.table)
+            if row is None:
+                return
+            further = result.applied > row.applied or result.loaded > row.loaded
+            row.applied, row.loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
+            covered = mark_applied(row)
+            row.rows_read += covered.reads
+            row.rows_inserted += covered.inserts
+            row.rows_updated += covered.updates
+            row.rows_deleted += covered.deletes
+            if (newest := covered.last_commit_ts) is not None:
+                row.applied_commit_ts, row.queryable_at = newest, result.queryable_at
+                row.lag_ms = max(0, (result.queryable_at - newest) // MILLISECOND)
+            if row.attempt and further:
+                clear_error(row)
+            if self._load(result.table) == row.load:  # else it was dropped and created again during this turn
+                if result.gone:
+                    row.load = ""  # who needs the name takes it from what a stale worker makes yet
+                row.made_load = row.load
+                self._made(result.table)
+            if counts := bool(covered.reads + covered.changes):
+                row.merges, row.merge_seconds = row.merges + 1, row.merge_seconds + result.seconds
+            if result.state is not None:
+                self._change(row, result.state, self._load(result.table))
+            row.save()
+            if counts:
+                count_applied(row, covered, result)
+                count_late(row, covered, result, times)
+            _read_again(row)
+            reach("apply.mark.written")
+
+    @stored
+    def superseded(self, table: TableId) -> bool:
+        """See `ApplyStore`."""
+        turn = self._turns.get(table)
+        return turn is not None and not ReplicatorTable.objects.filter(pk=turn.pk, load=turn.load).exists()
+
+    @stored
+    def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:
+        """A state that changed meanwhile (a reload asked from outside, a failure) wins over the end of a load."""
+        with fenced(lease):
+            row = self._locked(table)
+            if row is None:
+                return
+            if target is not None:
+                row.target_namespace, row.target_name = target
+            self._change(row, state, self._load(table))
+            row.save()
+            _read_again(row)
+
+    @staticmethod
+    def _change(row: ReplicatorTable, state: TableState, load: str) -> None:
+        """Its state, of a turn that began with this load; does not save."""
+        old = row.table_state
+        # A turn ends loads, nothing else: what was dropped or failed meanwhile stays so.
+        if state is old or old not in LOADS or not may_move(old, state) or _overtaken(row, state, load):
+            return
+        row.state = state.value
+        if state is TableState.STREAMING:
+            row.load_complete = True
+            read_anew(row)
+            if old is TableState.LOADING:  # from here on its promise holds
+                TablePromise.objects.bulk_create([TablePromise(table=row, since=clock())], **ONCE)
+            summary = f"{row} is whole in the target and follows the log now"
+            note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
+
+    @stored
+    def failed(self, lease: Lease, table: TableId, error: TidemarkError) -> None:
+        """A later retry or FAILED, by the replicator's policy."""
+        with fenced(lease):
+            row = self._locked(table)
+            if row is not None and row.table_state not in HALTED:
+                table_attempt_failed(row, Stage.APPLY, error)
+
+    def _taken_back(self, result: Applied) -> list[Segment]:
+        """What the mark covers of the segments that were handed out."""
+        turn = self._turns.get(result.table)
+        if turn is None:
+            return []
+        covered = [one for one in turn.given.values() if one.last_sequence <= result.applied]
+        for one in covered:
+            del turn.given[one.path]
+        return covered
+
+    def _made(self, table: TableId) -> None:
+        """`turned` need not say so once more."""
+        turn = self._turns[table]
+        self._turns[table] = replace(turn, made_load=turn.load)
+
+    def _pk(self, table: TableId) -> int:
+        turn = self._turns.get(table)
+        return -1 if turn is None else turn.pk
+
+    def _load(self, table: TableId) -> str:
+        return self._turns[table].load
+
+    def _locked(self, table: TableId) -> ReplicatorTable | None:
+        rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
+        rows = rows.select_related("replicator", "promise")
+        return rows.filter(pk=self._pk(table)).first()
+
+
+def with_work(replicator_id: int | None) -> QuerySet[ReplicatorTable]:
+    """Tables, of a replicator or of all, that the apply loop has something to do for."""
+    done = Greatest("applied", "live_from")
+    runs = models.SnapshotRun.objects.filter(scope=models.Scope.WHOLE)
+    complete = runs.filter(state=RunState.DONE).values("table_id")
+    still_open = runs.filter(state__in=(RunState.PLANNING, RunState.READING)).values("table_id")
+    loading = Q(state=TableState.LOADING.value)
+    loaded = Q(pk__in=complete) & ~Q(pk__in=still_open)
+    tables = ReplicatorTable.objects.filter(state__in=LIVE)
+    if replicator_id is not None:
+        tables = tables.filter(replicator_id=replicator_id)
+    return tables.filter(Q(retry_at=None) | Q(retry_at__lte=NOW)).filter(
+        (~loading & Q(last_sequence__gt=done))
+        | (loading & Q(keyless=False, last_chunk_sequence__gt=F("loaded")))
+        | (loading & loaded)
+        | (Q(state=TableState.STREAMING.value, schema_version__isnull=False) & ~Q(made_load=F("load")))
+        | Q(retry_at__isnull=False)  # whatever it was that failed is tried again
+        | (~Q(own_name="") & ~Q(own_name=F("target_name"), own_namespace=F("target_namespace")))
+    )
+
+
+def loads(replicator_id: int) -> bool:
+    """An initial load is under way: there is, or will be, something to apply."""
+    return ReplicatorTable.objects.filter(replicator_id=replicator_id, state=TableState.LOADING.value).exists()
+
+
+def _read_again(row: ReplicatorTable) -> None:
+    """What was asked for while another run was under way (`ReloadRequest.again`), once that is over."""
+    if row.table_state is not TableState.STREAMING or not row.reload_again:
+        return
+    reason, row.reload_again = row.reload_again, ""
+    state = TableState.LOADING if row.keyless else TableState.RELOADING
+    begin_run(row, state, sequence=None, reason=reason)
+
+
+def _overtaken(row: ReplicatorTable, state: TableState, load: str) -> bool:
+    """The end of a load that is no longer the present one, or of a reload whose run was started over."""
+    if state is not TableState.STREAMING:
+        return False
+    still_open = row.runs.filter(state__in=(RunState.PLANNING, RunState.READING), scope=models.Scope.WHOLE)
+    return row.load != load or still_open.exists()
+
+
+def _end(row: ReplicatorTable, state: str, last: int) -> int:
+    """A turn that follows the log ends before a reload that began while it was made out: the turn does not know of it."""
+    streams = row.state == TableState.STREAMING.value
+    return row.last_sequence if streams and state != row.state else last
+
+
+def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
+    ids = [row.pk for row in rows if row.state in {TableState.LOADING.value, TableState.RELOADING.value}]
+    runs = models.SnapshotRun.objects.filter(table_id__in=ids, scope=models.Scope.WHOLE)
+    runs = runs.exclude(state=RunState.CANCELLED)
+    return {run.table_id: run for run in runs.order_by("id")}
+
+
+def _structure(replicator_id: int) -> tuple[int, int]:
+    """A digest of who has which name and which generation: what the turns of several tables must agree about.
+
+    Asked at each turn, so no row is fetched.  Without `made_load`: a turn sets it to the load that is wanted, which the others know of already.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(STRUCTURE, [replicator_id])
+        tables, digest = cursor.fetchone()
+    return tables, int(digest)
+
+
+def _generations(replicator_id: int) -> dict[str, int]:
+    """The loads of all tables, each with its table: the one wanted, and the one that the target was last seen to have."""
+    rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "made_load", "load")
+    return {load: pk for pk, *loads in rows for load in loads if load}
+
+
+@dataclass(frozen=True, eq=False)
+class _OtherLoads:
+    """All but those of the table `pk`."""
+
+    generations: Mapping[str, int]
+    pk: int
+
+    def __contains__(self, load: object) -> bool:
+        return self.generations.get(str(load), self.pk) != self.pk
+
+
+def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generations: Mapping[str, int]) -> ApplyTable:
+    return ApplyTable(
+        home=home_of(row),
+        own=bool(row.own_name),
+        others=_OtherLoads(generations, row.pk),
+        table=row.table_id,
+        target=(row.target_namespace, row.target_name),
+        state=row.table_state,
+        live_from=row.live_from,
+        run=run.pk if run else None,
+        reload_from=run.start_sequence if run else -1,
+        run_complete=run is not None and run.state == RunState.DONE,
+        keyless=row.keyless,
+        load=row.load,
+        made=bool(row.made_load),
+        applied=row.applied,
+        loaded=row.loaded,
+        schema_version=row.schema_version or 0,
+        attempt=row.attempt,
+        mode=Mode(row.mode),
+    )
+
+
+def segment_of(table: TableId, row: models.SegmentRow) -> Segment:
+    """The journal's row as the engine knows it."""
+    return Segment(
+        table=table,
+        kind=SegmentKind(row.kind),
+        schema_version=row.schema_version,
+        first_sequence=row.first_sequence,
+        last_sequence=row.last_sequence,
+        path=row.path,
+        rows=row.rows,
+        size=row.size,
+        inserts=row.inserts,
+        updates=row.updates,
+        deletes=row.deletes,
+        reads=row.reads,
+        first_commit_ts=row.first_commit_ts,
+        last_commit_ts=row.last_commit_ts,
+        bare=row.bare,
+        without=tuple(row.without),
+        journaled_at=row.created_at,
+    )
+
+
+def _event(row: models.TableEventRow) -> TableEvent:
+    """Under the table's name of then: a rename is told by it."""
+    table = TableId(row.database, row.name)
+    return TableEvent(
+        table, row.sequence, EventKind(row.kind), row.schema_version, row.commit_ts, row.detail, row.token
+    )

@@ -1,0 +1,106 @@
+"""The tables that a selection takes when capture first sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from django.db import transaction
+from django.db.models import Q
+
+from replicator.errors import ConfigurationError
+from replicator.model.identifiers import TableId
+from replicator.sources.base import Source, TableInfo
+from replicator.state.tables import TableState
+from webapp.monitoring.models import Stage
+from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.selection.assessment import selected_tables
+from webapp.replicators.selection.entries import SelectionEntry, ensure_table, mode_of, modes_of, selected, target_of
+from webapp.replicators.services.tables import replan
+from webapp.worker.failure.failures import fail_table
+
+PLACES = ("target_namespace", "target_name", "own_namespace", "own_name")
+
+
+def discover(replicator: Replicator, source: Source) -> bool:
+    """Make rows for the tables of lines that were not looked at yet; True where there were such lines.
+
+    The plan's version changes, so that capture starts over with the new tables.
+    """
+    lines = list(replicator.selection.filter(discovered=False))
+    if not lines:
+        return False
+    names = source.names()
+    fresh = {names.name(line.database) for line in lines}
+    # What an earlier version stored as it was typed leaves out and is left out under the source's name, too (invariant 12).
+    entries = [SelectionEntry.of(line) for line in replicator.selection.all() if names.name(line.database) in fresh]
+    found = selected_tables(source.catalog(), names.selection(selected(entries)))
+    with transaction.atomic():
+        still = replicator.selection.select_for_update().filter(pk__in=[line.pk for line in lines], discovered=False)
+        if still.count() != len(lines):
+            return False  # another worker, or the user, was quicker: what was found may be old
+        made = _make_rows(replicator, found)
+        for table, info in sorted(found.items()):
+            if table in made:
+                continue
+            row = make_row(replicator, table)
+            if info is not None:
+                if row.table_state is TableState.DROPPED:  # made again where nobody looked (in the log it would be met)
+                    ReplicatorTable.objects.filter(pk=row.pk).update(state=TableState.WAITING.value)
+                ReplicatorTable.objects.filter(pk=row.pk, rows_estimate=None).update(rows_estimate=info.rows)
+        for line in lines:
+            if not line.new_tables:
+                taken = names.selection(selected([replace(SelectionEntry.of(line), found=None)]))
+                line.found = sorted(table.name for table in found if table in taken)
+            line.discovered = True
+            line.save(update_fields=["found", "discovered"])
+        replan(replicator)
+    return True
+
+
+def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]) -> set[TableId]:
+    """What `make_row` does, in a few statements, for those that are new and whose places in the target no row has; returns them."""
+    rows = ReplicatorTable.objects.filter(replicator=replicator)
+    there = {TableId(*name) for name in rows.values_list("database", "name")}
+    homes = {table: target_of(replicator, table) for table in sorted(found) if table not in there}
+    spaces = {namespace for namespace, _ in homes.values()}
+    near = ReplicatorTable.objects.filter(Q(target_namespace__in=spaces) | Q(own_namespace__in=spaces))
+    taken = {place for both in near.values_list(*PLACES) for place in (both[:2], both[2:])}
+    free = {table: home for table, home in homes.items() if home not in taken}
+    modes = modes_of(replicator)
+    fresh = [
+        ReplicatorTable(
+            replicator=replicator,
+            database=table.database,
+            name=table.name,
+            target_namespace=namespace,
+            target_name=name,
+            mode=mode_of(replicator, table, modes),
+            rows_estimate=info.rows if (info := found[table]) is not None else None,
+        )
+        for table, (namespace, name) in free.items()
+    ]
+    ReplicatorTable.objects.bulk_create(fresh, batch_size=500, ignore_conflicts=True)
+    return set(free)
+
+
+def make_row(replicator: Replicator, table: TableId) -> ReplicatorTable:
+    """The table's row; where another replicator writes its target, it is made under a free name and FAILED."""
+    try:
+        with transaction.atomic():
+            return ensure_table(replicator, table)
+    except ConfigurationError as error:
+        row, created = ReplicatorTable.objects.get_or_create(
+            replicator=replicator,
+            database=table.database,
+            name=table.name,
+            defaults={
+                "target_namespace": f"{replicator.uid}.{table.database}",
+                "target_name": table.name,
+                "mode": lambda: mode_of(replicator, table),
+                "state": TableState.WAITING.value,
+            },
+        )
+        if created:
+            fail_table(row, Stage.CAPTURE, error)
+        return row

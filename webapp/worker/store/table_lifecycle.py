@@ -1,0 +1,98 @@
+"""What capture's events do to a table's row: tracked, created, dropped, renamed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+
+from replicator.model.identifiers import TableId
+from replicator.state.tables import TableState
+from webapp.monitoring.dead_letters.services import resolve
+from webapp.monitoring.models import Resolution
+from webapp.monitoring.services import note
+from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableSelection
+from webapp.replicators.selectors import table_set
+from webapp.replicators.services.tables import OPEN_RUN, begin_runs, cancel_runs, clear_error
+
+
+def tracked(replicator: Replicator, rows: Sequence[ReplicatorTable], next_sequence: int) -> None:
+    """Capture follows these tables from `next_sequence` on: what waited for that may begin.  Saves them."""
+    for row in rows:
+        row.tracked = True
+    waiting = [row for row in rows if row.table_state is TableState.WAITING]
+    if replicator.parsed_options.initial_snapshot:
+        begin_runs(waiting, TableState.LOADING, sequence=next_sequence, reason="initial load")
+    else:
+        for row in waiting:
+            stream(row, next_sequence - 1)
+    known = set(waiting)
+    for row in rows:
+        if row not in known:
+            _follow(row, next_sequence)
+
+
+def _follow(row: ReplicatorTable, next_sequence: int) -> None:
+    """One whose state goes on."""
+    runs = SnapshotRun.objects.filter(table=row, state__in=OPEN_RUN)
+    if row.table_state is TableState.LOADING:
+        row.live_from = next_sequence - 1
+    runs.update(start_sequence=next_sequence)
+    row.save()
+
+
+def stream(row: ReplicatorTable, live_from: int) -> None:
+    """A new generation that starts without a snapshot.  Saves it."""
+    row.state = TableState.STREAMING.value
+    row.tracked = True
+    row.load, row.load_complete = uuid.uuid4().hex, True
+    row.live_from = row.applied = live_from
+    row.loaded = -1
+    row.save()
+
+
+def created(row: ReplicatorTable, sequence: int) -> None:
+    """CREATE TABLE met in the log: the table is empty, so the log alone is enough."""
+    cancel_runs(row)
+    clear_error(row)
+    resolve(row, Resolution.GONE)
+    stream(row, sequence)
+    note(replicator=row.replicator, kind="table_created", summary=f"{row} was created in the source", table=str(row))
+
+
+def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
+    """What is pending is still applied: the event tells the apply loop.  kept: by policy, its copy stays in the target."""
+    cancel_runs(row)
+    clear_error(row)
+    resolve(row, Resolution.GONE)
+    row.state = TableState.DROPPED.value
+    row.tracked = False
+    row.save()
+    decision = "its copy stays in the target, by policy" if kept else "its copy goes too"
+    summary = f"{row} was dropped in the source: {decision}"
+    detail = {"decision": decision}
+    note(replicator=row.replicator, kind="table_dropped", summary=summary, table=str(row), detail=detail)
+
+
+def renamed(row: ReplicatorTable, new: TableId) -> None:
+    """The row keeps its history under the new name; the target's name follows when the apply loop meets the event."""
+    old = str(row)
+    lines = TableSelection.objects.filter(replicator=row.replicator)
+    before = lines.filter(database=row.database, table=row.name, pattern=False).first()
+    row.database, row.name = new.database, new.name
+    row.save()
+    own = lines.filter(database=new.database, table=new.name, pattern=False, excluded=False).exists()
+    if new not in table_set(row.replicator) or (before and (before.masks or before.row_filter) and not own):
+        TableSelection.objects.update_or_create(
+            replicator=row.replicator,
+            database=new.database,
+            table=new.name,
+            defaults={
+                "excluded": False,
+                "discovered": True,
+                "excluded_columns": before.excluded_columns if before else [],
+                "mode": before.mode if before else "",
+                "masks": before.masks if before else {},
+                "row_filter": before.row_filter if before else "",
+            },
+        )
+    note(replicator=row.replicator, kind="table_renamed", summary=f"{old} was renamed to {row}", table=str(row))

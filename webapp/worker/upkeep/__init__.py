@@ -1,0 +1,1 @@
+"""What is tidied up."""
