@@ -19,7 +19,8 @@ from typing import Any
 
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.registry import source_kind
 from replicator.staging.storage import Storage

@@ -16,7 +16,8 @@ from typing import Any
 
 from benchmarks.capture_process import REPLICATOR
 from benchmarks.log_reading import LogReader, Speed, Stamp, python
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.registry import source_kind
 
 

@@ -23,7 +23,8 @@ from benchmarks.capture_process import REPLICATOR, MemoryJournal, Stderr
 from replicator.engine.capture import CaptureOptions, run_capture
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import TidemarkError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.snapshot.sizing import START_ROWS, next_chunk_rows
 from replicator.sources.base import KeyRange
 from replicator.sources.registry import SourceKind, source_kind

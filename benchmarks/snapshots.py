@@ -32,7 +32,8 @@ from benchmarks.report import Row
 from benchmarks.snapshot_table import DATABASE, TABLE
 from benchmarks.sources import MariaDBSource, Source
 from benchmarks.writer import Writer
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.registry import source_kind
 
 # Issue D's table.

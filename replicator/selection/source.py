@@ -28,9 +28,10 @@ from replicator.model.change import (
     TableFailed,
     Watermark,
 )
-from replicator.model.identifiers import NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import NameRule, TableSet
 from replicator.selection.masking import masked_rows, unmasked_schema
 from replicator.selection.taken import Taken, taken_of
 from replicator.sources.base import (

@@ -9,10 +9,11 @@ import pyarrow as pa
 
 from replicator.errors import SelectionDoesNotFit
 from replicator.model.change import ChangeBatch
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask
 from replicator.model.row_filter import WHOLE_ROWS, RowFilter
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.selection.filtering import chosen_changes, matching
 from replicator.selection.masking import masked_rows, masked_schema
 

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from replicator.errors import KeyChanged, SourceBusy, TableError
 from replicator.model.change import Cascade, LogMessage
-from replicator.model.identifiers import NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import NameRule, TableSet
 
 
 class Status(StrEnum):

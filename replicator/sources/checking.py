@@ -8,7 +8,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TidemarkError
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, Status
 
 _REACHABLE = ("reachable", "Connection")

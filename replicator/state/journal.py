@@ -13,9 +13,10 @@ from typing import Any, Protocol
 
 from replicator.errors import TidemarkError
 from replicator.model.change import ParkedRow
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 

@@ -13,8 +13,9 @@ from replicator.errors import (
     TableError,
     UnsupportedType,
 )
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.model.types import BIGINT, INT, STRING, TIMESTAMP_NTZ, decimal
 from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, ReadOptions, Status, TableInfo
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions, Source, SourceLog
 from replicator.sources.registry import SourceKind
 

@@ -12,7 +12,8 @@ import pytest
 
 from replicator.errors import ConditionRefused, KeyChanged, TableDisappeared
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions, SnapshotReader, Status
 from tests.contract.place import REPLICATOR, Place, changes
 

@@ -8,9 +8,10 @@ from itertools import pairwise
 from unittest.mock import patch
 
 from replicator.model.change import LogMessage
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.stream import reader as live

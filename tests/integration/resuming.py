@@ -15,8 +15,9 @@ import pytest
 
 from replicator.errors import TidemarkError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig

@@ -10,10 +10,12 @@ import pymysql
 import pytest
 
 from replicator.errors import SourcePermissionDenied, TableDisappeared, TableError, UnsupportedType
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange
-from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
 from webapp.embedded.mariadb import EmbeddedMariaDB

@@ -10,7 +10,8 @@ import pymysql
 import pytest
 
 from replicator.errors import SourceUnreachable
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.mysql import open_source
 from replicator.sources.mysql.config import MySqlConfig

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from replicator.model.change import CascadesAdded, ChangeBatch, Ddl, SchemaChange, TableFailed
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from tests.integration.test_mysql_log import Log, changes, rows
 

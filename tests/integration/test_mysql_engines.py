@@ -8,8 +8,9 @@ import pytest
 
 from replicator.errors import TableError, UnsupportedEngine
 from replicator.model.change import LogMessage, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.connection import connect
 from tests.integration.test_mysql_log import Log, changes, rows

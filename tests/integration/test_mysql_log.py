@@ -36,8 +36,9 @@ from replicator.model.change import (
     TableFailed,
     Watermark,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig

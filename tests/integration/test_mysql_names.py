@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from replicator.model.change import SchemaChange
-from replicator.model.identifiers import TableId, TablePattern, TableSet
+from replicator.model.identifiers import TableId, TablePattern
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.names import lowered, names_of

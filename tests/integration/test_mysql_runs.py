@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.stream import reader as mysql_log
 from replicator.testing.histories import Size, generate

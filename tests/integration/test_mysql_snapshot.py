@@ -17,7 +17,8 @@ import pymysql
 import pytest
 
 from replicator.errors import SourceUnreachable, TableDisappeared, UnsupportedDdl, ValueDoesNotFit
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted, server_is_mariadb

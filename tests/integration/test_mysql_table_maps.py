@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.stream import reader as mysql_log
 from tests.integration.test_mysql_log import COLUMNS, Log, _literal, _selected, changes, rows
 from tests.property.budget import examples, seed

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from replicator.errors import TableError, UnsupportedType
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig

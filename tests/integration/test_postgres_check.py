@@ -20,7 +20,8 @@ from replicator.errors import (
     TableNotRead,
     TidemarkError,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.postgres import open_source
 from replicator.sources.postgres.config import PostgresConfig, TlsMode

@@ -14,8 +14,9 @@ import pytest
 
 from replicator.errors import SourceBusy, SourcePermissionDenied, TableBusy, TableError, TableNotRead, TidemarkError
 from replicator.model.change import ChangeBatch, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions, Waiting
 from replicator.sources.postgres.blocking_transactions import lock_holders
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.stream.slot import PostgresLog

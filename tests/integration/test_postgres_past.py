@@ -15,7 +15,8 @@ import pytest
 
 from replicator.errors import SourceReplaced, SourceUnreachable
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, Settled, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig

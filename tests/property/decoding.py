@@ -24,13 +24,14 @@ import pyarrow as pa
 
 from replicator.errors import LogCorrupt, SourceUnreachable, TidemarkError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.file_reader import read_file
 from replicator.sources.mysql.stream.reader import _Loop
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
@@ -119,7 +120,7 @@ def read_live(events: Sequence[bytes], options: ReadOptions | None = None) -> It
     """As from a server: in runs, with a catalog that knows no table any more."""
     tables, options = _All(), options or ReadOptions()
     start = BinlogOffset("binlog.000001", 4)
-    interpreter = Interpreter(tables, LogSchemas(tables, {}, options, lambda _: None), options, start)
+    interpreter = TransactionAssembler(tables, LogSchemas(tables, {}, options, lambda _: None), options, start)
     stream = PacketStream(_Wire([b"\0" + raw for raw in events]))
     loop = _Loop(stream, EventParser(start.file, start.position), interpreter, options.batch_bytes)
     try:

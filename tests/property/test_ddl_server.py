@@ -11,7 +11,8 @@ import pymysql
 import pytest
 
 from replicator.model.identifiers import TableId
-from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect, quoted
 from replicator.sources.mysql.ddl import parser

@@ -105,7 +105,7 @@ def _facts() -> list[Any]:
 def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     from django.db import transaction
 
-    from replicator.model.identifiers import EXACT_NAMES
+    from replicator.model.table_set import EXACT_NAMES
     from replicator.sources.mysql.source import MySqlSource
     from webapp.connections.models import Connection
     from webapp.replicators.definitions.apply import apply

@@ -9,13 +9,14 @@ from collections.abc import Collection, Iterator
 import pytest
 
 from replicator.model.change import ChangeBatch, LogMessage, RowsParked, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.rows.table_map import table_id, table_name
 from replicator.sources.mysql.stream import reader as mysql_log
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from tests.golden.make_binlogs import FOLDER
 from tests.property.budget import examples, seed
@@ -125,7 +126,9 @@ def test_of_a_table_that_is_not_selected_only_the_name_is_read() -> None:
 
 def _read(events: list[bytes], tables: TableSet) -> tuple[Rows, set[TableId]]:
     parser, options = e.EventParser("binlog.000001", 4), ReadOptions()
-    interpreter = Interpreter(tables, LogSchemas(tables, {}, options, None), options, BinlogOffset("binlog.000001", 4))
+    interpreter = TransactionAssembler(
+        tables, LogSchemas(tables, {}, options, None), options, BinlogOffset("binlog.000001", 4)
+    )
     for raw in events:
         interpreter.feed(parser.parse(raw))
     interpreter.settle()

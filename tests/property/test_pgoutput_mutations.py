@@ -12,7 +12,8 @@ import pytest
 
 from replicator.errors import TidemarkError
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig

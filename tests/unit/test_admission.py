@@ -15,8 +15,9 @@ from replicator.engine.admission import Admission
 from replicator.engine.entry import EntryBuilder
 from replicator.engine.tracking import Tracking
 from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import ZERO_DATES, Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import BIGINT, INT, STRING
 from replicator.snapshot.window import Windows
 from replicator.sources.base import KeyRange

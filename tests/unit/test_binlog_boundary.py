@@ -7,11 +7,11 @@ import struct
 import pytest
 
 from replicator.model.change import Commit
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
 
@@ -24,7 +24,7 @@ class Log:
     def __init__(self) -> None:
         tables, options = TableSet(), ReadOptions()
         start = BinlogOffset(TWO, 500, "0-1-7")
-        self.inner = Interpreter(tables, LogSchemas(tables, {}, options, None), options, start)
+        self.inner = TransactionAssembler(tables, LogSchemas(tables, {}, options, None), options, start)
 
     def feed(self, kind: int, body: bytes = b"", *, file: str = TWO, end: int = 600, flags: int = 0) -> None:
         self.inner.feed(Event(kind, 1, 1, flags, file, end - 50, end, body))

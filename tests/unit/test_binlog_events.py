@@ -12,8 +12,9 @@ import pytest
 
 from replicator.errors import LogCorrupt, RowImageIncomplete, SourceError, UnsupportedCharset, ValueDoesNotFit
 from replicator.model.change import ChangeBatch, Commit, SchemaChange, TableFailed
-from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
+from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.model.types import STRING as STRING_TYPE
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.charsets import charset_name, decoder
@@ -35,7 +36,7 @@ from replicator.sources.mysql.rows.table_map import (
 )
 from replicator.sources.mysql.rows.values import converter
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.stream.xa_transactions import PreparedTransactions
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.bounded_slices import inflate
@@ -234,7 +235,9 @@ class Machine:
     def __init__(self) -> None:
         tables = TableSet(tables=frozenset({TableId("d", "t")}))
         options = ReadOptions()
-        self.inner = Interpreter(tables, LogSchemas(tables, {}, options, None), options, BinlogOffset("bin.000001", 4))
+        self.inner = TransactionAssembler(
+            tables, LogSchemas(tables, {}, options, None), options, BinlogOffset("bin.000001", 4)
+        )
         self.map = table_map(bytes([LONG, JSON]), b"\4", names(b"id", b"j"))
 
     def feed(self, kind: int, body: bytes = b"") -> None:

@@ -39,8 +39,9 @@ from replicator.model.change import (
     SchemaChange,
     TableFailed,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import BINARY, INT
 from replicator.sources.base import SourceState
 from replicator.staging import writer as writer_module

@@ -12,16 +12,17 @@ import pytest
 
 from replicator.errors import ConfigurationError
 from replicator.model.change import ChangeBatch, SchemaChange, TableFailed
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePattern, TableSet
+from replicator.model.identifiers import TableId, TablePattern
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.row_filter import parse_filter
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.names import LOWER_CASE_NAMES, folded, lowered
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
 from webapp.replicators.selection.entries import SelectionEntry, under
@@ -78,7 +79,7 @@ class Machine:
     def __init__(self, names: NameRule) -> None:
         tables, options = names.selection(TableSet(databases=frozenset({"Shop"}))), ReadOptions()
         schemas = LogSchemas(tables, {}, options, None)
-        self.inner = Interpreter(tables, schemas, options, BinlogOffset("bin.000001", 4), None, names)
+        self.inner = TransactionAssembler(tables, schemas, options, BinlogOffset("bin.000001", 4), None, names)
 
     def feed(self, kind: int, body: bytes = b"") -> None:
         self.inner.feed(Event(kind, 1_700_000_000, 1, 0, "bin.000001", 100, 200, body))

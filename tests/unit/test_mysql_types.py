@@ -12,7 +12,8 @@ import pytest
 from replicator.errors import UnsupportedCharset, UnsupportedType, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.sources.mysql.catalog.catalog import TableDescription, read_labels
+from replicator.sources.mysql.catalog.catalog import read_labels
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.snapshot.text_values import RowConverter
 from replicator.sources.mysql.types import ColumnDefinition, column_of, data_type_of, type_document, type_table
 

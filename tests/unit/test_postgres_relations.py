@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from replicator.model.change import Ddl
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import INT
 from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
 from replicator.sources.postgres.stream.relations import Relations, Step

@@ -10,8 +10,9 @@ from replicator.engine.entry import EntryBuilder
 from replicator.engine.schema_changes import SchemaChanges
 from replicator.engine.tracking import Tracking
 from replicator.model.change import Ddl, SchemaChange
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import BIGINT
 from replicator.state.journal import CapturePlan, Checkpoint, DdlAction, DdlSeen, SchemaVersion, TrackedTable
 from replicator.state.tables import TableState

@@ -21,9 +21,10 @@ from replicator.model.change import (
     SchemaChange,
     TableFailed,
 )
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.model.types import DataType
 from replicator.selection.masking import masked_schema
 from replicator.selection.source import SelectedSource

@@ -12,8 +12,9 @@ from replicator.engine.entry import EntryBuilder
 from replicator.engine.signals import Signals
 from replicator.errors import ConfigurationError, UnsupportedType
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange, TableFailed
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import STRING
 from replicator.snapshot.signals import Act, create_table, parse_signal
 from replicator.state.journal import CapturePlan, Checkpoint, Signal

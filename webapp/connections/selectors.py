@@ -9,8 +9,9 @@ from typing import Any
 from django.db.models import Count, QuerySet
 
 from replicator.errors import ConfigurationError, TableError, TidemarkError
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule
 from replicator.sources.base import DatabaseInfo, FormField, Source, TableInfo
 from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection

@@ -12,7 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError, TidemarkError
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind

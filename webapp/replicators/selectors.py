@@ -13,8 +13,9 @@ from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import EXACT_NAMES, TableId, TableSet, parse_name
+from replicator.model.identifiers import TableId, parse_name
 from replicator.model.row_filter import parse_filter
+from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.state.tables import HALTED, TableState
 from webapp.connections.selectors import name_rule
 from webapp.monitoring.failures.selectors import incidents

@@ -27,6 +27,7 @@ from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SegmentRow, SnapshotRun, Status
 from webapp.replicators.selectors import table_lag_ms
 from webapp.streams.selectors import group_lags, streams
+from webapp.telemetry.broker import broker
 from webapp.telemetry.models import FailureCount, LineageEvent, LineageState
 from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.models import WorkerHeartbeat
@@ -292,8 +293,6 @@ def _streams() -> Iterator[Metric]:
 
 def _queues() -> Iterator[Metric]:
     """Of the broker; without it only that it does not answer."""
-    from webapp.telemetry.probes import broker  # noqa: PLC0415 - the probes expose this module
-
     up = _gauge("redis_up", "1 where the broker answers")
     waiting = _gauge("queue_messages", "Tasks that wait in a queue", "queue")
     try:

@@ -11,16 +11,14 @@ from django.db import DatabaseError, InterfaceError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotFound, JsonResponse
 from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from webapp.celery import QUEUES
 from webapp.serving import at_most
+from webapp.telemetry.broker import broker
 from webapp.telemetry.exposition import exposed
 from webapp.worker.models import WorkerHeartbeat
 from webapp.worker.store.database import clock
 
-REDIS_SECONDS = 1.0
 DATABASE_SECONDS = 2.0
 SILENT = timedelta(seconds=50)
 SCHEME = "Bearer "
@@ -84,16 +82,6 @@ def _redis() -> str:
     except (redis.RedisError, ValueError):
         return "does not answer"
     return "ok"
-
-
-def broker() -> redis.Redis:
-    """The broker, asked with little patience."""
-    return redis.Redis.from_url(
-        settings.REDIS_URL or "redis://127.0.0.1:6379/0",
-        socket_timeout=REDIS_SECONDS,
-        socket_connect_timeout=REDIS_SECONDS,
-        retry=Retry(NoBackoff(), 0),  # its own default waits for seconds
-    )
 
 
 def _workers() -> str:

@@ -12,7 +12,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.mysql.connection import Connection, translated
 from replicator.sources.mysql.ddl import parser
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from replicator.model.identifiers import NameRule, TableSet
+from replicator.model.table_set import NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.check.checks import run_checks

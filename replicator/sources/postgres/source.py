@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from replicator.errors import TidemarkError
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import CheckResult, ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.check.checks import run_checks

@@ -13,8 +13,9 @@ from rest_framework.test import APIClient
 
 from replicator.errors import ConditionRefused, SourceUnreachable, TableError, UnsupportedType
 from replicator.model import types
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources import registry
 from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, Status, TableInfo
 from webapp.accounts import services as accounts

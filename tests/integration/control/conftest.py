@@ -11,8 +11,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from replicator.errors import ConditionRefused
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import EXACT_NAMES, NameRule
 from replicator.model.types import BIGINT, STRING
 from replicator.sources import registry
 from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, SourceState, Status, TableInfo

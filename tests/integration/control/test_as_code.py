@@ -11,7 +11,7 @@ from django.core.management.base import CommandError
 from django.db import transaction
 
 from replicator.errors import ConfigurationError, SourceUnreachable
-from replicator.model.identifiers import NameRule
+from replicator.model.table_set import NameRule
 from tests.integration.control.conftest import MemorySource
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import TableId, TablePattern, TableSet
+from replicator.model.identifiers import TableId, TablePattern
+from replicator.model.table_set import TableSet
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured
 from webapp.replicators import services
 from webapp.replicators.definitions.apply import apply

@@ -14,7 +14,8 @@ from django.db import connection as database
 
 from replicator.engine.table_pass import TablePass
 from replicator.errors import FenceLost, SourceAuthenticationFailed
-from replicator.model.identifiers import NameRule, TableId
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import NameRule
 from replicator.sources.base import KeyRange
 from replicator.state.chunks import PlannedChunk, RawChunk
 from replicator.state.journal import ClosedChunk, EventKind, JournalEntry, SchemaVersion, SegmentKind, TableEvent

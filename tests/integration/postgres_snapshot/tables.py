@@ -6,7 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, quoted

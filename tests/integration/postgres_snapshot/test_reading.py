@@ -10,7 +10,8 @@ import psycopg2.extras
 import pytest
 
 from replicator.errors import SourceUnreachable, TableBusy, TableDisappeared, TableError, TableNotRead
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted

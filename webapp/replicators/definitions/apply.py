@@ -45,10 +45,11 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import NameRule, TableId
+from replicator.model.identifiers import TableId
 from replicator.model.masks import parse_masks
 from replicator.model.mode import Mode
 from replicator.model.row_filter import parse_filter
+from replicator.model.table_set import NameRule
 from webapp.alerts.as_code import apply_channel, apply_rules
 from webapp.connections import services as connections
 from webapp.connections.models import Connection

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError
 from replicator.model.change import Cascade
-from replicator.model.identifiers import TableId, TableSet, written_database
+from replicator.model.identifiers import TableId, written_database
 from replicator.model.masks import Mask
 from replicator.model.mode import Mode
 from replicator.model.row_filter import WHOLE_ROWS
 from replicator.model.schema import RESERVED, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import Kind
 from replicator.sources.base import Catalog, TableInfo
 from webapp.connections.models import Connection

@@ -11,10 +11,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from replicator.errors import ConfigurationError
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableId, TablePattern, TableSet, parse_name
+from replicator.model.identifiers import TableId, TablePattern, parse_name
 from replicator.model.masks import Mask, MaskKind
 from replicator.model.mode import Mode
 from replicator.model.row_filter import RowFilter, parse_filter
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.state.tables import TableState
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal

@@ -11,8 +11,9 @@ from django.db import connection, transaction
 from django.db.models import Q
 
 from replicator.faults import reach
-from replicator.model.identifiers import EXACT_NAMES, TableId
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import EXACT_NAMES
 from replicator.sources.base import KeyRange, Source
 from replicator.state.chunks import ChunkToRead, RawChunk
 from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, SchemaVersion, TrackedTable

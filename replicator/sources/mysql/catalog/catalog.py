@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from replicator.errors import (
@@ -20,10 +19,12 @@ from replicator.errors import (
     UnsupportedType,
 )
 from replicator.model.change import Cascade
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import users_fault
+from replicator.sources.mysql.catalog.key_range_sql import selected
 from replicator.sources.mysql.catalog.storage_engines import (
     MERGE,
     canonical,
@@ -33,10 +34,11 @@ from replicator.sources.mysql.catalog.storage_engines import (
     storage_options,
     versioned,
 )
+from replicator.sources.mysql.catalog.table_description import TableDescription, UniqueIndex
 from replicator.sources.mysql.connection import Connection, literal, quoted, server_is_mariadb, translated
 from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
-from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition, check_format, column_of
+from replicator.sources.mysql.types import BYTES, LABELS, ColumnDefinition, check_format, column_of
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
@@ -44,7 +46,6 @@ TABLE_TYPES = ("BASE TABLE", "SYSTEM VERSIONED")
 SIZED = 2_000  # tables of a MariaDB that are opened to show the sizes of databases
 LOOKUPS = 100  # tables in one query
 _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
-_SET_BITS_EXACT = 52  # a SET is compared as a double
 _COLUMNS = (
     "TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, LOWER(DATA_TYPE), COLUMN_TYPE, CHARACTER_SET_NAME, "
     "COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_OCTET_LENGTH, IS_NULLABLE, EXTRA, "
@@ -54,46 +55,6 @@ _INDEXES = "TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
 _ESCAPED = {"''": "'", "\\n": "\n", "\\r": "\r", "\\0": "\0", "\\Z": "\x1a"}
 Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True)
-class UniqueIndex:
-    """An index over NOT NULL columns in which no two rows are equal.  `usable`: FORCE INDEX may name it."""
-
-    name: str
-    columns: tuple[str, ...]
-    prefix: bool = False
-    usable: bool = True
-
-    @property
-    def rank(self) -> tuple[bool, bool, int, str]:
-        """The least is the key: the primary key, then whole columns, then few, then by name (the same on each call)."""
-        return (self.name != "PRIMARY", self.prefix, len(self.columns), self.name)
-
-
-@dataclass(frozen=True)
-class TableDescription:
-    """A table's schema with what a snapshot needs to read it; `definitions` are in the order of `schema.columns`."""
-
-    schema: TableSchema
-    definitions: tuple[ColumnDefinition, ...]
-    key: UniqueIndex | None
-    engine: str
-
-    def definition(self, name: str) -> ColumnDefinition:
-        """KeyError for an unknown name."""
-        return self.definitions[self.schema.names.index(name)]
-
-    @property
-    def bounded(self) -> bool:
-        """True where ranges of the key can be told exactly.
-
-        ORDER BY looks at the first max_sort_length bytes of a TEXT or BLOB only, and where no whole index gives the order
-        that holds for any long text; so keys of these types or with a prefix index are read in one piece.
-        """
-        if self.key is None or self.key.prefix:
-            return False
-        return all(_bounded(self.definition(name)) for name in self.key.columns)
 
 
 class MySqlCatalog:
@@ -264,8 +225,6 @@ class MySqlCatalog:
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Reads none of them.  The catalog shows no table that the user may not read; asked for its rows, the server tells that from one that is gone."""
-        from replicator.sources.mysql.catalog.key_range_sql import selected  # noqa: PLC0415 - it is made of descriptions
-
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with translated(table), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
@@ -435,17 +394,6 @@ def _choose_key(indexes: Iterable[UniqueIndex], primary: frozenset[str]) -> Uniq
     """The one that the log shows, which is over just these columns; every other is none there."""
     fit = [index for index in indexes if primary == set(index.columns)]
     return min(fit, key=lambda index: index.rank, default=None)
-
-
-def _bounded(definition: ColumnDefinition) -> bool:
-    name = definition.data_type
-    if name in TEXTS:
-        return name in ("char", "varchar")
-    if name in BYTES:
-        return name in ("binary", "varbinary")
-    if name == "set":
-        return len(definition.labels) <= _SET_BITS_EXACT
-    return name not in ("json", "vector")
 
 
 def _check_names(table: TableId, definitions: Iterable[ColumnDefinition]) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from replicator.errors import ConditionRefused
 from replicator.sources.base import KeyRange
 from replicator.sources.conditions import condition_sql
-from replicator.sources.mysql.catalog.catalog import TableDescription
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.connection import literal, quoted
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from replicator.clear_text import REMEDY
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.checking import Checks, Finding, failed, ok, warning
 from replicator.sources.mysql.check import log_settings, privileges

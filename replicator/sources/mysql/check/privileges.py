@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableError, TidemarkError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.check.server_info import Server

@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind, widens
-from replicator.sources.mysql.catalog.catalog import TableDescription, read_labels
+from replicator.sources.mysql.catalog.catalog import read_labels
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
 from replicator.sources.mysql.ddl.column_definition import Told
 from replicator.sources.mysql.types import LABELS, TEXTS, ColumnDefinition

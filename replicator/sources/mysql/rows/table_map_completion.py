@@ -13,7 +13,7 @@ from dataclasses import replace
 from replicator.errors import UnsupportedCharset, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.sources.mysql.catalog.catalog import TableDescription
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.charsets import collation_of, decoder
 from replicator.sources.mysql.ddl.alter_table import definition_of_text
 from replicator.sources.mysql.names import lowered

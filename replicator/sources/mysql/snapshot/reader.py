@@ -10,13 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from replicator.errors import TableDisappeared, TableError, TidemarkError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
-from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.catalog.key_range_sql import order_by, read_key, select_key, selected
 from replicator.sources.mysql.catalog.storage_engines import TRANSACTIONAL, canonical
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, cancel, connect, quoted
 from replicator.sources.mysql.snapshot.result_stream import ResultStream, read_rows

@@ -13,7 +13,7 @@ from replicator.errors import TableError, ValueDoesNotFit
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column
 from replicator.model.types import Kind
-from replicator.sources.mysql.catalog.catalog import TableDescription
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.connection import quoted
 from replicator.sources.mysql.types import DATES, UNICODE_REMEDY, ZERO_DATE_REMEDY, ColumnDefinition
 

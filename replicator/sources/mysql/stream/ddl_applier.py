@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from replicator.errors import TableError, UnsupportedDdl, UnsupportedEngine
 from replicator.model.change import Ddl, SchemaChange
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.storage_engines import StorageOptions, in_union, refusal, refused
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
 from replicator.sources.mysql.ddl.alter_table import alter, recased
 from replicator.sources.mysql.offset import BinlogOffset
+from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.schema_tracker import Resolved
+from replicator.sources.mysql.stream.table_registry import LogTables
 from replicator.sources.mysql.wire.events import Event
-
-if TYPE_CHECKING:
-    from replicator.sources.mysql.stream.transaction_assembler import Interpreter
 
 _STATEMENT_SHOWN = 200
 _BRINGING = (ClauseKind.ROWS, ClauseKind.TAKEN)  # rows that the log did not show
@@ -27,16 +26,16 @@ Pair = tuple[TableId, TableId]
 
 
 class DdlEffects:
-    """Part of the interpreter: what statements do to tables and schemas."""
+    """Part of the assembler: what statements do to tables and schemas."""
 
-    def __init__(self, interpreter: Interpreter, tables: TableSet) -> None:
-        self._interpreter, self._tables = interpreter, tables
+    def __init__(self, assembly: Assembly, registry: LogTables, tables: TableSet) -> None:
+        self._assembly, self._registry, self._tables = assembly, registry, tables
         self._event: Event | None = None
         self._text = ""
 
     @property
     def _known(self) -> dict[TableId, TableSchema]:
-        return self._interpreter.schemas.current
+        return self._assembly.schemas.current
 
     def apply(self, statement: parser.Statement, event: Event, text: str) -> None:
         """One statement; a table that cannot go on fails, the others do not notice."""
@@ -86,16 +85,16 @@ class DdlEffects:
         new: TableId | None = None,
         renamed: dict[str, str] | None = None,
     ) -> None:
-        inner, event = self._interpreter, self._event
+        assembly, event = self._assembly, self._event
         assert event is not None
-        inner.flush()
-        inner.out.append(
+        assembly.flush()
+        assembly.out.append(
             SchemaChange(
-                ordinal=inner.pending.take_ordinal(),
+                ordinal=assembly.pending.take_ordinal(),
                 operation=operation,
                 table=table,
-                offset=BinlogOffset(event.file, event.start, str(inner.gtid)),
-                commit_ts=inner.commit_ts,
+                offset=BinlogOffset(event.file, event.start, str(assembly.gtid)),
+                commit_ts=assembly.commit_ts,
                 schema=schema,
                 new_table=new,
                 renamed_columns=renamed or {},
@@ -106,15 +105,13 @@ class DdlEffects:
 
     def _fail(self, table: TableId) -> None:
         shown = self._text if len(self._text) <= _STATEMENT_SHOWN else f"{self._text[:_STATEMENT_SHOWN]}…"
-        self._interpreter.tables.fail(
-            table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}")
-        )
+        self._registry.fail(table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}"))
 
     def _in_union(self, merge: TableId, options: StorageOptions) -> None:
         """Rows of these tables may change under another name from here on."""
         for table in options.union:
-            if table in self._known and self._interpreter.tables.wants(table):
-                self._interpreter.tables.fail(table, in_union(table, merge))
+            if table in self._known and self._registry.wants(table):
+                self._registry.fail(table, in_union(table, merge))
 
     def _create(self, statement: parser.CreateTable) -> None:
         table, like = statement.table, statement.like
@@ -128,15 +125,15 @@ class DdlEffects:
         if statement.filled and unfit is None:
             self._arrive(table)
             return
-        self._interpreter.tables.revive(table)
-        schemas = self._interpreter.schemas
+        self._registry.revive(table)
+        schemas = self._assembly.schemas
         schemas.empty.add(table)
         schemas.forget(table)
         if unfit is not None:
-            self._interpreter.tables.fail(table, unfit)
+            self._registry.fail(table, unfit)
             return
         left_out = self._tables.columns_left_out
-        wants = self._interpreter.tables.wants
+        wants = self._registry.wants
         certain = like in schemas.certain or not schemas.asks
         if certain and like in self._known and wants(like) and left_out(like) == left_out(table):
             self._known[table] = replace(self._known[like], table=table)  # exact, whatever the catalog calls it by now
@@ -146,7 +143,7 @@ class DdlEffects:
         try:
             present = schemas.present(table)
         except TableError as error:
-            self._interpreter.tables.fail(table, error)
+            self._registry.fail(table, error)
             return
         if present is not None:  # else it is gone again, or its rows come first: a TABLE_MAP will tell
             self._known[table] = present.schema
@@ -156,14 +153,14 @@ class DdlEffects:
         if table in self._known:
             del self._known[table]
             self._emit(Ddl.DROP_TABLE, table)
-        self._interpreter.schemas.empty.discard(table)
-        self._interpreter.schemas.forget(table)
-        self._interpreter.tables.revive(table)
+        self._assembly.schemas.empty.discard(table)
+        self._assembly.schemas.forget(table)
+        self._registry.revive(table)
 
     def _truncate(self, table: TableId) -> None:
-        if self._interpreter.tables.wants(table) and table in self._known:
+        if self._registry.wants(table) and table in self._known:
             self._emit(Ddl.TRUNCATE_TABLE, table)
-            self._interpreter.schemas.empty.add(table)
+            self._assembly.schemas.empty.add(table)
 
     def _alter(self, table: TableId, clauses: Sequence[Clause], engine: str = "") -> None:
         target = next((c.table for c in clauses if c.kind is ClauseKind.RENAME_TABLE and c.table != table), None)
@@ -172,28 +169,26 @@ class DdlEffects:
                 self._arrive(clause.table)
             elif clause.table and clause.kind is ClauseKind.TAKEN:
                 self._drop(clause.table)
-        if self._interpreter.tables.wants(table) and table in self._known:
+        if self._registry.wants(table) and table in self._known:
             self._alter_known(table, clauses, described=target or table)
         if target:
             self._rename([(table, target)])
-        elif table in self._interpreter.schemas.overtaken:
+        elif table in self._assembly.schemas.overtaken:
             self._known.pop(table, None)
             self._arrive(table)
         here = target or table
         error = refusal(here, engine)
-        if error is not None and here in self._known and self._interpreter.tables.wants(here):
-            self._interpreter.tables.fail(
-                here, error
-            )  # whatever it is by now: rows came that it did not keep, or changed
+        if error is not None and here in self._known and self._registry.wants(here):
+            self._registry.fail(here, error)  # whatever it is by now: rows came that it did not keep, or changed
 
     def _alter_known(self, table: TableId, clauses: Sequence[Clause], *, described: TableId) -> None:
-        schemas, old = self._interpreter.schemas, self._known[table]
+        schemas, old = self._assembly.schemas, self._known[table]
         if any(clause.kind in _BRINGING for clause in clauses):
             schemas.empty.discard(table)
         try:
             present = schemas.present(described)
         except TableError as error:
-            self._interpreter.tables.fail(table, error)
+            self._registry.fail(table, error)
             return
         result = alter(old, clauses, present, schemas.charsets(table), schemas.assumed.get(table, {}))
         schemas.assumed[table] = result.assumed
@@ -203,7 +198,7 @@ class DdlEffects:
         schemas.announced.setdefault(table, set()).update(added)
         if any(clause.kind is not ClauseKind.RENAME_TABLE for clause in clauses):
             schemas.certain.discard(table)
-        self._interpreter.tables.forget_targets()
+        self._registry.forget_targets()
         if schema != old or reload:
             self._known[table] = schema
             self._emit(Ddl.ALTER_TABLE, table, schema, reload=reload, renamed=result.renamed)
@@ -221,11 +216,11 @@ class DdlEffects:
 
         That one still has its name, and none has the new one: or both are so by now for other reasons.  Or it is renamed next.
         """
-        (old, new), schemas = pair, self._interpreter.schemas
-        if self._interpreter.mariadb and _again(old, pairs[pairs.index(pair) + 1 :]):
+        (old, new), schemas = pair, self._assembly.schemas
+        if self._assembly.mariadb and _again(old, pairs[pairs.index(pair) + 1 :]):
             return True
         named = [name for one in pairs for name in one]
-        if not self._interpreter.mariadb or old not in self._known or named.count(old) > 1 or named.count(new) > 1:
+        if not self._assembly.mariadb or old not in self._known or named.count(old) > 1 or named.count(new) > 1:
             return False
         try:
             stayed = schemas.present(new) is None and schemas.present(old) is not None
@@ -237,14 +232,14 @@ class DdlEffects:
 
     def _look_again(self, table: TableId) -> None:
         """A statement may have changed its rows, its columns or its name: what the catalog has is read again."""
-        schemas = self._interpreter.schemas
-        if not self._interpreter.tables.wants(table):
+        schemas = self._assembly.schemas
+        if not self._registry.wants(table):
             return
         try:
             gone = schemas.asks and schemas.present(table) is None
         except TableError as error:
             if table in self._known:
-                self._interpreter.tables.fail(table, error)
+                self._registry.fail(table, error)
             return
         if gone:
             self._drop(table)
@@ -255,8 +250,8 @@ class DdlEffects:
         names = {name for pair in pairs for name in pair}
         if not any(name in self._tables for name in names):
             return
-        self._interpreter.tables.forget_targets()
-        self._interpreter.schemas.renamed(pairs)
+        self._registry.forget_targets()
+        self._assembly.schemas.renamed(pairs)
         if all(name in self._tables for name in names) and all(self._plain(old, new) for old, new in pairs):
             for place, (old, new) in enumerate(pairs, 1):
                 self._move(old, new, passing=_again(new, pairs[place:]))
@@ -265,18 +260,16 @@ class DdlEffects:
 
     def _plain(self, old: TableId, new: TableId) -> bool:
         """The target's table can simply get the new name."""
-        return self._tables.columns_left_out(old) == self._tables.columns_left_out(
-            new
-        ) and self._interpreter.tables.wants(old)
+        return self._tables.columns_left_out(old) == self._tables.columns_left_out(new) and self._registry.wants(old)
 
     def _move(self, old: TableId, new: TableId, *, passing: bool = False) -> None:
         """`passing`: the same statement renames it further."""
-        schemas = self._interpreter.schemas
+        schemas = self._assembly.schemas
         schema = self._known.pop(old, None)
         if schema is None:
             self._arrive(new)
             return
-        self._interpreter.tables.revive(new)
+        self._registry.revive(new)
         self._known[new] = replace(schema, table=new)
         if old in schemas.empty:
             schemas.empty.discard(old)
@@ -286,7 +279,7 @@ class DdlEffects:
         try:
             present = schemas.present(new)
         except (UnsupportedEngine, UnsupportedDdl) as error:  # a MERGE table may have had this name in its UNION
-            self._interpreter.tables.fail(new, error)
+            self._registry.fail(new, error)
             return
         except TableError:
             pass
@@ -316,15 +309,15 @@ class DdlEffects:
 
     def _arrive(self, table: TableId, moved: TableSchema | None = None) -> None:
         """Rows that the log did not show are under this name now."""
-        schemas = self._interpreter.schemas
-        existed = table in self._known and self._interpreter.tables.wants(table)
+        schemas = self._assembly.schemas
+        existed = table in self._known and self._registry.wants(table)
         schemas.empty.discard(table)
         schemas.forget(table)
-        self._interpreter.tables.revive(table)
+        self._registry.revive(table)
         try:
             present = schemas.present(table)
         except TableError as error:
-            self._interpreter.tables.fail(table, error)
+            self._registry.fail(table, error)
             return
         schema = present.schema if present else replace(moved, table=table) if moved else self._known.get(table)
         if schema is None:

@@ -9,12 +9,13 @@ from typing import BinaryIO, cast
 
 from replicator.errors import ConfigurationError, LogCorrupt
 from replicator.model.change import LogMessage
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event, EventParser
 from replicator.sources.mysql.wire.transaction_payload import open_payload
@@ -45,7 +46,7 @@ def read_file(
     chosen = tables if tables is not None else _Everything()
     known = LogSchemas(chosen, schemas or {}, options, describe=None)
     name = path.name.removesuffix(".gz")
-    interpreter = Interpreter(chosen, known, options, BinlogOffset(name, len(e.MAGIC)))
+    interpreter = TransactionAssembler(chosen, known, options, BinlogOffset(name, len(e.MAGIC)))
     parser = EventParser(name, whole=True)
     with parser.guard():
         for event in read_events(path, parser):

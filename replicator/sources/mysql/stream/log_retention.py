@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from replicator.errors import LogPurged, SourcePermissionDenied, SourceReplaced, TableDisappeared
-from replicator.model.identifiers import TableSet
 from replicator.model.offset import Offset
+from replicator.model.table_set import TableSet
 from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
 from replicator.sources.mysql.check.log_continuity import file_begun
 from replicator.sources.mysql.config import MySqlConfig

@@ -5,33 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from replicator.errors import RowImageIncomplete, TableError
 from replicator.model.change import CascadesAdded
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import ClauseKind
 from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import folded
+from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.ddl_applier import DdlEffects
+from replicator.sources.mysql.stream.table_registry import LogTables
 from replicator.sources.mysql.stream.temporary_tables import HiddenTables
 from replicator.sources.mysql.types import CHARSETS
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
 
-if TYPE_CHECKING:
-    from replicator.sources.mysql.stream.transaction_assembler import Interpreter
-
 FORMAT_REMEDY = "SET GLOBAL binlog_format = 'ROW'; then reconnect the writing sessions and resnapshot the table."
 
 
 class Statements:
-    """Part of the interpreter: QUERY events."""
+    """Part of the assembler: QUERY events."""
 
-    def __init__(self, interpreter: Interpreter, tables: TableSet, effects: DdlEffects) -> None:
-        self._interpreter, self._tables, self._effects = interpreter, tables, effects
+    def __init__(self, assembly: Assembly, registry: LogTables, tables: TableSet, effects: DdlEffects) -> None:
+        self._assembly, self._registry, self._tables, self._effects = assembly, registry, tables, effects
         self.hidden = HiddenTables()
         self._further: dict[tuple[frozenset[TableId], frozenset[str]], bool] = {}
 
@@ -39,17 +38,17 @@ class Statements:
         """One QUERY event."""
         query = e.parse_query(event)
         if query.sql == b"BEGIN":
-            self._interpreter.begin(event)
+            self._assembly.begin(event)
         elif query.sql == b"COMMIT":
-            self._interpreter.end(event)
+            self._assembly.end(event)
         else:
             self._statement(event, query)
 
     def _statement(self, event: Event, query: e.Query) -> None:
-        interpreter, text = self._interpreter, self._text(query)
-        parsed = parser.parse(text, query.database, query.sql_mode, mariadb=interpreter.mariadb)
-        statement = self.hidden.seen(folded(parsed, interpreter.names), query, mariadb=interpreter.mariadb)
-        if interpreter.idle:
+        assembly, text = self._assembly, self._text(query)
+        parsed = parser.parse(text, query.database, query.sql_mode, mariadb=assembly.mariadb)
+        statement = self.hidden.seen(folded(parsed, assembly.names), query, mariadb=assembly.mariadb)
+        if assembly.idle:
             statement = parser.Irrelevant()
         if isinstance(statement, parser.Transaction):
             self._transaction(event, statement)
@@ -58,14 +57,14 @@ class Statements:
             self._statement_rows(statement, event, text)
         else:
             self._further.clear()
-            interpreter.stamp(event)
-            if interpreter.mariadb and isinstance(statement, parser.CreateTable | parser.AlterTable):
-                interpreter.schemas.declare(statement.table, parser.opaque_columns(text, query.sql_mode))
-            interpreter.xa.altered(statement)
+            assembly.stamp(event)
+            if assembly.mariadb and isinstance(statement, parser.CreateTable | parser.AlterTable):
+                assembly.schemas.declare(statement.table, parser.opaque_columns(text, query.sql_mode))
+            assembly.xa.altered(statement)
             self._effects.apply(statement, event, text)
             self._cascades(statement, text, query.sql_mode)
-        if not interpreter.in_transaction:
-            interpreter.end(event)
+        if not assembly.in_transaction:
+            assembly.end(event)
 
     def _text(self, query: e.Query) -> str:
         """The reading that names a table which is known, or else the first."""
@@ -76,56 +75,56 @@ class Statements:
         return next((other for other in readings if self._names_known(other, query)), text)
 
     def _names_known(self, text: str, query: e.Query) -> bool:
-        tokens = tokenize(text, query.sql_mode, mariadb=self._interpreter.mariadb)
-        named = folded(parser.mentioned(tokens, query.database), self._interpreter.names)
-        return not self._interpreter.schemas.current.keys().isdisjoint(named)
+        tokens = tokenize(text, query.sql_mode, mariadb=self._assembly.mariadb)
+        named = folded(parser.mentioned(tokens, query.database), self._assembly.names)
+        return not self._assembly.schemas.current.keys().isdisjoint(named)
 
     def _statement_rows(self, statement: parser.Dml, event: Event, text: str) -> None:
-        known, wanted = self._interpreter.schemas.current, self._interpreter.tables
+        known, wanted = self._assembly.schemas.current, self._registry
         for table in statement.tables:
             if wanted.wants(table) and (table in known or table in self._tables.tables):
                 message = f"{statement.verb} of {table} is in the log as a statement, not as rows."
                 wanted.fail(table, RowImageIncomplete(message, remedy=FORMAT_REMEDY))
         asked = statement.tables, statement.calls
         if asked not in self._further:
-            self._further[asked] = self._interpreter.schemas.further(*asked)
+            self._further[asked] = self._assembly.schemas.further(*asked)
         if self._further[asked]:  # into which tables is in no text
-            self._interpreter.stamp(event)
+            self._assembly.stamp(event)
             self._effects.apply(parser.UnseenRows(), event, text)
 
     def _cascades(self, statement: parser.Statement, text: str, sql_mode: int) -> None:
         """Of a table under the name that it has now."""
         if not isinstance(statement, parser.CreateTable | parser.AlterTable) or statement.table not in self._tables:
             return
-        rules = folded(parser.cascades(text, statement.table, sql_mode), self._interpreter.names)
+        rules = folded(parser.cascades(text, statement.table, sql_mode), self._assembly.names)
         if isinstance(statement, parser.AlterTable):
             name = next((c.table for c in statement.clauses if c.kind is ClauseKind.RENAME_TABLE), None)
             rules = tuple(replace(rule, child=name) if name else rule for rule in rules)
         if rules:
-            self._interpreter.out.append(CascadesAdded(rules))
+            self._assembly.out.append(CascadesAdded(rules))
 
     def _transaction(self, event: Event, statement: parser.Transaction) -> None:
-        interpreter, verb = self._interpreter, statement.verb
+        assembly, verb = self._assembly, statement.verb
         if verb == "BEGIN":
-            interpreter.begin(event)
+            assembly.begin(event)
         elif verb == "COMMIT":
-            interpreter.end(event)
+            assembly.end(event)
         elif verb == "ROLLBACK":
-            interpreter.rollback(event)
+            assembly.rollback(event)
         elif verb == "SAVEPOINT":
-            interpreter.pending.savepoint(statement.name)
+            assembly.pending.savepoint(statement.name)
         elif verb == "ROLLBACK TO":
-            interpreter.xa.let_go()
-            for table in interpreter.pending.rollback(statement.name):
+            assembly.xa.let_go()
+            for table in assembly.pending.rollback(statement.name):
                 self._effects.reload(table, event, "ROLLBACK TO SAVEPOINT")
         elif verb == "XA START":
-            interpreter.begin(event)
-            interpreter.begin_xa(event)
+            assembly.begin(event)
+            assembly.begin_xa(event)
         elif verb == "XA COMMIT":
-            interpreter.decide(event, interpreter.xa.commit(statement.name))
+            assembly.decide(event, assembly.xa.commit(statement.name))
         elif verb == "XA ROLLBACK":
-            interpreter.xa.rollback(statement.name)
-            interpreter.end(event)
+            assembly.xa.rollback(statement.name)
+            assembly.end(event)
 
 
 def _readings(query: e.Query) -> Iterator[str]:

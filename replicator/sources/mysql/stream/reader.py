@@ -17,11 +17,13 @@ from pymysqlreplication import BinLogStreamReader
 
 from replicator.errors import LogPurged, SourceUnreachable, TableError, TableNotRead
 from replicator.model.change import Heartbeat, LogMessage
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.catalog.catalog import MySqlCatalog, TableDescription
+from replicator.sources.mysql.catalog.catalog import MySqlCatalog
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.check.log_continuity import check_past, log_events
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, translated
@@ -32,7 +34,7 @@ from replicator.sources.mysql.stream.log_status import log_end
 from replicator.sources.mysql.stream.resume_point import LogStart, find_start
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
 from replicator.sources.mysql.stream.table_registry import Marks
-from replicator.sources.mysql.stream.transaction_assembler import Interpreter
+from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
@@ -52,7 +54,7 @@ class BinlogReader:
         self._server_id = config.server_id_for(replicator)
         self._library: BinLogStreamReader | None = None
         self._control: Connection | None = None
-        self._interpreter: Interpreter | None = None
+        self._interpreter: TransactionAssembler | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
@@ -65,7 +67,7 @@ class BinlogReader:
         names = names_of(self._control)
         tables, marks = names.selection(tables), replace(self._marks, table=names.table(self._marks.table))
         known = LogSchemas(tables, schemas, self._options, self._describer(tables), self._leads_further)
-        interpreter = self._interpreter = Interpreter(tables, known, self._options, start, marks, names)
+        interpreter = self._interpreter = TransactionAssembler(tables, known, self._options, start, marks, names)
         for one in start.prepared:
             if interpreter.xa.wanted(one):
                 self._recall(one, interpreter)
@@ -76,7 +78,7 @@ class BinlogReader:
         finally:
             self.close()
 
-    def _recall(self, one: Prepared, interpreter: Interpreter) -> None:
+    def _recall(self, one: Prepared, interpreter: TransactionAssembler) -> None:
         """Where the log has it no more, its tables are read anew when it is committed."""
         if one.start >= e.WRAP:
             return
@@ -164,7 +166,9 @@ class BinlogReader:
 class _Loop:
     """Packets → messages, with the clock."""
 
-    def __init__(self, stream: PacketStream, parser: EventParser, interpreter: Interpreter, batch_bytes: int) -> None:
+    def __init__(
+        self, stream: PacketStream, parser: EventParser, interpreter: TransactionAssembler, batch_bytes: int
+    ) -> None:
         self._stream, self._parser, self._interpreter = stream, parser, interpreter
         self._batch_bytes = batch_bytes
         self._settled_at = self._beat_at = time.monotonic()

@@ -13,10 +13,11 @@ from functools import cache, partial
 from typing import NamedTuple
 
 from replicator.errors import TableError, UnsupportedCharset, UnsupportedType
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.catalog.catalog import TableDescription
+from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl.alter_table import Signature, column_signature, signature, unexplained_is_harmless
 from replicator.sources.mysql.names import columns_left_out, lowered

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replicator.errors import TableError
 from replicator.model.change import Notice, TableFailed, Watermark
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import STRING
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows.row_events import DUMMY_TABLE, Run, TableRows
 from replicator.sources.mysql.rows.table_map import LogColumn, TableMap, parse_table_map, table_id, table_name
+from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.event_runs import KnownTables
 from replicator.sources.mysql.stream.schema_tracker import positional
 from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.events import Event, undecodable
-
-if TYPE_CHECKING:
-    from replicator.sources.mysql.stream.transaction_assembler import Interpreter
 
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table, but never described as one
 _MOST_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
@@ -46,10 +44,10 @@ class _Target:
 
 
 class LogTables:
-    """Part of the interpreter: TABLE_MAPs and rows events."""
+    """Part of the assembler: TABLE_MAPs and rows events."""
 
-    def __init__(self, interpreter: Interpreter, tables: TableSet, options: ReadOptions, marks: Marks | None) -> None:
-        self._interpreter, self._tables, self._options, self._marks = interpreter, tables, options, marks
+    def __init__(self, assembly: Assembly, tables: TableSet, options: ReadOptions, marks: Marks | None) -> None:
+        self._assembly, self._tables, self._options, self._marks = assembly, tables, options, marks
         self._targets: dict[int, _Target] = {}
         self._known: KnownTables | None = None
         self._failed: set[TableId] = set()
@@ -63,7 +61,7 @@ class LogTables:
 
     def fail(self, table: TableId, error: TableError) -> None:
         """Skip the table from here on (invariant 7)."""
-        self._interpreter.flush()
+        self._assembly.flush()
         if table not in self._failed:
             self.skip(table, error)
 
@@ -74,7 +72,7 @@ class LogTables:
         error.table = error.table or str(table)
         if str(table) not in error.message:
             error.message = f"{table}: {error.message}"
-        self._interpreter.out.append(TableFailed(table, error, self._interpreter.boundary))
+        self._assembly.out.append(TableFailed(table, error, self._assembly.boundary))
 
     def revive(self, table: TableId) -> None:
         """A table of that name is made anew."""
@@ -83,7 +81,7 @@ class LogTables:
 
     def learned(self, schema: TableSchema) -> None:
         """Of a table that may have no rows by which the log would tell."""
-        current = self._interpreter.schemas.current
+        current = self._assembly.schemas.current
         if self.wants(schema.table) and schema.table in current:
             current[schema.table] = schema
             self.forget_targets()
@@ -110,7 +108,7 @@ class LogTables:
             self._known = None
 
     def _target(self, event: Event) -> _Target:
-        table = self._interpreter.names.table(table_name(event.body))
+        table = self._assembly.names.table(table_name(event.body))
         if self._marks and table == self._marks.table:
             return _Target(event.body, self._rows_of_marks(table, event), marks=True)
         if not self.wants(table):  # no more of it is looked at than its name
@@ -138,26 +136,26 @@ class LogTables:
         if not self._told:
             self._told = True
             message = f"The table of marks has what Tidemark did not write, which is ignored: {error}"
-            self._interpreter.out.append(Notice(message))
+            self._assembly.out.append(Notice(message))
 
     def _parse(self, event: Event) -> TableMap:
-        interpreter = self._interpreter
-        found = parse_table_map(event.body, mariadb=interpreter.mariadb, years=interpreter.signs_years)
-        return replace(found, table=interpreter.names.table(found.table))
+        assembly = self._assembly
+        found = parse_table_map(event.body, mariadb=assembly.mariadb, years=assembly.signs_years)
+        return replace(found, table=assembly.names.table(found.table))
 
     def _rows_for(self, found: TableMap, event: Event) -> TableRows | None:
-        interpreter = self._interpreter
-        if found.columns[0].name == _SEQUENCE_COLUMN and found.table not in interpreter.schemas.current:
+        assembly = self._assembly
+        if found.columns[0].name == _SEQUENCE_COLUMN and found.table not in assembly.schemas.current:
             return None
-        resolved = interpreter.schemas.resolve(found)
+        resolved = assembly.schemas.resolve(found)
         if resolved.changed:
-            interpreter.effects.unannounced(resolved, event)
-        columns = interpreter.schemas.columns(found.table)
-        rows = interpreter.pending.of(found.table)
+            assembly.unannounced(resolved, event)
+        columns = assembly.schemas.columns(found.table)
+        rows = assembly.pending.of(found.table)
         if rows is None or rows.schema != resolved.schema or rows.log_columns != columns:
             rows = TableRows(resolved.schema, columns, self._options)
-            interpreter.flush()
-            interpreter.pending.put(rows)
+            assembly.flush()
+            assembly.pending.put(rows)
         return rows
 
     # ---- rows
@@ -176,17 +174,17 @@ class LogTables:
         if target.marks:
             self._mark(rows, event)
             return
-        interpreter, pending = self._interpreter, self._interpreter.pending
+        assembly, pending = self._assembly, self._assembly.pending
         mark = pending.touch(rows)
         try:
             with undecodable(rows.schema.table, f"{event.file}:{event.start}"):
-                count = rows.add(event, pending.ordinal, interpreter.commit_us, interpreter.txn)
+                count = rows.add(event, pending.ordinal, assembly.commit_us, assembly.txn)
         except TableError as error:
             rows.truncate(mark)
             self.fail(rows.schema.table, error)
             return
         pending.added(count, rows.bytes - mark.bytes)
-        interpreter.schemas.empty.discard(rows.schema.table)
+        assembly.schemas.empty.discard(rows.schema.table)
         pending.look(self._options)
 
     def known(self) -> KnownTables:
@@ -201,7 +199,7 @@ class LogTables:
         slots = run.events[f.SLOT]
         if not len(slots):
             return
-        pending, size, order = self._interpreter.pending, 0, None
+        pending, size, order = self._assembly.pending, 0, None
         failed: list[tuple[TableId, TableError]] = []
         ordered, bounds = run, [0, len(slots)]
         if (slots != slots[0]).any():
@@ -221,7 +219,7 @@ class LogTables:
                 failed.append((rows.schema.table, found))
                 continue
             size += rows.bytes - mark.bytes
-            self._interpreter.schemas.empty.discard(rows.schema.table)
+            self._assembly.schemas.empty.discard(rows.schema.table)
         counts = ordered.events[f.ROWS].copy()
         if order is not None:
             counts[order] = ordered.events[f.ROWS]
@@ -234,12 +232,12 @@ class LogTables:
 
     def _mark(self, rows: TableRows, event: Event) -> None:
         """Marks are no changes: they take no ordinal."""
-        interpreter = self._interpreter
+        assembly = self._assembly
         assert self._marks
         wanted, mark = self._marks.replicator, rows.mark()
         try:
             with undecodable(rows.schema.table, f"{event.file}:{event.start}"):
-                rows.add(event, 0, interpreter.commit_us, interpreter.txn)
+                rows.add(event, 0, assembly.commit_us, assembly.txn)
                 batch = rows.take()
                 found = list(zip(*(batch.column(i).to_pylist() for i in (1, 5, 6)), strict=True))
         except (TableError, TypeError) as error:  # the latter of columns that hold no text
@@ -248,8 +246,8 @@ class LogTables:
             return
         for operation, replicator, token in found:
             if operation != "DELETE" and replicator == wanted and token is not None:
-                interpreter.flush()
-                interpreter.out.append(Watermark(token, interpreter.boundary))
+                assembly.flush()
+                assembly.out.append(Watermark(token, assembly.boundary))
 
 
 def _marks_schema(table: TableId, found: TableMap) -> TableSchema:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from replicator.errors import LogCorrupt, SourceError, TableError
 from replicator.model.change import ChangeBatch, Commit, LogMessage, RowsParked
-from replicator.model.identifiers import EXACT_NAMES, NameRule, TableSet
+from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.ddl.parser import UnseenRows
 from replicator.sources.mysql.log_identity import closed_by, closed_by_xid
@@ -17,7 +17,7 @@ from replicator.sources.mysql.stream.ddl_applier import DdlEffects
 from replicator.sources.mysql.stream.event_runs import KnownTables, WholeTransactions
 from replicator.sources.mysql.stream.query_events import Statements
 from replicator.sources.mysql.stream.row_buffer import Pending
-from replicator.sources.mysql.stream.schema_tracker import LogSchemas
+from replicator.sources.mysql.stream.schema_tracker import LogSchemas, Resolved
 from replicator.sources.mysql.stream.table_registry import LogTables, Marks
 from replicator.sources.mysql.stream.xa_transactions import Decided, PreparedTransactions
 from replicator.sources.mysql.wire import events as e
@@ -32,7 +32,7 @@ def moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-class Interpreter:
+class TransactionAssembler:
     """`feed` takes events, `feed_run` many at once; what they amount to is in `out`, which the caller empties.
 
     It keeps transactions; its parts see to their contents.
@@ -63,9 +63,9 @@ class Interpreter:
         self.txn = ""
         self.commit_us = 0
         self.tables = LogTables(self, tables, options, marks)
-        self.effects = DdlEffects(self, tables)
+        self._effects = DdlEffects(self, self.tables, tables)
         self.xa = PreparedTransactions(tables, names, options.batch_bytes, start.prepared)
-        self._statements = Statements(self, tables, self.effects)
+        self._statements = Statements(self, self.tables, tables, self._effects)
         self._options = options
         self._boundary = (start.file, start.position)
         self._committed = self._boundary
@@ -118,6 +118,10 @@ class Interpreter:
                 self.tables.skip(table, bad)
             else:
                 self.out.append(RowsParked(table, tuple(bad), self.boundary))
+
+    def unannounced(self, resolved: Resolved, event: Event) -> None:
+        """A TABLE_MAP shows a schema that no statement explained."""
+        self._effects.unannounced(resolved, event)
 
     @property
     def ready(self) -> bool:
@@ -226,7 +230,7 @@ class Interpreter:
     def rollback(self, event: Event) -> None:
         """The transaction's end: it never was."""
         for table in self.pending.rollback():
-            self.effects.reload(table, event, "ROLLBACK")
+            self._effects.reload(table, event, "ROLLBACK")
         self.xa.abandon()
         self.end(event)
 
@@ -246,9 +250,9 @@ class Interpreter:
         self._payload = payload
         for table in tuple(self.schemas.current) if decided.again is None else decided.again:
             if self.tables.wants(table) and table in self.schemas.current:
-                self.effects.reload(table, event, "XA COMMIT")
+                self._effects.reload(table, event, "XA COMMIT")
             elif self.tables.wants(table):
-                self.effects.apply(UnseenRows(frozenset({table})), event, "XA COMMIT")
+                self._effects.apply(UnseenRows(frozenset({table})), event, "XA COMMIT")
         self.end(event)
 
     # ---- runs of events

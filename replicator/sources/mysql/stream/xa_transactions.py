@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from replicator.model.change import Notice
-from replicator.model.identifiers import NameRule, TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import NameRule, TableSet
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.offset import Prepared
 from replicator.sources.mysql.rows.table_map import table_id, table_name

@@ -11,8 +11,9 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from replicator.errors import SourceUnreachable, TableDisappeared, TableError, TidemarkError
 from replicator.model.change import Cascade
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
 from replicator.sources.conditions import users_fault
 from replicator.sources.postgres.catalog.attributes import Attribute, Identity, PgType, TableDescription

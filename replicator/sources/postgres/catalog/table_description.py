@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.errors import TableDisappeared, TableError, UnsupportedType
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.postgres.catalog.attributes import Attribute, Identity, Print, TableDescription
 from replicator.sources.postgres.catalog.replica_identity import choose_key
 from replicator.sources.postgres.catalog.type_resolution import Types

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from replicator.model.identifiers import TableSet
+from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
 from replicator.sources.checking import Checks, Finding, failed, ok, warning
 from replicator.sources.postgres.check import log_settings, privileges

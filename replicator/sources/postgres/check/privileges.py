@@ -9,7 +9,8 @@ from typing import Any
 from psycopg2.extras import LogicalReplicationConnection
 
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TableError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.postgres.catalog.attributes import Identity
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog

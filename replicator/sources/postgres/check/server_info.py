@@ -6,7 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, literal, quoted, read_rows, server_version

@@ -16,8 +16,9 @@ import psycopg2
 import pyarrow as pa
 
 from replicator.errors import TableBusy, TableDisappeared, TableError, TidemarkError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
 from replicator.sources.conditions import users_fault, watched
 from replicator.sources.postgres.blocking_transactions import lock_holders, locked_by

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from replicator.errors import TableError
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
+from replicator.model.table_set import TableSet
 from replicator.sources.postgres.catalog.attributes import Print, TableDescription, as_published
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.describe_sql import PRINTS

@@ -16,9 +16,10 @@ from psycopg2.extras import LogicalReplicationConnection
 
 from replicator.errors import LogPurged, SourceUnreachable, TableError, TidemarkError
 from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Settled
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
+from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.postgres.catalog.attributes import with_publication_of
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog

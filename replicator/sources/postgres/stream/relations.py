@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 from replicator.errors import TableError, UnsupportedDdl
 from replicator.model.change import Ddl
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
+from replicator.model.table_set import TableSet
 from replicator.model.types import widens
 from replicator.sources.postgres.catalog.attributes import (
     Attribute,

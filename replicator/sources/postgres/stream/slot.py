@@ -19,8 +19,9 @@ from replicator.errors import (
     TableError,
     TidemarkError,
 )
-from replicator.model.identifiers import TableId, TableSet
+from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
+from replicator.model.table_set import TableSet
 from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
 from replicator.sources.postgres.blocking_transactions import endings, listed, lock_holders, locked_by, writing
 from replicator.sources.postgres.catalog.catalog import GENERATED_LOGGED, PostgresCatalog
