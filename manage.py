@@ -13,7 +13,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - after the setting above
 
-    from webapp.headless import metadata_database  # noqa: PLC0415
+    from webapp.installation.embedded_database import metadata_database  # noqa: PLC0415
 
     with metadata_database(sys.argv[1] if len(sys.argv) > 1 else ""):
         execute_from_command_line(sys.argv)

@@ -16,7 +16,7 @@ from benchmarks.product import answers, wait
 from benchmarks.report import Row
 from webapp.embedded.ports import free_port
 from webapp.embedded.processes import ProcessGroup
-from webapp.local import LocalMachine
+from webapp.installation.local import LocalMachine
 
 CLIENTS, PROCESSES, SECONDS = 50, 2, 20.0
 GOAL = 1000.0  # milliseconds, of 99 in 100 answers

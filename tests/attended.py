@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from replicator.testing.playing import Played, Player
+from testing.workload.runner import Played, Player
 from webapp.embedded.mariadb import EmbeddedMariaDB
 
 

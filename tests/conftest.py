@@ -15,13 +15,13 @@ from django.conf import settings
 from django.db import connection
 from pytest_django.plugin import DjangoDbBlocker
 
+from testing.servers.mysql import EmbeddedMySQL
+from testing.servers.s3 import EmbeddedS3
 from tests.environment import HOME, POSTGRES
 from webapp.embedded.java_artifacts import MARIADB_SOURCE
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
-from webapp.embedded.s3 import EmbeddedS3
 
 _Server = TypeVar("_Server", EmbeddedMariaDB, EmbeddedPostgresSource)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

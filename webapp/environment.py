@@ -45,7 +45,7 @@ OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
 # A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP: what waits for it
-# is bounded by leases in workers, and in the web server by `webapp.serving`.
+# is bounded by leases in workers, and in the web server by `webapp.web.serving`.
 PEER_GONE = {
     "keepalives": 1,
     "keepalives_idle": 10,

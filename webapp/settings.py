@@ -82,15 +82,15 @@ INSTALLED_APPS = [
 ]
 TIDEMARK_PROXIES = int(environment.at_least("TIDEMARK_PROXIES", 0, least=0, unit="proxies"))
 MIDDLEWARE = [
-    "webapp.middleware.ClientAddress",
+    "webapp.web.middleware.ClientAddress",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.gzip.GZipMiddleware",
-    "webapp.middleware.Unchanged",
-    "webapp.middleware.ContentSecurityPolicy",
-    "webapp.middleware.NoNul",
-    "webapp.middleware.Zone",
-    "webapp.middleware.DatabaseAway",
+    "webapp.web.middleware.Unchanged",
+    "webapp.web.middleware.ContentSecurityPolicy",
+    "webapp.web.middleware.NoNul",
+    "webapp.web.middleware.Zone",
+    "webapp.web.middleware.DatabaseAway",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

@@ -11,12 +11,12 @@ from webapp.telemetry import probes
 # (prefix, module): pages first, then the API.
 MODULES = (
     ("", "webapp.accounts.urls"),
-    ("", "webapp.replicators.urls"),
+    ("", "webapp.console.urls"),
     ("", "webapp.connections.urls"),
-    ("", "webapp.monitoring.urls"),
+    ("", "webapp.console.monitoring.urls"),
     ("", "webapp.alerts.urls"),
     ("", "webapp.streams.urls"),
-    ("api/", "webapp.api_urls"),
+    ("api/", "webapp.api.urls"),
 )
 
 

@@ -10,9 +10,9 @@ import pytest
 from tests.browser.conftest import Visitor
 from tests.browser.factories import Installation, make_replicator
 from webapp.alerts.models import Channel
+from webapp.console.views.wizard_draft import STEPS, Wizard
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.views.wizard_draft import STEPS, Wizard
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 TABS = ("", "tables/", "charts/", "activity/", "failures/", "parked/", "logs/", "schema/", "lineage/", "settings/")

@@ -21,7 +21,7 @@ from tests.environment import HOME
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.processes import ProcessGroup
-from webapp.local import WORKERS, LocalMachine
+from webapp.installation.local import WORKERS, LocalMachine
 from webapp.management.commands.verify import catalog_config
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration, pytest.mark.spark]

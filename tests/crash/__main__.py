@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from replicator.testing.histories import MEDIUM, SMALL, generate
-from replicator.testing.shrinking import shrink
-from replicator.testing.workload import History
+from testing.workload.histories import MEDIUM, SMALL, generate
+from testing.workload.shrinker import shrink
+from testing.workload.workload import History
+from tests.crash.harness import Stand
 from tests.crash.plan import Deck, Plan, fault_table
 from tests.crash.sources import SOURCES
-from tests.crash.stand import Stand
 
 EXAMPLES = 3
 
@@ -142,7 +142,7 @@ class Run:
                 self._differences += 1
 
     def _play(self, name: str, history: History, plan: Plan) -> bool:
-        from tests.crash.trial import Trial
+        from tests.crash.history_run import Trial
 
         result = Trial(self.stand, name, history, plan, self.options.findings).run()
         with self._lock:
@@ -179,7 +179,7 @@ class Run:
     def _shrink(self, name: str, history: History, plan: Plan) -> None:
         if not self.options.shrink:
             return
-        from tests.crash.trial import Trial
+        from tests.crash.history_run import Trial
 
         attempts = 0
 

@@ -15,7 +15,7 @@ import psutil
 
 from webapp.embedded.ports import free_port
 from webapp.embedded.redis import EmbeddedRedis
-from webapp.local import WORKERS
+from webapp.installation.local import WORKERS
 
 ROOT = Path(__file__).resolve().parents[2]
 QUEUES = tuple(queue for queue, _, _ in WORKERS)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from replicator.faults import POINTS, Fault
+from tests.crash.harness import LEASE_SECONDS
 from tests.crash.late_reader import GRACE_SECONDS
-from tests.crash.stand import LEASE_SECONDS
 
 STALL_SECONDS = 2 * LEASE_SECONDS + 1
 STORAGE = ("storage.", "segment.", ".file.")

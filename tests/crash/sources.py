@@ -16,10 +16,10 @@ import pymysql
 from pymysql.constants import CR
 
 from replicator.sources.mysql.connection import quoted
-from replicator.testing.workload import Dialect
+from testing.servers.mysql import EmbeddedMySQL
+from testing.workload.workload import Dialect
 from webapp.embedded.java_artifacts import MARIADB, MARIADB_SOURCE, POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 
 # Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.stand import Stand
+from tests.crash.harness import Stand
 
 pytestmark = pytest.mark.integration
 

@@ -302,7 +302,7 @@ YAML = FOLDER / "replicators.yml"
 @pytest.mark.django_db
 def test_the_file_of_connections_and_replicators_means_the_same(request: pytest.FixtureRequest) -> None:
     from webapp.connections.models import Connection
-    from webapp.replicators.definitions.apply import apply
+    from webapp.console.definitions.apply import apply
     from webapp.replicators.models import Replicator
 
     said = apply(YAML.read_text(encoding="utf-8"), {"SHOP_PASSWORD": "s3cret"})

@@ -26,8 +26,8 @@ from replicator.sources.mysql.offset import BinlogOffset, parse_offset
 from replicator.sources.mysql.stream.log_retention import MySqlLog
 from replicator.sources.mysql.stream.reader import BinlogReader
 from replicator.sources.mysql.watermark import WatermarkTable, watermark_table
+from testing.servers.mysql import EmbeddedMySQL
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 TABLE = TableId("shop", "t")
 WANTED = TableSet(tables=frozenset({TABLE}))

@@ -9,10 +9,10 @@ import pytest
 
 from replicator.errors import ConfigurationError, SourceAuthenticationFailed
 from replicator.sources.registry import source_kind
+from testing.servers.mysql import EmbeddedMySQL
+from webapp.console.definitions.document import parsed
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
-from webapp.replicators.definitions.document import parsed
 
 WRONG = ("Zq9-wrong", "пароль-Zq9", "Zq9'; quote", "Zq9@host/x?y=1")
 

@@ -19,9 +19,9 @@ import psycopg2
 import pytest
 import redis
 
+from testing.servers.mysql import EmbeddedMySQL
 from webapp.embedded.java_artifacts import POSTGRES
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -80,7 +80,7 @@ def test_mysql_goes_on_with_its_data_after_a_crash(tmp_path: Path) -> None:
 def test_a_library_that_cannot_be_had_is_named_with_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from webapp.embedded import shared_libraries
+    from testing.servers import shared_libraries
 
     monkeypatch.setenv("TIDEMARK_CACHE", str(tmp_path))
     monkeypatch.setattr(shared_libraries, "_missing", lambda program, folder: ["libaio.so.1"])

@@ -34,7 +34,7 @@ EVERYTHING = (
     LOG, SNAPSHOT,
     "tests/integration/test_mysql_catalog.py", "tests/integration/test_mysql_check.py",
     "tests/integration/test_mysql_runs.py", "tests/integration/test_verification.py",
-    "tests/integration/test_workload.py", "tests/integration/scars/test_log_scars.py",
+    "tests/integration/test_workload.py", "tests/integration/regressions_of_other_tools/test_log.py",
     "tests/property/test_ddl_server.py", "tests/property/test_library_values.py",
     *(f"tests/integration/pipeline/test_{name}.py" for name in ("cascades", "changes", "ddl", "parts", "signals")),
 )  # fmt: skip

@@ -13,9 +13,9 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.connection import connect
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.test_mysql_log import Log, changes, rows
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 SERVERS = {"mariadb": EmbeddedMariaDB, "mysql": EmbeddedMySQL}

@@ -18,9 +18,9 @@ from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
+from testing.servers.mysql import EmbeddedMySQL
 from tests.crash.errors import NUMBERS
 from tests.crash.proxy import Proxy
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 NAME = "isolation"

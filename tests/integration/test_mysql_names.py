@@ -13,9 +13,9 @@ from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.names import lowered, names_of
 from replicator.sources.mysql.source import MySqlSource
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.test_mysql_log import Log, changes, rows
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 SERVERS = {"mariadb": EmbeddedMariaDB, "mysql": EmbeddedMySQL}

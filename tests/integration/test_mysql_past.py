@@ -11,9 +11,9 @@ import pytest
 
 from replicator.errors import LogPurged, SourceReplaced
 from replicator.sources.mysql.check.log_continuity import check_past
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.resuming import KINDS, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 

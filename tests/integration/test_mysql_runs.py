@@ -11,8 +11,8 @@ from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, Table
 from replicator.model.table_set import TableSet
 from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.stream import reader as mysql_log
-from replicator.testing.histories import Size, generate
-from replicator.testing.playing import Player
+from testing.workload.histories import Size, generate
+from testing.workload.runner import Player
 from tests.attended import play
 from tests.integration.test_mysql_log import Log
 from webapp.embedded.mariadb import EmbeddedMariaDB

@@ -12,10 +12,10 @@ import pytest
 from replicator.model.change import ChangeBatch, LogMessage, TableFailed
 from replicator.model.table_set import TableSet
 from replicator.sources.mysql.stream import reader as mysql_log
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.test_mysql_log import COLUMNS, Log, _literal, _selected, changes, rows
 from tests.property.budget import examples, seed
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = pytest.mark.integration
 

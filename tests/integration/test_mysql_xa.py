@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from replicator.model.change import Notice, SchemaChange
-from replicator.testing.mysql.driver import MySQLDriver
+from testing.servers.mysql import EmbeddedMySQL
+from testing.workload.mysql.driver import MySQLDriver
 from tests.integration.resuming import TABLE, Source, running
 from webapp.embedded.mariadb import EmbeddedMariaDB
-from webapp.embedded.mysql import EmbeddedMySQL
 
 XIDS = {"ours", "not ours", "undone", "left", "early", "old", "of others", "forgotten", "in part"}
 pytestmark = pytest.mark.integration

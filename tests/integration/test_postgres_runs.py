@@ -28,8 +28,8 @@ from replicator.sources.postgres.stream.slot import PostgresLog
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.xid_snapshot import Snapshot
-from replicator.testing.histories import Size, generate
-from replicator.testing.playing import Player
+from testing.workload.histories import Size, generate
+from testing.workload.runner import Player
 from tests.integration.replayed import decoded, recorded
 from tests.integration.test_workload_postgres import SCHEMA, database
 from webapp.embedded.postgres_source import EmbeddedPostgresSource

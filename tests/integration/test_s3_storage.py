@@ -19,8 +19,8 @@ from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.iceberg.spark.staged_files import FOLDER, FORGOTTEN, staged
+from testing.servers.s3 import EmbeddedS3
 from webapp import environment
-from webapp.embedded.s3 import EmbeddedS3
 
 pytestmark = pytest.mark.integration
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])

@@ -12,9 +12,9 @@ from typing import Any
 import pymysql
 import pytest
 
-from replicator.testing.histories import Size, generate
-from replicator.testing.playing import Played, Player
-from replicator.testing.workload import History, Phase, Session, Step
+from testing.workload.histories import Size, generate
+from testing.workload.runner import Played, Player
+from testing.workload.workload import History, Phase, Session, Step
 from tests.attended import play
 from webapp.embedded.mariadb import EmbeddedMariaDB
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from replicator.testing.histories import Maker, Size
-from replicator.testing.playing import Played, Player
-from replicator.testing.postgres.literals import quoted
-from replicator.testing.workload import History, Phase, PostgresSession, Step
+from testing.workload.histories import Maker, Size
+from testing.workload.postgres.values.rng_literals import quoted
+from testing.workload.runner import Played, Player
+from testing.workload.workload import History, Phase, PostgresSession, Step
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration

@@ -108,8 +108,8 @@ def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere(monkeypatch
     from replicator.model.table_set import EXACT_NAMES
     from replicator.sources.mysql.source import MySqlSource
     from webapp.connections.models import Connection
-    from webapp.replicators.definitions.apply import apply
-    from webapp.replicators.definitions.export import export
+    from webapp.console.definitions.apply import apply
+    from webapp.console.definitions.export import export
     from webapp.replicators.models import Replicator, ReplicatorTable
 
     monkeypatch.setattr(MySqlSource, "names", lambda _: EXACT_NAMES)  # there is no server to be asked

@@ -198,7 +198,7 @@ def _damage(value: Any, rng: random.Random) -> Any:
 def test_a_damaged_file_is_applied_or_refused() -> None:
     from django.db import transaction
 
-    from webapp.replicators.definitions.apply import apply
+    from webapp.console.definitions.apply import apply
 
     class Undo(Exception):
         """Every file begins with nothing."""
@@ -237,7 +237,7 @@ def test_a_damaged_file_is_applied_or_refused() -> None:
     ],
 )
 def test_a_file_that_is_none_is_refused(text: str) -> None:
-    from webapp.replicators.definitions.apply import apply
+    from webapp.console.definitions.apply import apply
 
     with pytest.raises(TidemarkError):
         apply(text, {})

@@ -23,7 +23,7 @@ from replicator.verification.mysql import reader as mysql_reader
 from replicator.verification.postgres import reader as postgres_reader
 from tests.integration.kafka.security import Authority
 from tests.integration.rogue import RogueMySQL, RoguePostgres
-from webapp.alerts.outbound import allowed
+from webapp.web.outbound import allowed
 
 LINK_LOCAL = [
     "169.254.169.254", "169.254.0.1", "fe80::1", "febf::1", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replicator.errors import ConfigurationError
-from webapp.replicators.definitions.document import LONGEST, parsed
+from webapp.console.definitions.document import LONGEST, parsed
 
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{n}: &{n} [{', '.join([f'*{p}'] * 9)}]\n" for p, n in zip("abcdefgh", "bcdefghi", strict=True)

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from replicator.errors import ConfigurationError
-from webapp.alerts import outbound
-from webapp.alerts.outbound import NotSentError, allowed, checked_url, post
+from webapp.web import outbound
+from webapp.web.outbound import NotSentError, allowed, checked_url, post
 
 LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"),)
 

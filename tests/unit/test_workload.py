@@ -9,19 +9,20 @@ from dataclasses import replace
 
 import pytest
 
-from replicator.testing import mysql
-from replicator.testing.dialects import grammar
-from replicator.testing.draft import Grammar
-from replicator.testing.histories import MEDIUM, SMALL, Maker, Size, generate
-from replicator.testing.literals import Pen, spells
-from replicator.testing.mysql import kinds
-from replicator.testing.mysql.keys import numbered
-from replicator.testing.mysql.kinds import Kind
-from replicator.testing.postgres import kinds as postgres_kinds
-from replicator.testing.postgres import moments, shapes
-from replicator.testing.postgres.literals import text
-from replicator.testing.shrinking import shrink
-from replicator.testing.workload import Dialect, History, Phase, PostgresSession, Session, Step
+from testing.workload import mysql
+from testing.workload.dialects import grammar
+from testing.workload.histories import MEDIUM, SMALL, Maker, Size, generate
+from testing.workload.model import Grammar
+from testing.workload.mysql import kinds
+from testing.workload.mysql.keys import numbered
+from testing.workload.mysql.kinds import Kind
+from testing.workload.postgres import shapes
+from testing.workload.postgres.values import kinds as postgres_kinds
+from testing.workload.postgres.values import temporal_values
+from testing.workload.postgres.values.rng_literals import text
+from testing.workload.rng_literals import Pen, spells
+from testing.workload.shrinker import shrink
+from testing.workload.workload import Dialect, History, Phase, PostgresSession, Session, Step
 
 SEEDS = 150
 DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres")
@@ -32,7 +33,7 @@ TYPES = {
 }  # fmt: skip
 POSTGRES_TYPES = {
     "boolean", *postgres_kinds.INTEGERS, *postgres_kinds.NUMBERS, "numeric with precision", *postgres_kinds.CHARACTERS,
-    *postgres_kinds.BITS, "bytea", *moments.VALUES, *shapes.VALUES, "array of others", "domain of others",
+    *postgres_kinds.BITS, "bytea", *temporal_values.VALUES, *shapes.VALUES, "array of others", "domain of others",
     "domain of array", "composite", "enum", "custom range", "label range", *(f"large {name}" for name in postgres_kinds.LARGE),
 }  # fmt: skip
 

@@ -13,7 +13,7 @@ from webapp.accounts import serializers, services
 from webapp.accounts.models import ApiToken, AuditEntry
 from webapp.accounts.roles import role_of
 from webapp.accounts.selectors import AuditFilters, audit_log
-from webapp.api_base import ApiViewSet
+from webapp.api.base import ApiViewSet
 
 
 @extend_schema(tags=["account"])

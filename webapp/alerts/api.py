@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from webapp.alerts import selectors, serializers, services
 from webapp.alerts.models import Alert, Channel, Rule
-from webapp.api_base import ApiViewSet
+from webapp.api.base import ApiViewSet
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators
 

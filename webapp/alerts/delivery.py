@@ -15,9 +15,9 @@ from django.db.models import Exists, OuterRef
 from replicator.errors import ConfigurationError
 from webapp.alerts.messages import Message, as_text, of_alert, request
 from webapp.alerts.models import Channel, ChannelKind, Delivery, DeliveryState
-from webapp.alerts.outbound import NotSentError, post
 from webapp.connections.secrets import unseal
-from webapp.worker.store.database import clock, stored
+from webapp.database import clock, stored
+from webapp.web.outbound import NotSentError, post
 
 LOGGER = logging.getLogger("tidemark.alerts")
 ROUND_SECONDS = 20.0

@@ -15,10 +15,10 @@ from replicator.state.tables import TableState
 from webapp.alerts import rules
 from webapp.alerts.models import Alert, Delivery, Event, Rule, RuleKind
 from webapp.alerts.rules import Facts, Finding
+from webapp.database import clock, stored, without_nul
 from webapp.monitoring.slo.attainment import Figures
 from webapp.monitoring.slo.status import keep_standings
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable
-from webapp.worker.store.database import clock, stored, without_nul
 
 LOCK = 0x7469_6465_0001  # one round at a time, in the whole installation
 # What held for a moment only and came back was not over: an alert clears when it has not held for so long.

@@ -13,7 +13,7 @@ from replicator.telemetry.slo import FAST, SLOW
 from webapp.alerts.models import RuleKind
 from webapp.monitoring.slo.attainment import Figures
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
-from webapp.replicators.pages.source_log import log_kept
+from webapp.replicators.source_log import log_kept
 from webapp.replicators.templatetags.humanised import span
 
 CRITICAL, WARNING = "critical", "warning"

@@ -18,10 +18,10 @@ from webapp.alerts.delivery import send
 from webapp.alerts.evaluation import make_rules
 from webapp.alerts.messages import of_test
 from webapp.alerts.models import Channel, ChannelKind, Rule, RuleKind
-from webapp.alerts.outbound import NotSentError, checked_url
 from webapp.connections.secrets import seal, unseal
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator
+from webapp.web.outbound import NotSentError, checked_url
 
 MOST_RECIPIENTS = 20
 LONGEST_SNOOZE = timedelta(days=30)

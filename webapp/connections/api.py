@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckResult, Status
-from webapp.api_base import ApiViewSet
+from webapp.api.base import ApiViewSet
 from webapp.connections import selectors, serializers, services
 from webapp.connections.models import Connection
 

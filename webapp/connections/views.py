@@ -19,7 +19,7 @@ from webapp.connections import selectors, services
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.models import Connection
 from webapp.connections.presentation import check_lines, check_summary, guide
-from webapp.meanwhile import TOLD, changed_meanwhile
+from webapp.web.edit_conflicts import TOLD, changed_meanwhile
 
 SECTION = {"section": "connections"}
 

@@ -18,7 +18,7 @@ from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.state.tables import HALTED, TableState
 from webapp.connections.selectors import name_rule
-from webapp.monitoring.failures.selectors import incidents
+from webapp.monitoring.failures import incidents
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,

@@ -19,7 +19,7 @@ from replicator.errors import CheckpointTooOld, ConfigurationError
 from replicator.streams import forms
 from replicator.streams.cursor import Limits
 from replicator.streams.position import Position, checkpoint
-from webapp.api_base import ApiViewSet
+from webapp.api.base import ApiViewSet
 from webapp.replicators.selectors import list_replicators
 from webapp.streams import groups, reading, selectors, serializers, services
 from webapp.streams.feed import captured

@@ -15,10 +15,10 @@ from django.db import transaction
 
 from replicator.errors import ConfigurationError, MemberGone, ShardNotHeld
 from replicator.streams.position import Position, checkpoint, parse
+from webapp.database import clock
 from webapp.streams.feed import captured
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint, StreamGroup
 from webapp.streams.services import NAME
-from webapp.worker.store.database import clock
 
 LEASE_SECONDS, LEAST_LEASE, MOST_LEASE = 30.0, 2.0, 600.0
 OLDEST, LATEST = "oldest", "latest"

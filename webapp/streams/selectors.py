@@ -7,9 +7,9 @@ from datetime import datetime
 
 from django.db.models import Count, OuterRef, Prefetch, QuerySet, Subquery
 
+from webapp.database import clock
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint, StreamGroup, StreamTable
-from webapp.worker.store.database import clock
 
 
 @dataclass(frozen=True)

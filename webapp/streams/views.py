@@ -11,9 +11,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from webapp.replicators.views.responses import done, is_htmx, user_of
 from webapp.streams import selectors, services
 from webapp.streams.forms import StreamForm
+from webapp.web.responses import done, is_htmx, user_of
 
 SHOWN = 200
 

@@ -16,10 +16,10 @@ from django.conf import settings
 from django.db.models import F
 
 from replicator.redaction import redacted
+from webapp.database import clock, stored
 from webapp.telemetry.gathering import gather
 from webapp.telemetry.models import LineageEvent, LineageState
 from webapp.worker.failure.retry_policy import backoff
-from webapp.worker.store.database import clock, stored
 from webapp.worker.supervisor import claim_dispatch, dispatch_taken
 
 LOGGER = logging.getLogger("tidemark.telemetry")

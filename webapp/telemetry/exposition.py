@@ -21,7 +21,8 @@ from prometheus_client.registry import Collector
 
 from replicator.telemetry.slo import MINUTES
 from webapp.celery import QUEUES, app
-from webapp.monitoring.failures.selectors import incidents
+from webapp.database import clock
+from webapp.monitoring.failures import incidents
 from webapp.monitoring.models import Failure
 from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SegmentRow, SnapshotRun, Status
@@ -31,7 +32,6 @@ from webapp.telemetry.broker import broker
 from webapp.telemetry.models import FailureCount, LineageEvent, LineageState
 from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.models import WorkerHeartbeat
-from webapp.worker.store.database import clock
 
 SCRAPE_MS = 8000
 OPERATIONS = ("inserted", "updated", "deleted", "read")

@@ -18,8 +18,8 @@ from replicator.state.tables import TableState
 from replicator.telemetry.openlineage import Copy, Dataset, EventType, Job, Outcome, Run, run_event, source_dataset
 from webapp.connections.selectors import public_config
 from webapp.monitoring.models import Failure, MetricMinute, Stage
+from webapp.replicators.lineage import lineage_at, newest_versions
 from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
-from webapp.replicators.pages.lineage import lineage_at, newest_versions
 from webapp.telemetry.models import LineageEvent, LineageState
 
 OVERLAP = timedelta(minutes=2)  # a row may be committed this much later than its own time

@@ -13,11 +13,11 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST
 
 from webapp.celery import QUEUES
-from webapp.serving import at_most
+from webapp.database import clock
 from webapp.telemetry.broker import broker
 from webapp.telemetry.exposition import exposed
+from webapp.web.serving import at_most
 from webapp.worker.models import WorkerHeartbeat
-from webapp.worker.store.database import clock
 
 DATABASE_SECONDS = 2.0
 SILENT = timedelta(seconds=50)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.db import connection
 
+from webapp.database import clock, stored
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import ChunkRow, ChunkState, Desired, Replicator, RunState, SnapshotRun, Status
@@ -17,7 +18,6 @@ from webapp.worker.models import Dispatch, WorkerHeartbeat
 from webapp.worker.run.work_slice import lease_name
 from webapp.worker.store.apply_store import with_work
 from webapp.worker.store.chunk_store import has_work
-from webapp.worker.store.database import clock, stored
 
 # A message that no worker took in this time expires in the broker.
 DISPATCH_SECONDS = 15

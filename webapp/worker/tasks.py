@@ -21,11 +21,11 @@ from replicator.sources.registry import KINDS
 from webapp.alerts.delivery import deliver_due, due
 from webapp.alerts.evaluation import evaluate
 from webapp.celery import app
+from webapp.database import clock
 from webapp.monitoring.models import Stage
 from webapp.monitoring.slo.gauges import look
 from webapp.worker.run.spark import start_ahead
 from webapp.worker.run.work_slice import lease_name, run_slice
-from webapp.worker.store.database import clock
 from webapp.worker.supervisor import DISPATCH_SECONDS, apply_soon, claim_dispatch, dispatch_taken, supervise_one
 from webapp.worker.supervisor import supervise as supervise_all
 from webapp.worker.upkeep import garbage_collection, quiet_tables

@@ -8,12 +8,12 @@ from django.urls import reverse
 from rest_framework.test import APIClient
 
 from replicator.state.tables import TableState
-from webapp.replicators.definitions.export import export
+from webapp.console.definitions.export import export
+from webapp.console.views.draft_selection import Selected
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.assessment import assess
 from webapp.replicators.selection.entries import SelectionEntry
-from webapp.replicators.views.draft_selection import Selected
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 

@@ -20,8 +20,8 @@ from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import full_config
+from webapp.console.definitions import apply as definitions
 from webapp.replicators import services
-from webapp.replicators.definitions import apply as definitions
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.targets import changed_target, full_target

@@ -15,7 +15,7 @@ from replicator.errors import ConfigurationError
 from webapp.connections import services
 from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
-from webapp.replicators.definitions import apply as definitions
+from webapp.console.definitions import apply as definitions
 from webapp.replicators.targets import checked_target
 
 GOOD = {"host": "db.example", "user": "u", "password": "p"}

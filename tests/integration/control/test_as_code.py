@@ -15,8 +15,8 @@ from replicator.model.table_set import NameRule
 from tests.integration.control.conftest import MemorySource
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.console.definitions.apply import apply
 from webapp.monitoring.models import TablePromise
-from webapp.replicators.definitions.apply import apply
 from webapp.replicators.models import Desired, Replicator
 from webapp.replicators.selectors import tables_called
 from webapp.streams.models import Stream

@@ -11,7 +11,7 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import connection, transaction
 
-from webapp.worker.store.database import stored
+from webapp.database import stored
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 LOCK = "SELECT FROM auth_user WHERE username = %s FOR UPDATE"

@@ -17,10 +17,10 @@ from webapp.alerts.models import Channel, Rule
 from webapp.connections.models import Connection
 from webapp.connections.secrets import unseal
 from webapp.connections.selectors import full_config
+from webapp.console.definitions.apply import apply
+from webapp.console.definitions.document import literal, parsed
+from webapp.console.definitions.export import export
 from webapp.monitoring.models import TablePromise
-from webapp.replicators.definitions.apply import apply
-from webapp.replicators.definitions.document import literal, parsed
-from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator
 from webapp.replicators.selection.entries import ensure_table
 

@@ -10,9 +10,9 @@ from replicator.model.row_filter import parse_filter
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured
 from webapp.connections.secrets import unseal
+from webapp.console.definitions.apply import apply
+from webapp.console.definitions.export import export
 from webapp.replicators import services
-from webapp.replicators.definitions.apply import apply
-from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun
 from webapp.replicators.selection.change_preview import effects
 from webapp.replicators.selection.entries import SelectionEntry, salt_of

@@ -10,14 +10,14 @@ from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId, TablePattern
 from replicator.model.table_set import TableSet
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured
+from webapp.console.definitions.apply import apply
+from webapp.console.definitions.export import export
+from webapp.console.views.draft_selection import Selected
 from webapp.replicators import services
-from webapp.replicators.definitions.apply import apply
-from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Replicator
 from webapp.replicators.selection.change_preview import effects
 from webapp.replicators.selection.entries import SelectionEntry, named_entry, selected
 from webapp.replicators.selectors import table_set
-from webapp.replicators.views.draft_selection import Selected
 
 pytestmark = pytest.mark.django_db
 FILE = """

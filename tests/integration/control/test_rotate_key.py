@@ -16,13 +16,14 @@ from django.db import models
 
 from replicator.errors import ConfigurationError
 from tests.integration.control.conftest import SECRET
-from webapp import environment, rekeying
+from webapp import environment
 from webapp.alerts.models import Channel
 from webapp.alerts.services import save_channel
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import full_config
 from webapp.connections.services import update_connection
+from webapp.installation import key_rotation
 from webapp.replicators import services
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.selection.entries import SelectionEntry, _need_salt, salt_of
@@ -146,16 +147,16 @@ def test_a_process_that_was_not_started_anew_reads_on_and_what_it_writes_is_not_
 def test_a_rotation_that_was_cut_off_goes_on_with_the_same_key(
     stored: Replicator, settings: Any, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, whole = known(stored), rekeying.rekey
+    before, whole = known(stored), key_rotation.rekey
 
-    def cut_off() -> rekeying.Rekeyed:
+    def cut_off() -> key_rotation.Rekeyed:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(rekeying, "rekey", cut_off)
+    monkeypatch.setattr(key_rotation, "rekey", cut_off)
     with pytest.raises(KeyboardInterrupt):
         rotated()
     new = (home / "secret.key").read_text()
-    monkeypatch.setattr(rekeying, "rekey", whole)
+    monkeypatch.setattr(key_rotation, "rekey", whole)
     restarted(settings)
     assert known(stored) == before
     rotated()

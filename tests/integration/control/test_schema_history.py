@@ -15,7 +15,7 @@ from replicator.state.journal import EventKind, SchemaVersion, TableEvent
 from tests.integration.control.conftest import ITEMS, ORDERS, Captured, schema_of, segment
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import models
-from webapp.replicators.pages.lineage import table_lineage
+from webapp.replicators.lineage import table_lineage
 from webapp.replicators.services.tables import resnapshot_table
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]

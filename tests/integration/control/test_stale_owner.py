@@ -31,6 +31,8 @@ from replicator.targets.base import (
     TargetTable,
 )
 from tests.integration.control.conftest import ORDERS, Captured, MemoryCatalog, MemorySource, schema_of, segment
+from webapp import database as worker_database
+from webapp.database import fenced
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableEventRow
@@ -38,10 +40,8 @@ from webapp.worker.lease.lease_holder import Tenure
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import Lease as LeaseRow
 from webapp.worker.run import headless, work_slice
-from webapp.worker.store import database as worker_database
 from webapp.worker.store.apply_store import OrmApplyStore
 from webapp.worker.store.chunk_store import OrmChunkStore
-from webapp.worker.store.database import fenced
 from webapp.worker.store.table_discovery import discover
 from webapp.worker.upkeep import replicator_deletion
 

@@ -63,7 +63,7 @@ def test_the_moment_at_which_the_lease_ran_out_is_the_one_of_its_last_owner(make
     assert ran_out is not None
     with Tenure("other", make().pk) as tenure:  # only to have the database's clock
         assert tenure.lease is not None
-    from webapp.worker.store.database import clock
+    from webapp.database import clock
 
     assert 1 <= (clock() - ran_out).total_seconds() < 50
 

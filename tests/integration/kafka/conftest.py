@@ -10,12 +10,12 @@ import pytest
 from pymysql.cursors import DictCursor
 
 from replicator.snapshot import sizing
+from testing.servers.kafka import EmbeddedKafka
 from tests.environment import HOME
 from tests.integration.kafka.consumer import Row, Topic
 from tests.integration.kafka.security import PASSWORD, PROTOCOLS, USER, Authority, broker_options
 from tests.integration.pipeline.conftest import process_environment
 from tests.integration.pipeline.lab import Lab
-from webapp.embedded.kafka import EmbeddedKafka
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, SnapshotRun

@@ -22,9 +22,9 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import NO_TABLE, Create, DeleteBelow, Rename, TargetTable
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.target import KafkaTarget
+from testing.servers.kafka import EmbeddedKafka
 from tests.integration.kafka.conftest import KafkaLab
 from tests.integration.kafka.consumer import messages
-from webapp.embedded.kafka import EmbeddedKafka
 from webapp.replicators import services
 from webapp.worker.run import spark
 from webapp.worker.run.headless import HeadlessRun

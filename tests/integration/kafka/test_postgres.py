@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from testing.servers.kafka import EmbeddedKafka
 from tests.integration.kafka.conftest import Replicating
 from tests.integration.kafka.consumer import Row, Topic
 from tests.integration.pipeline.postgres_lab import PostgresLab
-from webapp.embedded.kafka import EmbeddedKafka
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]

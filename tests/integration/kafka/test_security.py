@@ -9,9 +9,9 @@ import pytest
 
 from replicator.sources.base import CheckResult, Status
 from replicator.targets.kafka.check import check
+from testing.servers.kafka import EmbeddedKafka
 from tests.integration.kafka.conftest import KafkaLab
 from tests.integration.kafka.security import PASSWORD, USER, Authority
-from webapp.embedded.kafka import EmbeddedKafka
 from webapp.replicators import services
 from webapp.replicators.targets import full_target
 from webapp.worker.run.headless import HeadlessRun

@@ -6,9 +6,9 @@ import pytest
 
 from replicator.sources.mysql.offset import BinlogOffset, parse_offset
 from tests.integration.pipeline.lab import Lab
-from tests.integration.scars.purging import purge_everything_old
+from tests.integration.regressions_of_other_tools.purging import purge_everything_old
 from webapp.monitoring.models import GaugeRow, TimelineEvent
-from webapp.replicators.pages.source_log import log_kept
+from webapp.replicators.source_log import log_kept
 from webapp.worker.run import headless
 from webapp.worker.upkeep import source_log_retention
 

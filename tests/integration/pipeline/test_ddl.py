@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from tests.integration.pipeline.lab import Lab, insert
-from tests.integration.scars.test_log_scars import capture_until_killed
+from tests.integration.regressions_of_other_tools.test_log import capture_until_killed
 from webapp.replicators import services
 from webapp.replicators.selection.entries import drop_unselected
 from webapp.worker.run import wiring

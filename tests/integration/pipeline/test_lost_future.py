@@ -17,7 +17,7 @@ import pytest
 from replicator.state.tables import TableState
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
-from tests.integration.scars.conftest import small_chunks
+from tests.integration.regressions_of_other_tools.conftest import small_chunks
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.monitoring.models import Stage

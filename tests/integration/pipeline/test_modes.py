@@ -19,10 +19,10 @@ from replicator.errors import ConfigurationError
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from tests.integration.pipeline.test_cdap_example import target_rows
+from webapp.console.definitions import apply as definitions
+from webapp.console.definitions.export import export
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.replicators import services
-from webapp.replicators.definitions import apply as definitions
-from webapp.replicators.definitions.export import export
 from webapp.replicators.selection.entries import SelectionEntry
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]

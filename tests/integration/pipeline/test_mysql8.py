@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from replicator.sources.base import CheckResult
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.connections import services as connections
-from webapp.embedded.mysql import EmbeddedMySQL
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 

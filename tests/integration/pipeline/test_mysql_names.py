@@ -11,8 +11,8 @@ from django.core.management.base import CommandError
 
 from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, MaskKind
+from testing.servers.mysql import EmbeddedMySQL
 from tests.integration.pipeline.lab import Lab
-from webapp.embedded.mysql import EmbeddedMySQL
 from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.services import add_tables, create_replicator, remove_table
 

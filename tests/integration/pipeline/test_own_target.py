@@ -12,10 +12,10 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import ConfigurationError
 from tests.integration.pipeline.lab import Lab
+from webapp.console.definitions.apply import apply
 from webapp.management.commands.verify import catalog_config
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
-from webapp.replicators.definitions.apply import apply
 from webapp.replicators.models import ReplicatorTable
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]

@@ -19,7 +19,7 @@ from django.core.management.base import CommandError
 from replicator.engine import capture
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
-from tests.integration.scars.test_log_scars import capture_until_killed
+from tests.integration.regressions_of_other_tools.test_log import capture_until_killed
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.monitoring.dead_letters.services import discard, replay
 from webapp.monitoring.models import Failure, LogLine, ParkedRow, TimelineEvent

@@ -10,12 +10,12 @@ from replicator.errors import LogPurged, SourceAuthenticationFailed, SourceUnrea
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.test_stopping import Slice, wait
 from webapp.connections import services as connections
+from webapp.database import clock
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.worker.failure.failures import retry_ahead, stage_failed
 from webapp.worker.run.work_slice import run_slice
-from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
+from testing.servers.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
-from webapp.embedded.s3 import EmbeddedS3
+from webapp.database import clock
 from webapp.monitoring.models import Failure, LogLine
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, SegmentRow
 from webapp.worker.run import wiring
 from webapp.worker.run.headless import HeadlessRun, source_position
 from webapp.worker.run.outcome import Outcome
-from webapp.worker.store.database import clock
 from webapp.worker.upkeep.garbage_collection import collect
 from webapp.worker.upkeep.replicator_deletion import delete
 

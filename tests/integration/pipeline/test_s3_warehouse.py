@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from testing.servers.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.pipeline.own_process import run, said
-from webapp.embedded.s3 import EmbeddedS3
+from webapp.database import clock
 from webapp.replicators.time_travel import past_of
-from webapp.worker.store.database import clock
 from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [

@@ -23,7 +23,7 @@ from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.connections import selectors as sources
 from webapp.embedded.processes import Child, ProcessGroup
-from webapp.local import LocalMachine
+from webapp.installation.local import LocalMachine
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, Scope, SnapshotRun

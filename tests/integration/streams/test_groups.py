@@ -9,9 +9,9 @@ import pytest
 from replicator.errors import ConfigurationError, MemberGone, ShardNotHeld
 from replicator.streams.position import Position, checkpoint
 from tests.integration.streams.journal import Journal
+from webapp.database import clock
 from webapp.streams import groups, selectors, services
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint
-from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from replicator.errors import SourceUnreachable
 from replicator.state.tables import TableState
 from tests.browser.factories import make_connection, make_replicator, make_run, make_table, stage_segments
+from webapp.database import clock
 from webapp.monitoring.models import Failure, Stage, TablePromise
 from webapp.monitoring.slo.attainment import WINDOWS
 from webapp.monitoring.slo.lag_histograms import Lags, add
@@ -27,7 +28,6 @@ from webapp.telemetry.models import FailureCount
 from webapp.worker.failure.failures import stage_failed
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import WorkerHeartbeat
-from webapp.worker.store.database import clock
 from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from tests.browser.factories import make_connection, make_history, make_replicator, make_table
+from webapp.database import clock
 from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
 from webapp.telemetry import delivery
 from webapp.telemetry.gathering import gather
 from webapp.telemetry.models import LineageEvent, LineageState
-from webapp.worker.store.database import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration]
 TOKEN = "lineage-s3cret-token"

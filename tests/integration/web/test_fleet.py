@@ -13,9 +13,9 @@ from django.utils import timezone
 
 from tests.browser.factories import Installation, fail_table, make_replicator, make_table
 from webapp.alerts.models import Alert
+from webapp.console.presenters.fleet import fleet
 from webapp.monitoring.models import Failure
 from webapp.replicators.models import Desired, Replicator, Status
-from webapp.replicators.pages.fleet import fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 HTMX = {"HTTP_HX_REQUEST": "true"}

@@ -22,7 +22,7 @@ from django.conf import settings
 from webapp.embedded.ports import free_port
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.processes import ProcessGroup
-from webapp.local import LocalMachine
+from webapp.installation.local import LocalMachine
 
 pytestmark = pytest.mark.integration
 SLOW = 25.0  # seconds that a busy machine may take for what takes milliseconds

@@ -13,13 +13,13 @@ from django.urls import reverse
 from replicator.errors import ConfigurationError
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
+from webapp.console.definitions import apply as definitions
+from webapp.console.definitions.export import export
+from webapp.console.views.wizard_draft import Wizard
 from webapp.replicators import services
-from webapp.replicators.definitions import apply as definitions
-from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.targets import checked_target, full_target
-from webapp.replicators.views.wizard_draft import Wizard
 
 pytestmark = [
     pytest.mark.integration,

@@ -9,10 +9,10 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from tests.browser.factories import Installation
+from webapp.console.presenters.fleet import fleet
 from webapp.monitoring.dead_letters.selectors import dump
 from webapp.monitoring.models import ParkedRow
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.pages.fleet import fleet
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 HTMX = {"HTTP_HX_REQUEST": "true"}

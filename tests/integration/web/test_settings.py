@@ -10,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.browser.factories import Installation
+from webapp.console.presenters.forms import OptionsForm
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.pages.forms import OptionsForm
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 # Told under another name; pausing snapshots is a button of its own, which says so.

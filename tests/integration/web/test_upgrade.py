@@ -24,9 +24,9 @@ from webapp.accounts.models import ApiToken
 from webapp.alerts import services as alerts
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Rule, RuleKind
+from webapp.console.definitions.export import export
 from webapp.monitoring.models import MetricMinute, ParkedRow
 from webapp.monitoring.slo.lag_histograms import drop_old
-from webapp.replicators.definitions.export import export
 from webapp.replicators.models import Draft, Replicator, ReplicatorTable, SchemaVersion
 from webapp.streams.groups import join
 from webapp.streams.models import Stream

@@ -1,4 +1,4 @@
-"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.replicators.definitions.apply`)."""
+"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.console.definitions.apply`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from django.core.management.base import CommandError, CommandParser
 from django.db import transaction
 
 from replicator.errors import TidemarkError
+from webapp.console.definitions.apply import apply
 from webapp.management.command import MetadataCommand
-from webapp.replicators.definitions.apply import apply
 
 
 class Command(MetadataCommand):

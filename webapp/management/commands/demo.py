@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.management.base import CommandParser
 
-from webapp.local import LocalMachine
+from webapp.installation.local import LocalMachine
 from webapp.management.commands import up
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import TidemarkError
+from webapp.console.definitions.export import export
 from webapp.management.command import MetadataCommand
-from webapp.replicators.definitions.export import export
 
 
 class Command(MetadataCommand):

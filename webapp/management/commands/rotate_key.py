@@ -13,7 +13,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
-from webapp import environment, rekeying
+from webapp import environment
+from webapp.installation import key_rotation
 from webapp.management.command import MetadataCommand
 
 
@@ -38,7 +39,7 @@ class Command(MetadataCommand):
         if in_file and not options["finish"]:
             settings.SECRET_KEY = environment.fresh_secret_key(folder)
             settings.SECRET_KEY_FALLBACKS = environment.old_secret_keys(folder)
-        done = rekeying.rekey()
+        done = key_rotation.rekey()
         self.stdout.write(f"{done.changed} secret{'' if done.changed == 1 else 's'} encrypted under the new key.")
         for name in done.unreadable:
             self.stdout.write(f"No known key opens what is stored of the {name}: enter it again.")

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
-from webapp.replicators.pages.source_log import log_kept
+from webapp.replicators.source_log import log_kept
 
 
 class Command(MetadataCommand):

@@ -13,7 +13,7 @@ from django.db import InterfaceError, OperationalError, connection
 from webapp.embedded.java_artifacts import ArtifactMissing, spark_jars
 from webapp.embedded.ports import is_free
 from webapp.embedded.processes import ServerFailed
-from webapp.local import LocalMachine
+from webapp.installation.local import LocalMachine
 from webapp.management.signals import stop_on_signals
 
 DEFAULT_PORT = 8000

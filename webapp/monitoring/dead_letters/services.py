@@ -16,12 +16,12 @@ from replicator.model.schema import TableSchema
 from replicator.snapshot.keys import TextKey, parse_values
 from replicator.state.journal import Parked
 from replicator.state.tables import TableState
+from webapp.database import without_nul
 from webapp.monitoring.models import ParkedRow, Resolution
 from webapp.monitoring.services import note
 from webapp.replicators.models import ReplicatorTable, RunState, Scope, SnapshotRun
 from webapp.replicators.services.partial_snapshots import read_keys, require_streaming
 from webapp.replicators.services.tables import replan, resnapshot_table
-from webapp.worker.store.database import without_nul
 
 CODE, PLACE, COLUMN = 40, 200, 255
 REPLAYED = "its parked rows are replayed"

@@ -15,8 +15,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from webapp.meanwhile import FIELD, digest
-from webapp.replicators.pages.labels import StateWord, replicator_word, table_word
+from webapp.console.presenters.labels import StateWord, replicator_word, table_word
+from webapp.web.edit_conflicts import FIELD, digest
 
 register = template.Library()
 NOTHING = "–"
@@ -207,5 +207,5 @@ def state_word(word: StateWord) -> dict[str, StateWord]:
 
 @register.simple_tag
 def as_of(stored: Any) -> SafeString:
-    """What the form is filled from: see `webapp.meanwhile`."""
+    """What the form is filled from: see `webapp.web.edit_conflicts`."""
     return format_html('<input type="hidden" name="{}" value="{}">', FIELD, digest(stored))

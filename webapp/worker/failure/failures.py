@@ -10,6 +10,7 @@ from django.db.models import F, Min, Q
 from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
+from webapp.database import clock, without_nul
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
@@ -18,7 +19,6 @@ from webapp.replicators.services.tables import begin_run, cancel_runs, replan
 from webapp.telemetry.services import count_failure
 from webapp.worker.failure.log_loss_recovery import recovered
 from webapp.worker.failure.retry_policy import Verdict, judge
-from webapp.worker.store.database import clock, without_nul
 
 CODE, PLACE = 40, 200
 READ_ANEW = 10  # times an hour

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 
 from replicator.errors import ConfigurationError, LogPurged
+from webapp.database import clock, without_nul
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators.models import Replicator
 from webapp.replicators.services import STARTED_BY_ITSELF, start_anew
-from webapp.worker.store.database import clock, without_nul
 
 MOST_A_DAY = 3  # a source that keeps too little would be read whole again and again
 DAY = timedelta(days=1)

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from django.db import InterfaceError, OperationalError
 
 from replicator.errors import KeyChanged, SourceBusy, TableBusy, TableDisappeared, TidemarkError
+from webapp.database import unanswered
 from webapp.replicators.options import ReplicatorOptions
-from webapp.worker.store.database import unanswered
 
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 60.0

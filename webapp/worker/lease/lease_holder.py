@@ -18,11 +18,11 @@ from django.db import DatabaseError, InterfaceError, connection
 from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.state.lease import Lease
+from webapp.database import clock
 from webapp.monitoring.services import note
 from webapp.replicators.models import Desired, Replicator, Status
 from webapp.replicators.templatetags.humanised import span
 from webapp.worker.lease.lease_store import OrmLeaseStore
-from webapp.worker.store.database import clock
 
 LOGGER = logging.getLogger("tidemark.worker")
 POLL_SECONDS = 1.0

@@ -9,8 +9,8 @@ from django.db import connection
 from django.utils import timezone
 
 from replicator.state.lease import Lease
+from webapp.database import stored
 from webapp.worker.models import Lease as LeaseRow
-from webapp.worker.store.database import stored
 
 # The last column tells a lease that ran out from one that was given back (`RELEASED`), if `before` is really the one before.
 ACQUIRE = """

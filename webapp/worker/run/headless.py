@@ -17,6 +17,7 @@ from replicator.errors import StateError, TidemarkError
 from replicator.model.offset import Offset
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
+from webapp.database import clock
 from webapp.monitoring.models import Stage
 from webapp.monitoring.slo import gauges
 from webapp.replicators import selectors, services
@@ -27,7 +28,6 @@ from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.run import wiring
 from webapp.worker.run.outcome import Outcome
 from webapp.worker.run.work_slice import lease_name, run_slice
-from webapp.worker.store.database import clock
 from webapp.worker.supervisor import last_round
 from webapp.worker.upkeep import garbage_collection, quiet_tables
 from webapp.worker.upkeep.source_log_retention import WATCH_SECONDS, watch_one

@@ -11,8 +11,8 @@ from django.db import DatabaseError, InterfaceError, connection
 from replicator.engine.reporting import Level
 from replicator.model.identifiers import TableId
 from replicator.redaction import redacted, redacted_values
+from webapp.database import without_nul
 from webapp.monitoring.models import Stage
-from webapp.worker.store.database import without_nul
 
 LOGGER = logging.getLogger("tidemark.engine")
 NUMBERS = {Level.DEBUG: 10, Level.INFO: 20, Level.WARNING: 30, Level.ERROR: 40}

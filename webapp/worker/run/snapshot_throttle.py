@@ -10,9 +10,9 @@ from typing import Self
 from replicator.engine.reporting import Level, Reporter
 from replicator.snapshot.throttle import Pace, Throttle
 from replicator.sources.base import SourceLoad, SourceLog
+from webapp.database import stored
 from webapp.replicators.models import Replicator
 from webapp.worker.run import wiring
-from webapp.worker.store.database import stored
 
 PACE_SECONDS = 0.3
 

@@ -23,6 +23,7 @@ from replicator.sources.base import Source, Waiting
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
 from replicator.state.lease import Lease
+from webapp.database import fenced, stored
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
@@ -34,7 +35,6 @@ from webapp.worker.run.journal_notify import heard
 from webapp.worker.run.snapshot_throttle import Pacing
 from webapp.worker.store.apply_store import OrmApplyStore, loads
 from webapp.worker.store.chunk_store import OrmChunkStore, has_work
-from webapp.worker.store.database import fenced, stored
 from webapp.worker.store.journal import OrmJournal, OrmRawChunkStore
 
 LOGGER = logging.getLogger("tidemark.worker")

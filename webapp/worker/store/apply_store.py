@@ -19,6 +19,7 @@ from replicator.model.schema import TableSchema
 from replicator.state.journal import Applied, ApplyTable, EventKind, Segment, SegmentKind, TableEvent
 from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState, may_move
+from webapp.database import NOW, clock, fenced, stored
 from webapp.monitoring.dead_letters.services import read_anew
 from webapp.monitoring.models import Stage, TablePromise
 from webapp.monitoring.services import note
@@ -30,7 +31,6 @@ from webapp.worker.failure.failures import table_attempt_failed
 from webapp.worker.store.applied_segments import mark_applied
 from webapp.worker.store.commit_lag import count_late, read_times
 from webapp.worker.store.counters import count_applied
-from webapp.worker.store.database import NOW, clock, fenced, stored
 
 ITEMS = 2000
 MILLISECOND = timedelta(milliseconds=1)

@@ -9,10 +9,10 @@ from django.db import connection
 from django.db.models import Exists, OuterRef
 
 from replicator.state.journal import ClosedChunk
+from webapp.database import clock
 from webapp.monitoring.models import TimelineEvent
 from webapp.monitoring.services import timeline_event
 from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, RunState, SnapshotRun
-from webapp.worker.store.database import clock
 
 UNDER_WAY = (ChunkState.READING, ChunkState.READ)
 OVER = (

@@ -18,6 +18,7 @@ from replicator.snapshot.throttle import Pace
 from replicator.state.chunks import ChunkToRead, PlannedChunk, RawChunk, RunToPlan
 from replicator.state.journal import SegmentKind
 from replicator.state.tables import HALTED, TableState
+from webapp.database import NOW, clock, stored, without_nul
 from webapp.monitoring.models import Stage
 from webapp.replicators.bulk import save_many
 from webapp.replicators.models import (
@@ -38,7 +39,6 @@ from webapp.replicators.services.tables import clear_error
 from webapp.worker.failure.failures import table_attempt_failed
 from webapp.worker.failure.retry_policy import Verdict, judge
 from webapp.worker.store.chunk_admission import OPEN, UNDER_WAY, note_began
-from webapp.worker.store.database import NOW, clock, stored, without_nul
 from webapp.worker.store.journal import OF_CHUNK, chunk_of
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)

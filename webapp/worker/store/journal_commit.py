@@ -16,6 +16,7 @@ from replicator.errors import FenceLost
 from replicator.model.identifiers import TableId
 from replicator.state.journal import EventKind, JournalEntry, Parked, ReloadRequest, SchemaVersion, Segment, TableEvent
 from replicator.state.tables import HALTED, TableState
+from webapp.database import clock, without_nul
 from webapp.monitoring.dead_letters.services import keys_read, park
 from webapp.monitoring.models import Stage
 from webapp.replicators import models
@@ -28,7 +29,6 @@ from webapp.replicators.services.tables import OPEN_RUN, begin_run
 from webapp.worker.failure.failures import fail_table, stage_works
 from webapp.worker.store.chunk_admission import admit, meet, reopen, set_bases
 from webapp.worker.store.counters import count_captured
-from webapp.worker.store.database import clock, without_nul
 from webapp.worker.store.schema_history import excluded_columns, made_by, note_statement, note_version
 from webapp.worker.store.snapshot_signals import obey
 from webapp.worker.store.table_discovery import make_row

@@ -8,9 +8,9 @@ from typing import Any
 from replicator.model.identifiers import TableId
 from replicator.state.journal import DdlSeen, TableEvent
 from replicator.telemetry.differences import difference
+from webapp.database import without_nul
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, TableSelection
-from webapp.worker.store.database import without_nul
 
 KEPT, STATEMENT = 200, 2000  # changes, and characters of a statement, on the timeline
 

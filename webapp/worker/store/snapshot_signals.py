@@ -11,13 +11,13 @@ from replicator.engine.reporting import Level
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.snapshot.signals import Act, SnapshotSignal, parse_signal
 from replicator.state.journal import Signal
+from webapp.database import without_nul
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.services import partial_snapshots
 from webapp.replicators.services.tables import resnapshot_table
 from webapp.worker.run import wiring
-from webapp.worker.store.database import without_nul
 
 LOGGER = logging.getLogger("tidemark.worker")
 NAMED = 5  # tables in a sentence

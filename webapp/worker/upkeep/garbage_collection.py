@@ -12,6 +12,7 @@ from replicator.faults import reach
 from replicator.staging.storage import Storage
 from webapp.accounts.models import AuditEntry
 from webapp.alerts.models import Alert
+from webapp.database import clock, stored
 from webapp.monitoring.charts.rollups import drop_old_rows
 from webapp.monitoring.models import Failure, LogLine, MetricMinute, ParkedRow, TimelineEvent
 from webapp.monitoring.slo.lag_histograms import drop_old
@@ -20,7 +21,6 @@ from webapp.streams.carried import needed
 from webapp.streams.services import passed
 from webapp.worker.models import WorkerHeartbeat
 from webapp.worker.run import wiring
-from webapp.worker.store.database import clock, stored
 
 ORPHAN_AGE = timedelta(hours=1)
 BATCH = 1000

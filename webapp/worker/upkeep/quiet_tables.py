@@ -12,9 +12,9 @@ from django.db.models import QuerySet
 from replicator.errors import TidemarkError
 from replicator.state.tables import TableState
 from replicator.targets.base import TargetTable
+from webapp.database import clock, stored
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable
 from webapp.worker.run import wiring
-from webapp.worker.store.database import clock, stored
 
 LOGGER = logging.getLogger("tidemark.worker")
 QUIET = timedelta(hours=1)  # what was changed since is looked at by its merges

@@ -19,13 +19,13 @@ from replicator.errors import SourceUnreachable, TidemarkError
 from replicator.sources.base import LogHeld, Source
 from replicator.sources.registry import source_kind
 from webapp.connections.selectors import full_config
+from webapp.database import clock
 from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import LogConcern, Replicator, Status
-from webapp.replicators.pages.source_log import MISSING, concern, log_kept
+from webapp.replicators.source_log import MISSING, concern, log_kept
 from webapp.replicators.templatetags.humanised import size
 from webapp.worker.run import wiring
-from webapp.worker.store.database import clock
 
 LOGGER = logging.getLogger("tidemark.worker")
 WATCH_SECONDS = 30.0

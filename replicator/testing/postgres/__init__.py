@@ -1,5 +1,0 @@
-"""The workload's Postgres 13 to 18: types, literals, keys, statements, sessions and the driver."""
-
-from replicator.testing.postgres.grammar import grammar
-
-__all__ = ["grammar"]

@@ -1,0 +1,22 @@
+"""The dialects that histories are made for and played in."""
+
+from __future__ import annotations
+
+from testing.workload import mysql, postgres
+from testing.workload.drivers import Driver
+from testing.workload.model import Grammar
+from testing.workload.mysql.driver import MySQLDriver
+from testing.workload.postgres.driver import PostgresDriver
+from testing.workload.workload import Dialect
+
+
+def grammar(dialect: Dialect, version: int | None = None) -> Grammar:
+    """`version`: of Postgres; what is newer does not occur."""
+    if dialect == "postgres":
+        return postgres.grammar(version)
+    return mysql.grammar(dialect)
+
+
+def driver(dialect: Dialect) -> Driver:
+    """How its statements are sent."""
+    return PostgresDriver() if dialect == "postgres" else MySQLDriver()

@@ -1,0 +1,106 @@
+"""Types that a history makes itself: enums, domains, composite types, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.rng_literals import quoted, text
+from testing.workload.rng_literals import Pen
+from testing.workload.schemas import Statements
+
+_LABELS = ("a", "B", "b", "Long label", "x y", "it's", "com,ma", 'quo"te', "back\\slash", "é", "null", "{b}", "l" * 63)
+MULTIRANGES = 14
+Named = Callable[[str], str]
+
+
+class UserTypes:
+    """Of one history.  `kinds`: as they are now; what a type's change means to a column of it is told by `renewed`."""
+
+    def __init__(self, pen: Pen, named: Named, version: int, *, zero: bool) -> None:
+        """`named` gives names that are free, from a stem."""
+        self._pen, self._named, self._version, self._zero = pen, named, version, zero
+        self.kinds: list[Kind] = []
+        self.created: Statements = ()
+        for make in (
+            self._enum,
+            self._enum,
+            self._domain,
+            self._domain,
+            self._array_domain,
+            self._composite,
+            self._range,
+            self._label_range,
+        ):
+            if not self.kinds or pen.chance(0.7):
+                kind, statement = make()
+                self.kinds.append(kind)
+                self.created = (*self.created, statement)
+
+    @property
+    def enums(self) -> list[Kind]:
+        return [kind for kind in self.kinds if kind.name == "enum"]
+
+    def changed(self, old: Kind, new: Kind) -> None:
+        """Of now on."""
+        self.kinds = [new if kind == old else renewed(kind, new) for kind in self.kinds]
+
+    def _name(self, stem: str) -> str:
+        return quoted(self._named(stem))
+
+    def _enum(self) -> tuple[Kind, str]:
+        pen, name = self._pen, self._name("mood")
+        labels = tuple(pen.sample(_LABELS, pen.randint(2, 6)))
+        listed = ", ".join(text(label, pen) for label in labels)
+        return Kind("enum", user=name, labels=labels), f"CREATE TYPE {name} AS ENUM ({listed})"
+
+    def _domain(self) -> tuple[Kind, str]:
+        pen, name = self._pen, self._name("domain")
+        base, check = pen.choice(
+            (
+                (Kind("integer"), " CHECK (VALUE <> 13)"), (Kind("text"), ""), (Kind("numeric", 10, 2), ""), (Kind("bigint"), ""),
+                (Kind("varchar", 20), " CHECK (VALUE <> 'no')"), (Kind("timestamptz", zero=self._zero), ""),
+                (Kind("jsonb"), ""), (Kind("boolean"), ""), (self.enums[0], ""), (Kind("bytea"), ""),
+            )
+        )  # fmt: skip
+        return Kind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}{check}"
+
+    def _array_domain(self) -> tuple[Kind, str]:
+        name = self._name("domain")
+        base = Kind("array", element=self._pen.choice((Kind("integer"), Kind("text"), self.enums[0])))
+        return Kind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}"
+
+    def _composite(self) -> tuple[Kind, str]:
+        name = self._name("pair")
+        more = (
+            Kind("numeric"),
+            Kind("timestamptz"),
+            Kind("array", element=Kind("text")),
+            Kind("bytea"),
+            Kind("date"),
+            *self.kinds,
+        )
+        fields = (Kind("integer"), Kind("text"), *self._pen.sample(more, 2))
+        listed = ", ".join(f"{quoted(f'f {at}')} {field.sql}" for at, field in enumerate(fields))
+        return Kind("composite", user=name, fields=fields), f"CREATE TYPE {name} AS ({listed})"
+
+    def _range(self) -> tuple[Kind, str]:
+        name = self._name("span")
+        return Kind("custom range", user=name), f"CREATE TYPE {name} AS RANGE (SUBTYPE = float8)"
+
+    def _label_range(self) -> tuple[Kind, str]:
+        """Of an enum, or a multirange of that (14 and later)."""
+        name, many, enum = self._name("span"), self._name("spans"), self.enums[0]
+        made = f"CREATE TYPE {name} AS RANGE (SUBTYPE = {enum.user}"
+        if self._version < MULTIRANGES or self._pen.chance(0.3):
+            return Kind("label range", user=name, element=enum), f"{made})"
+        return Kind("label multirange", user=many, element=enum), f"{made}, MULTIRANGE_TYPE_NAME = {many})"
+
+
+def renewed(kind: Kind, new: Kind) -> Kind:
+    """The kind where the user's type of that name has become `new`."""
+    if kind.user == new.user and kind.name == new.name:
+        return new
+    element = None if kind.element is None else renewed(kind.element, new)
+    return replace(kind, element=element, fields=tuple(renewed(field, new) for field in kind.fields))

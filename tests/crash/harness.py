@@ -1,0 +1,282 @@
+"""Servers, a zygote and a Spark of their own for random histories; everything that a fault may break is here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from tests import java
+from tests.crash.sources import SOURCES, SourceUnderTest, copied
+from webapp.embedded.postgres import EmbeddedPostgres
+
+ROOT = Path(__file__).resolve().parents[2]
+LEASE_SECONDS = 2.0
+# Each worker leaves catalog connections behind in a Spark that outlives it.
+LIVES_PER_SPARK = 60
+START_SECONDS = 120.0
+
+
+@dataclass
+class Life:
+    """A forked worker."""
+
+    pid: int
+    result: Path
+    log: Path
+
+    @property
+    def alive(self) -> bool:
+        """A stopped (SIGSTOP) one is."""
+        return psutil.pid_exists(self.pid)
+
+    @property
+    def outcome(self) -> str:
+        """Name of an `Outcome`; "" where it died."""
+        return self.result.read_text() if self.result.exists() else ""
+
+    def send(self, how: signal.Signals) -> None:
+        """To it and to the Spark that it may have started itself."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, how) if how is signal.SIGKILL else os.kill(self.pid, how)
+
+    def wait(self, seconds: float) -> bool:
+        """True once it has ended."""
+        deadline = time.monotonic() + seconds
+        while self.alive and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.alive
+
+
+class Zygote:
+    """The process that forks workers."""
+
+    def __init__(self, folder: Path) -> None:
+        """`folder`: for logs and results."""
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._count = 0
+        self._log = (folder / "zygote.log").open("ab")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.fork_server"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT,
+        )  # fmt: skip
+        self._answer()
+
+    def start(self, order: Mapping[str, Any]) -> Life:
+        """See `incarnation.live` for what an order holds."""
+        with self._lock:
+            self._count += 1
+            stem = self._folder / f"{order['replicator']}-{self._count:05d}"
+            life = {"result": f"{stem}.outcome", "log": f"{stem}.log"}
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps({"order": {**order, **life}}) + "\n")
+            self._process.stdin.flush()
+            return Life(self._answer()["pid"], Path(life["result"]), Path(life["log"]))
+
+    def close(self) -> None:
+        self._process.communicate(timeout=10)
+        self._log.close()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the zygote died: see zygote.log"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Sparks:
+    """The Spark that workers share: gone and made again at will."""
+
+    def __init__(self, folder: Path) -> None:
+        """Started with `start`."""
+        self._log = (folder / "spark.log").open("ab")
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._said: dict[str, Any] | None = None
+        self._lives = 0
+
+    def gateway(self) -> dict[str, Any]:
+        """For an order; waits while it starts.  A worker whose Spark is killed starts one of its own, as in production."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            with self._lock:
+                said = self._said
+                if said is not None and _runs(said["pid"]):
+                    self._lives += 1
+                    return {"port": said["port"], "secret": said["secret"]}
+            if said is not None:
+                print("Spark ended by itself: see spark.log", flush=True)
+                self.kill()
+            time.sleep(0.1)
+        raise AssertionError("Spark did not start: see spark.log")
+
+    @property
+    def worn(self) -> bool:
+        return self._lives >= LIVES_PER_SPARK
+
+    def kill(self) -> None:
+        """SIGKILL; another one is being started when this returns."""
+        with self._lock:
+            if self._said is None:
+                return
+            said, self._said, self._lives = self._said, None, 0
+        with suppress(ProcessLookupError):
+            os.kill(said["pid"], signal.SIGKILL)
+        threading.Thread(target=self.start, daemon=True).start()
+
+    def start(self) -> None:
+        """Blocks until it answers."""
+        self._end()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.crash.spark_server"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+        self._process = process
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                with self._lock:
+                    self._said = json.loads(line)
+                return
+        raise AssertionError("Spark did not start: see spark.log")
+
+    def close(self) -> None:
+        self._end()
+        self._log.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _runs(pid: int) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    return False
+
+
+class Stand:
+    """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
+
+    def __init__(self, folder: Path, source: str, version: str = "", *, caseless: bool = False) -> None:
+        """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
+
+        caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
+        """
+        self.caseless = caseless
+        self.folder = folder
+        self.kind, self._version = source, version
+        self.source = SOURCES[source](folder / "source", version, caseless=caseless)
+        self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
+        self._metadata = self.postgres.folder / "data"
+        self._breaking = threading.Lock()
+        self._serving = threading.Lock()  # held while the source is started or stopped; of the two the inner one
+        # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
+        self._keeper = ThreadPoolExecutor(1, "keeper")
+        self._over = threading.Event()
+        self.logs = folder / "lives"
+
+    def __enter__(self) -> Self:
+        self.logs.mkdir(parents=True)
+        self.folder.chmod(0o755)
+        self.postgres.start()
+        self.source.server.start()
+        os.environ |= {
+            "TIDEMARK_HOME": str(self.folder),
+            "DATABASE_URL": self.postgres.url,
+            "REDIS_URL": "redis://127.0.0.1:1/0",  # a headless worker needs none
+            "TIDEMARK_STAGING_URL": (self.folder / "staging").as_uri(),
+            "TIDEMARK_WAREHOUSE_URL": (self.folder / "warehouse").as_uri(),
+            "TIDEMARK_SPARK_MEMORY": "2g",
+            "TIDEMARK_LEASE_SECONDS": str(LEASE_SECONDS),
+            "DJANGO_SETTINGS_MODULE": "webapp.settings",
+        }
+        os.environ.setdefault("JAVA_TOOL_OPTIONS", java.SHORT_LIVED)
+        _migrate()
+        self.zygote = Zygote(self.logs)
+        self.sparks = Sparks(self.logs)
+        self.sparks.start()
+        threading.Thread(target=self._attend, name="attendant", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.zygote.close()
+        self.sparks.close()
+        with self._breaking, self._serving:
+            self.source.server.stop(signal.SIGKILL)
+        self.postgres.stop()
+        self._keeper.shutdown()
+
+    def _attend(self) -> None:
+        """As the machine's service manager does: a source that has died of itself is started again."""
+        while not self._over.wait(1.0):
+            with self._serving:
+                if not self._over.is_set() and not self.source.server.running:
+                    print("the source has died of itself, and is started again", flush=True)
+                    self._keeper.submit(self.source.server.restart).result()
+
+    @contextmanager
+    def calm(self) -> Iterator[None]:
+        """Inside the block nobody breaks the servers: a history is made, or judged."""
+        with self._breaking:
+            yield
+
+    def break_source(self, work: Callable[[], None]) -> None:
+        """One breaker at a time; servers live by the keeper's thread."""
+        with self._breaking, self._serving:
+            self._keeper.submit(work).result()
+
+    @contextmanager
+    def own_source(self, name: str) -> Iterator[SourceUnderTest]:
+        """A server for one history alone: what is done to all of it is done to no other's tables."""
+        folder = self.folder / f"source-{name}"
+        source = SOURCES[self.kind](folder, self._version, caseless=self.caseless)
+        self._keeper.submit(source.server.start).result()
+        try:
+            yield source
+        finally:
+            self._keeper.submit(source.server.stop, signal.SIGKILL).result()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def restart_metadata(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """Immediate shutdown: every connection is cut, the server recovers.  `meanwhile` is done while it is down."""
+        with self._breaking:
+            self.postgres.stop(signal.SIGQUIT)
+            meanwhile()
+            self._keeper.submit(self.postgres.start).result()
+
+    def copy_metadata(self) -> None:
+        """As a snapshot of its volume."""
+        self.restart_metadata(lambda: copied(self._metadata, self.folder / "copy"))
+
+    def restore_metadata(self) -> None:
+        """To that copy."""
+        self.restart_metadata(lambda: copied(self.folder / "copy", self._metadata))
+
+
+def _migrate() -> None:
+    import django
+    from django.core.management import call_command
+
+    django.setup()
+    call_command("migrate", verbosity=0, interactive=False)

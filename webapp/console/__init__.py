@@ -1,0 +1,1 @@
+"""What people and programs see: pages, API and definitions of replicators, with all that is known of them."""

@@ -1,0 +1,1 @@
+"""Pages and API of what happened: charts, logs, failures, dead letters."""

@@ -1,0 +1,121 @@
+"""The parked rows of a replicator (a tab of its pages), their bytes, and what is decided about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from replicator.errors import ConfigurationError
+from replicator.state.tables import TableState
+from webapp.console.presenters.labels import Pager, page_number
+from webapp.console.views.detail import page, replicator_or_404
+from webapp.monitoring.dead_letters.selectors import STATES, ParkedFilters, dump, parked_rows, tables_with_parked
+from webapp.monitoring.dead_letters.services import discard, replay
+from webapp.monitoring.models import ParkedRow
+from webapp.web.responses import done, user_of
+
+PER_PAGE = 50
+LOADS = frozenset({TableState.LOADING.value, TableState.RELOADING.value})
+
+
+@dataclass(frozen=True)
+class ParkedLine:
+    """A parked row and what can be done about it now.  `row` is one of `parked_rows`."""
+
+    row: ParkedRow
+
+    @property
+    def waits(self) -> bool:
+        return self.row.resolved_at is None
+
+    @property
+    def reading(self) -> bool:
+        """Its table is being read anew."""
+        return self.waits and self.row.table.state in LOADS
+
+    @property
+    def replaying(self) -> bool:
+        """Rows of its table are being read by their keys."""
+        return self.waits and self.row.replaying  # type: ignore[attr-defined]
+
+    @property
+    def key(self) -> str:
+        """Before and after the change, as far as it is known."""
+        return " → ".join(", ".join(f"{name} {value}" for name, value in key.items()) for key in self.row.keys or ())
+
+    @property
+    def cut(self) -> bool:
+        return self.row.kept < self.row.size  # type: ignore[attr-defined]
+
+    @property
+    def dump(self) -> str:
+        return dump(bytes(self.row.head))  # type: ignore[attr-defined]
+
+
+@login_required
+@require_safe
+def of_replicator(request: HttpRequest, pk: int) -> HttpResponse:
+    """Three queries, whatever there is."""
+    replicator = replicator_or_404(pk)
+    filters = ParkedFilters.of(request.GET.dict())
+    found = parked_rows(replicator, filters)
+    pager = Pager(page_number(request.GET), PER_PAGE, found.count(), request.path, request.GET, "#parked-live")
+    context = {
+        "filters": filters,
+        "lines": [ParkedLine(row) for row in found[pager.first - 1 : pager.first - 1 + PER_PAGE]],
+        "pager": pager,
+        "states": STATES.items(),
+        "tables_met": [(str(table.pk), str(table)) for table in tables_with_parked(replicator)],
+        "option": replicator.parsed_options.on_poison,
+    }
+    return page(request, replicator, "parked", context)
+
+
+@login_required
+@require_safe
+def download(request: HttpRequest, pk: int, row: int) -> HttpResponse:
+    """The bytes that were kept."""
+    del request
+    return bytes_of(get_object_or_404(ParkedRow, pk=row, replicator=pk))
+
+
+def bytes_of(row: ParkedRow) -> HttpResponse:
+    """As a file."""
+    answer = HttpResponse(bytes(row.data), content_type="application/octet-stream")
+    answer["Content-Disposition"] = f'attachment; filename="parked-{row.sequence}.bin"'
+    answer["X-Content-Type-Options"] = "nosniff"
+    return answer
+
+
+@login_required
+@require_POST
+def act(request: HttpRequest, pk: int, row: int, action: str) -> HttpResponse:
+    """replay, discard, discard-all (of its table)."""
+    found = get_object_or_404(
+        ParkedRow.objects.defer("data").select_related("table__replicator"), pk=row, replicator=pk
+    )
+    to = reverse("monitoring:parked", args=[pk])
+    try:
+        return done(request, _act(found, action, user_of(request)), to=to)
+    except ConfigurationError as error:
+        return done(request, f"{error.message} {error.remedy}", level="error", to=to)
+
+
+def _act(row: ParkedRow, action: str, user: User) -> str:
+    table = row.table
+    if action == "replay":
+        run = replay(table=table, user=user)
+        read = (
+            f"{run.what} {'is' if run.rows_estimate == 1 else 'are'} read" if run.partial else f"{table} is read anew"
+        )
+        return f"{read}; its parked rows are resolved when that is done."
+    if action not in {"discard", "discard-all"}:
+        raise Http404
+    number = discard(table=table, rows=[row.pk] if action == "discard" else None, user=user)
+    return f"{number:,} parked row{' of' if number == 1 else 's of'} {table} discarded."

@@ -1,0 +1,82 @@
+"""What is taken of one table of a replicator: columns, masks and rows, with the effect of a change before it is applied."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect
+
+from replicator.errors import ConfigurationError, TableDisappeared, TableError, TidemarkError
+from replicator.model.row_filter import RowFilter
+from replicator.model.schema import TableSchema
+from webapp.connections import selectors as connections
+from webapp.console.views.column_lines import ColumnLine, column_lines, filter_of
+from webapp.console.views.detail import page, replicator_or_404
+from webapp.replicators import services
+from webapp.replicators.models import ReplicatorTable
+from webapp.replicators.selection.change_preview import effects
+from webapp.replicators.selection.entries import SelectionEntry
+from webapp.web.edit_conflicts import refuse_if_changed
+from webapp.web.responses import user_of
+
+
+@login_required
+def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
+    """A first POST shows the effect; one with `apply` does it."""
+    replicator = replicator_or_404(pk)
+    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
+    row.replicator = replicator
+    context: dict[str, Any] = {"table": row}
+    try:
+        schema = _schema(row)
+    except TidemarkError as error:
+        return page(request, replicator, "taking", context | {"error": error}, live=False)
+    line = replicator.selection.filter(database=row.database, table=row.name, pattern=False, excluded=False).first()
+    taken = SelectionEntry.of(line) if line is not None else SelectionEntry(row.database, row.name)
+    stored = asdict(taken) | {"row_filter": str(taken.row_filter)}
+    context["stored"] = stored
+    post = request.POST if request.method == "POST" else None
+    out = set(taken.excluded_columns)
+    if post is not None:
+        out = set(schema.names) - set(post.getlist("column")) - set(schema.key)
+    lines = column_lines(schema, out, taken.masks, post)
+    typed = str(taken.row_filter) if post is None else post.get("row_filter", "")
+    row_filter, problem = filter_of(typed, schema, out)
+    context |= {"columns": lines, "row_filter": typed, "filter_problem": problem}
+    if post is not None and row_filter is not None and not any(one.error for one in lines):
+        entry = _entry(row, lines, row_filter)
+        try:
+            refuse_if_changed(request, stored)
+            if "apply" in post:
+                services.add_tables(replicator=replicator, selection=[entry], user=user_of(request))
+                messages.success(request, f"What is taken of {row} is changed.")
+                return redirect("replicators:tables", pk)
+            context["effects"] = effects(replicator, [entry])
+        except ConfigurationError as error:
+            context["problem"] = error
+    return page(request, replicator, "taking", context, live=False)
+
+
+def _schema(row: ReplicatorTable) -> TableSchema:
+    found = connections.describe(row.replicator.connection, [row.table_id]).get(row.table_id)
+    if isinstance(found, TableError):
+        raise found
+    if found is None:
+        message = f"{row} is not there any more."
+        raise TableDisappeared(message, table=str(row))
+    return found
+
+
+def _entry(row: ReplicatorTable, lines: Sequence[ColumnLine], row_filter: RowFilter) -> SelectionEntry:
+    return SelectionEntry(
+        row.database,
+        row.name,
+        excluded_columns=tuple(line.name for line in lines if not line.kept),
+        masks={line.name: line.mask for line in lines if line.mask is not None},
+        row_filter=row_filter,
+    )

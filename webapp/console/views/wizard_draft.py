@@ -1,0 +1,187 @@
+"""The wizard's draft: its steps, and what each of them needs before the next."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from django.http import Http404
+
+from replicator.errors import ConfigurationError
+from replicator.sources.base import DatabaseInfo
+from webapp.connections import selectors as connections
+from webapp.connections.models import Connection
+from webapp.connections.secrets import unseal
+from webapp.console.views.draft_selection import Selected
+from webapp.replicators import services
+from webapp.replicators.models import Draft
+from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection.assessment import TableAssessment, assess
+from webapp.replicators.targets import kind_of
+
+STEPS = ("source", "test", "tables", "target", "options", "assessment", "review")
+TITLES = {
+    "source": "Source",
+    "test": "Test",
+    "tables": "Tables",
+    "target": "Target",
+    "options": "Options",
+    "assessment": "Assessment",
+    "review": "Review",
+}
+CATALOG_SECONDS = 60
+ASSESSMENT_SECONDS = 600
+
+
+@dataclass
+class Wizard:
+    """A draft, opened."""
+
+    user: User
+    draft: Draft | None
+
+    @property
+    def data(self) -> dict[str, Any]:
+        return self.draft.data if self.draft else {}
+
+    @property
+    def name(self) -> str:
+        return self.draft.name if self.draft else ""
+
+    @property
+    def connection(self) -> Connection | None:
+        return Connection.objects.filter(pk=self.data.get("connection")).first()
+
+    @property
+    def source(self) -> Connection:
+        """The connection; Http404 where it was deleted meanwhile (the step `source` is shown before that)."""
+        found = self.connection
+        if found is None:
+            raise Http404
+        return found
+
+    @property
+    def selected(self) -> Selected:
+        return Selected.from_dict(self.data.get("selection", {}))
+
+    @property
+    def options(self) -> ReplicatorOptions:
+        return ReplicatorOptions.from_dict(self.data.get("options", {}))
+
+    @property
+    def target(self) -> dict[str, Any]:
+        """Its settings without the secret ones."""
+        return dict(self.data.get("target", {}))
+
+    @property
+    def target_secrets(self) -> dict[str, str]:
+        """They lie in the draft as they do in a replicator: encrypted (invariant 8)."""
+        return unseal(self.data.get("target_secrets", ""))
+
+    @property
+    def target_title(self) -> str:
+        return kind_of(self.target).title
+
+    def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
+        """Store changes; `step` is where the user comes back to."""
+        self.draft = services.save_draft(
+            user=self.user,
+            draft=self.draft,
+            step=step,
+            data=self.data | changes,
+            name=self.name if name is None else name,
+        )
+
+    def reached(self, step: str) -> bool:
+        """True where everything before `step` is answered."""
+        return all(not self.missing(earlier) for earlier in STEPS[: STEPS.index(step)])
+
+    def missing(self, step: str) -> str:
+        """What a step still needs, in a sentence; empty where it is complete."""
+        if step == "test":
+            return self._missing_test()
+        word = self.connection.database_word if self.connection else "database"
+        complete, sentence = {
+            "source": (self.connection is not None, "Choose a connection."),
+            "tables": (not self.selected.empty, f"Select at least one table or one {word}."),
+            "target": ("target" in self.data, "Say where the copy goes."),
+            "options": ("options" in self.data and self.name, "Give the replicator a name and decide its options."),
+            "assessment": (
+                self.data.get("assessed") == self.fingerprint,
+                "Look at what the tables become in the target.",
+            ),
+            "review": (True, ""),
+        }[step]
+        return "" if complete else sentence
+
+    def _missing_test(self) -> str:
+        status = self.connection.check_status if self.connection else ""
+        if status == "failed":
+            return "The connection test failed. Do what it says, then test again."
+        return "" if status else "Test the connection."
+
+    @property
+    def fingerprint(self) -> str:
+        """Of everything that the assessment depends on."""
+        kept = {name: self.data.get(name) for name in ("connection", "selection", "options", "accepted")}
+        return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
+
+    def databases(self) -> list[DatabaseInfo]:
+        """Of the source, remembered for a minute."""
+        source = self.source
+        key = f"databases:{source.pk}:{source.updated_at.timestamp()}"
+        found: list[DatabaseInfo] | None = cache.get(key)
+        if found is None:
+            found = connections.databases(source)
+            cache.set(key, found, CATALOG_SECONDS)
+        return found
+
+    def assess(self, *, fresh: bool = False) -> Sequence[TableAssessment]:
+        """Of the selected tables, remembered until the selection or the options change."""
+        kept = json.dumps(
+            {name: self.data.get(name) for name in ("connection", "selection", "options")}, sort_keys=True
+        )
+        key = f"assessment:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
+        found: Sequence[TableAssessment] | None = None if fresh else cache.get(key)
+        if found is None:
+            found = assess(connection=self.source, selection=self.selected.entries(), options=self.options)
+            cache.set(key, found, ASSESSMENT_SECONDS)
+        return found
+
+
+def open_wizard(user: User, draft_id: int, *, lock: bool = False) -> Wizard:
+    """One's own draft; Http404 otherwise.
+
+    lock: in a transaction, so that two quick clicks both count (each changes a part of the same JSON).
+    """
+    if lock:
+        draft = Draft.objects.select_for_update().filter(user=user, pk=draft_id).first()
+    else:
+        draft = services.load_draft(user=user, draft_id=draft_id)
+    if draft is None:
+        raise Http404
+    return Wizard(user, draft)
+
+
+def create(wizard: Wizard, *, start: bool) -> Any:
+    """Make the replicator and end the draft.  ConfigurationError where something is missing."""
+    for step in STEPS[:-1]:
+        if missing := wizard.missing(step):
+            raise ConfigurationError(missing, remedy=f"Go back to the step {TITLES[step]}.")
+    replicator = services.create_replicator(
+        name=wizard.name,
+        connection=wizard.source,
+        selection=wizard.selected.entries(),
+        target={**wizard.target, **wizard.target_secrets},
+        options=wizard.options,
+        user=wizard.user,
+        start=start,
+    )
+    if wizard.draft is not None:
+        services.discard_draft(user=wizard.user, draft_id=wizard.draft.pk)
+    return replicator

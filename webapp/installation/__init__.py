@@ -1,0 +1,1 @@
+"""One machine: its servers, keys and first start."""

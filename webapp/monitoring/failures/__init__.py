@@ -1,1 +1,0 @@
-"""Failures: read and shown."""
