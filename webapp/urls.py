@@ -16,7 +16,7 @@ MODULES = (
     ("", "webapp.console.monitoring.urls"),
     ("", "webapp.alerts.urls"),
     ("", "webapp.streams.urls"),
-    ("api/", "webapp.api.urls"),
+    ("api/", "webapp.console.api.urls"),
 )
 
 

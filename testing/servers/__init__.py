@@ -1,1 +1,1 @@
-""""""
+"""Servers that only tests use, from packages."""

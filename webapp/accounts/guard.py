@@ -9,6 +9,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
+from rest_framework.exceptions import PermissionDenied as NotPermitted
 from rest_framework.permissions import BasePermission
 
 from webapp.accounts.roles import Role, needed, refusal, role_of
@@ -40,16 +41,25 @@ class Guard:
             raise PermissionDenied(refusal(least))
 
 
+class RoleRefused(NotPermitted):
+    """The API's 403 for an account or a token without the role."""
+
+    remedy = "Ask an admin for the role, or send a token that has it."
+
+
 class RolePermission(BasePermission):
     """Of every operation of the API."""
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Sets the message."""
+        """RoleRefused for somebody who is signed in; False for nobody."""
         del view
         match = request.resolver_match
         least = needed(match, str(request.method)) if match else Role.ADMIN
-        self.message = refusal(least)
-        return role_of(request.user, request.auth).rank >= least.rank
+        if role_of(request.user, request.auth).rank >= least.rank:
+            return True
+        if request.successful_authenticator:
+            raise RoleRefused(refusal(least))
+        return False
 
 
 def context(request: HttpRequest) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from django.urls import Resolver404, ResolverMatch, resolve
 if TYPE_CHECKING:
     from django.contrib.auth.models import AnonymousUser, User
 
-REFUSED = "This takes"
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -97,4 +96,4 @@ def may(role: Role, method: str, path: str) -> bool:
 def refusal(least: Role) -> str:
     """In a sentence."""
     article = "an" if least.word[0] in "AO" else "a"
-    return f"{REFUSED} {article} {least.word.lower()}."
+    return f"This takes {article} {least.word.lower()}."

@@ -22,7 +22,7 @@ from webapp.accounts.forms import PasswordForm, SignInForm, TokenForm, UserForm
 from webapp.accounts.models import ApiToken, AuditEntry
 from webapp.accounts.roles import Role, role_of
 from webapp.accounts.selectors import AuditFilters, audit_log
-from webapp.console.presenters.labels import Pager, page_number
+from webapp.web.paging import Pager, page_number
 
 AUDIT_LINES = 50
 

@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from webapp.alerts.models import Alert, ChannelKind
 from webapp.replicators.models import Replicator
-from webapp.replicators.templatetags.humanised import exact
+from webapp.web.formatting import exact
 
 VERSION = 1
 SUBJECT = 150

@@ -14,7 +14,7 @@ from webapp.alerts.models import RuleKind
 from webapp.monitoring.slo.attainment import Figures
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
 from webapp.replicators.source_log import log_kept
-from webapp.replicators.templatetags.humanised import span
+from webapp.web.formatting import span
 
 CRITICAL, WARNING = "critical", "warning"
 NAMED = 3  # tables in a summary

@@ -17,9 +17,9 @@ from replicator.errors import ConfigurationError
 from webapp.alerts import selectors, services
 from webapp.alerts.forms import SNOOZES, ChannelForm, RuleLine, quiet_context
 from webapp.alerts.models import Channel, Rule
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.replicators.selectors import list_replicators
 from webapp.web.edit_conflicts import refuse_if_changed
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import done, is_htmx, user_of
 
 PER_PAGE = 50

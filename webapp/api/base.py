@@ -27,7 +27,6 @@ from replicator.errors import (
     TidemarkError,
 )
 from replicator.redaction import redacted
-from webapp.accounts.roles import REFUSED
 
 STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
     (ConfigurationError, status.HTTP_400_BAD_REQUEST),
@@ -78,9 +77,7 @@ def error_response(error: Exception, context: Mapping[str, Any]) -> Response | N
         fields = _flat(error.detail)
         message = "; ".join(f"{name}: {' '.join(texts)}" for name, texts in fields.items())
         return _answer(error.status_code, "invalid", message, REMEDIES[400], fields=fields)
-    remedy = REMEDIES.get(error.status_code, "Try again.")
-    if str(error.detail).startswith(REFUSED):
-        remedy = "Ask an admin for the role, or send a token that has it."
+    remedy = getattr(error, "remedy", "") or REMEDIES.get(error.status_code, "Try again.")
     response = _answer(error.status_code, str(error.default_code), str(error.detail), remedy)
     if header := getattr(error, "auth_header", None):
         response["WWW-Authenticate"] = header

@@ -17,6 +17,7 @@ from replicator.redaction import redacted
 from replicator.sources.base import CheckResult, Status
 from replicator.sources.registry import source_kind
 from webapp.accounts.audit import changes, enter
+from webapp.connections import signals
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
@@ -59,25 +60,17 @@ def update_connection(
     _note_change(connection, changed, user)
     _audit("changed", connection, user, changes(before, {"name": connection.name, **connection.config}), changed)
     if config is not None:
-        _go_on(connection, f"the connection {connection.name} was changed", user)
+        signals.works.send(
+            Connection, connection=connection, why=f"the connection {connection.name} was changed", user=user
+        )
     return connection
 
 
-def _go_on(connection: Connection, why: str, user: User | None = None) -> None:
-    from webapp.replicators.services import go_on  # noqa: PLC0415 - its models stand on this app's
-
-    go_on(connection=connection, why=why, user=user)
-
-
 def _note_change(connection: Connection, changed: Sequence[str], user: User | None) -> None:
-    """On the timeline of every replicator that uses it: which settings, never a value of one (invariant 8)."""
-    if not changed:
-        return
-    from webapp.monitoring.services import note  # noqa: PLC0415 - its models stand on this app's
-
-    summary = f"The connection {connection.name} was changed: {', '.join(sorted(changed))}"
-    for replicator in connection.replicators.all():
-        note(replicator=replicator, kind="connection", summary=summary, user=user)
+    """Which settings, never a value of one (invariant 8)."""
+    if changed:
+        summary = f"The connection {connection.name} was changed: {', '.join(sorted(changed))}"
+        signals.changed.send(Connection, connection=connection, summary=summary, user=user)
 
 
 def _audit(
@@ -128,7 +121,8 @@ def test_connection(
         Connection.objects.filter(pk=connection.pk).update(last_check=lines, last_checked_at=timezone.now())
         connection.refresh_from_db(fields=["last_check", "last_checked_at"])
         if values == full_config(connection) and all(result.status is not Status.FAILED for result in results):
-            _go_on(connection, f"the test of the connection {connection.name} passed")
+            why = f"the test of the connection {connection.name} passed"
+            signals.works.send(Connection, connection=connection, why=why, user=None)
     return results
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
+from django.utils import timezone
 
 from replicator.errors import ConfigurationError
-from replicator.telemetry.lags import exact_seconds, nearest_seconds
 from webapp.accounts import audit
-from webapp.monitoring.models import TablePromise, TimelineEvent
+from webapp.monitoring.models import Failure, TablePromise, TimelineEvent
 from webapp.replicators.models import Replicator, ReplicatorTable
+from webapp.replicators.options import check_seconds
 
 SUMMARY = 500
 # What nobody does but people: without a user by a command.
@@ -19,7 +20,6 @@ BY_COMMAND = frozenset({
     "created", "deleted", "options", "tables_added", "table_removed", "mode_changed", "target_renamed", "stream_created", "stream_changed",
     "stream_deleted", "alert_rule",
 })  # fmt: skip
-LONGEST = 86_400  # seconds of a promise
 
 
 def note(
@@ -39,6 +39,17 @@ def note(
     return event
 
 
+def on_happened(*, signal: object, sender: object, **line: Any) -> None:
+    """The receiver of `webapp.replicators.signals.happened`."""
+    del signal, sender
+    note(**line)
+
+
+def on_tried_again(*, tables: Sequence[ReplicatorTable], **_: object) -> None:
+    """The receiver of `webapp.replicators.signals.tried_again`: open failures are resolved."""
+    Failure.objects.filter(table__in=tables, resolved_at=None).update(resolved_at=timezone.now())
+
+
 def timeline_event(
     *,
     replicator: Replicator,
@@ -56,20 +67,6 @@ def timeline_event(
         table=table,
         detail=dict(detail or {}),
         user=user if user and user.is_authenticated else None,
-    )
-
-
-def check_seconds(seconds: float) -> None:
-    """ConfigurationError for a promise whose keeping could not be counted exactly; it names those beside it."""
-    if not 0 < seconds <= LONGEST:  # neither what is no number
-        raise ConfigurationError("What is promised must be readable within 24 hours, and not at once.")
-    if exact_seconds(seconds):
-        return
-    below, above = nearest_seconds(seconds)
-    raise ConfigurationError(
-        f"{seconds:g} seconds cannot be promised: what is kept of it could not be counted exactly.",
-        remedy=f"Choose {below:g} or {above:g} seconds: whole seconds up to 2 minutes, then steps of 5 seconds up to 10 minutes, "
-        "of 30 seconds up to an hour, and whole minutes up to 24 hours.",
     )
 
 

@@ -7,3 +7,11 @@ class ReplicatorsConfig(AppConfig):
     name = "webapp.replicators"
     label = "replicators"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """What happens to a connection is its replicators' business."""
+        from webapp.connections import signals  # noqa: PLC0415
+        from webapp.replicators.services import replicators  # noqa: PLC0415 - its models are not there before
+
+        signals.changed.connect(replicators.on_connection_changed)
+        signals.works.connect(replicators.on_connection_works)

@@ -13,6 +13,7 @@ from replicator.model.retention import GRACE_HOURS, STEPS, Retention
 from replicator.snapshot.sizing import MAX_ROWS, TARGET_SECONDS
 from replicator.snapshot.throttle import Pace
 from replicator.state.journal import DdlAction
+from replicator.telemetry.lags import exact_seconds, nearest_seconds
 
 DDL_OPERATIONS = (
     "add_column",
@@ -55,6 +56,7 @@ DDL_PRESETS: dict[str, dict[str, str]] = {
     "keep": _policy("apply", drop_column="ignore", truncate="ignore", drop_table="ignore"),
     "strict": _policy("stop"),
 }
+LONGEST = 86_400  # seconds of a promise
 
 
 @dataclass(frozen=True)
@@ -221,3 +223,17 @@ def _validate(options: ReplicatorOptions) -> None:
 
 def _fits(table: TableId) -> bool:
     return max(len(table.database), len(table.name)) <= MOST_OF_A_NAME
+
+
+def check_seconds(seconds: float) -> None:
+    """ConfigurationError for a promise whose keeping could not be counted exactly; it names those beside it."""
+    if not 0 < seconds <= LONGEST:  # neither what is no number
+        raise ConfigurationError("What is promised must be readable within 24 hours, and not at once.")
+    if exact_seconds(seconds):
+        return
+    below, above = nearest_seconds(seconds)
+    raise ConfigurationError(
+        f"{seconds:g} seconds cannot be promised: what is kept of it could not be counted exactly.",
+        remedy=f"Choose {below:g} or {above:g} seconds: whole seconds up to 2 minutes, then steps of 5 seconds up to 10 minutes, "
+        "of 30 seconds up to an hour, and whole minutes up to 24 hours.",
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
-from django.db.models.functions import Greatest
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from replicator.errors import ConfigurationError
@@ -18,8 +16,6 @@ from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.state.tables import HALTED, TableState
 from webapp.connections.selectors import name_rule
-from webapp.monitoring.failures import incidents
-from webapp.monitoring.models import Failure, MetricMinute
 from webapp.replicators.models import (
     Desired,
     Draft,
@@ -125,7 +121,7 @@ def allowed_actions(replicator: Replicator) -> frozenset[str]:
     return frozenset({"start", "delete"})
 
 
-def _milliseconds(since: datetime | None, now: datetime) -> int | None:
+def elapsed_ms(since: datetime | None, now: datetime) -> int | None:
     return None if since is None else max(0, int((now - since).total_seconds() * 1000))
 
 
@@ -138,7 +134,7 @@ def table_lag_ms(table: ReplicatorTable, replicator: Replicator, now: datetime |
     if table.state != TableState.STREAMING.value:
         return None
     pending = table.last_sequence > max(table.applied, table.live_from)
-    return _milliseconds(table.applied_commit_ts if pending else replicator.source_ts, now)
+    return elapsed_ms(table.applied_commit_ts if pending else replicator.source_ts, now)
 
 
 def replicator_lag_ms(replicator: Replicator) -> int | None:
@@ -146,58 +142,6 @@ def replicator_lag_ms(replicator: Replicator) -> int | None:
     now = timezone.now()
     lags = [lag for table in tables_of(replicator) if (lag := table_lag_ms(table, replicator, now)) is not None]
     return max(lags, default=None)
-
-
-@dataclass(frozen=True)
-class FleetRow:
-    """A line of the fleet page."""
-
-    replicator: Replicator
-    tables: int
-    states: dict[str, int]
-    lag_ms: int | None
-    rows_per_minute: int
-    failures_open: int
-    parked: int = 0
-    actions: frozenset[str] = field(default_factory=frozenset)
-
-
-def fleet() -> list[FleetRow]:
-    """All replicators with figures; a constant number of queries, each of a row a replicator and state."""
-    found = list(list_replicators())
-    unsolved = incidents(Failure.objects.filter(resolved_at=None))
-    now = timezone.now()
-    minutes = MetricMinute.objects.filter(minute__gte=now - timedelta(minutes=5), table__isnull=False).order_by()
-    recent = dict(minutes.values_list("replicator").annotate(moved=Sum(F("events") + F("reads"))))
-    pending = Q(last_sequence__gt=Greatest("applied", "live_from"))
-    tables = ReplicatorTable.objects.order_by().values_list("replicator", "state").annotate( number=Count("pk"), parked_rows=Sum("parked"), since=Min("applied_commit_ts", filter=pending), even=Count("pk", filter=~pending)
-    )  # fmt: skip
-    states: dict[int, dict[str, int]] = {}
-    parked: Counter[int] = Counter()
-    oldest: dict[int, tuple[datetime | None, bool]] = {}
-    for pk, state, number, rows, waiting, even in tables:
-        states.setdefault(pk, {})[state] = number
-        parked[pk] += rows
-        if state == TableState.STREAMING.value:
-            oldest[pk] = (waiting, even > 0)
-    lags = {}
-    for one in found:
-        waiting, even = oldest.get(one.pk, (None, False))
-        moments = [at for at in (waiting, one.source_ts if even else None) if at is not None]
-        lags[one.pk] = max((_milliseconds(at, now) or 0 for at in moments), default=None)
-    return [
-        FleetRow(
-            replicator=one,
-            tables=sum(states.get(one.pk, {}).values()),
-            states=states.get(one.pk, {}),
-            lag_ms=lags[one.pk],
-            rows_per_minute=recent.get(one.pk, 0) // 5,
-            failures_open=unsolved.get(one.pk, 0),
-            parked=parked[one.pk],
-            actions=allowed_actions(one),
-        )
-        for one in found
-    ]
 
 
 def is_current(replicator: Replicator, upto: int | None = None) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from replicator.sources.base import LogHeld
 from webapp.replicators.models import Desired, LogConcern, Replicator
 from webapp.replicators.options import ReplicatorOptions
-from webapp.replicators.templatetags.humanised import size
+from webapp.web.formatting import size
 
 MISSING = "missing"  # the source has nothing for this replicator any more
 CALMED = 0.75  # of what is warned of: figures go up and down, and a warning is not to come and go with them

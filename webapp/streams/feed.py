@@ -14,6 +14,7 @@ from replicator.state.journal import EventKind, SegmentKind
 from replicator.state.tables import TableState
 from replicator.streams.feed import LOAD, Part, StreamEvent, Stretch
 from replicator.streams.position import Position
+from webapp.replicators.journal import segment_of
 from webapp.replicators.models import (
     ChunkRow,
     Replicator,
@@ -26,7 +27,6 @@ from webapp.replicators.models import (
 )
 from webapp.streams.carried import carried
 from webapp.streams.models import KeylessPlace, Stream
-from webapp.worker.store.apply_store import segment_of
 
 SEGMENTS, EVENTS = 400, 1000  # looked at for one batch
 END = 2**62

@@ -11,11 +11,11 @@ from django.db import connection
 from replicator.errors import CheckpointTooOld, ConfigurationError, StagingError, StreamDisabled
 from replicator.streams.cursor import Batch, Limits, read_batch
 from replicator.streams.position import Position, checkpoint, parse
+from webapp.replicators.journal_notify import heard
+from webapp.replicators.staging import storage
 from webapp.streams import groups
 from webapp.streams.feed import captured, stretch_of
 from webapp.streams.models import Stream
-from webapp.worker.run import wiring
-from webapp.worker.run.journal_notify import heard
 
 MOST_ROWS, MOST_BYTES = 100_000, 64 * 1024 * 1024
 MOST_WAIT = 25.0  # seconds
@@ -94,9 +94,7 @@ def _read(stream: Stream, start: Position, asked: Asked) -> Batch:
     _check_age(stream, start, asked.shard)
     _let_go()
     try:
-        return read_batch(
-            wiring.storage(), stretch, start, shard=asked.shard, shards=stream.shards, limits=asked.limits
-        )
+        return read_batch(storage(), stretch, start, shard=asked.shard, shards=stream.shards, limits=asked.limits)
     except StagingError:
         _check_age(stream, start, asked.shard)
         raise

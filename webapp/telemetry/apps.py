@@ -7,3 +7,11 @@ class TelemetryConfig(AppConfig):
     name = "webapp.telemetry"
     label = "telemetry"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Failures are counted, and lineage is told by processes that work without Celery, too."""
+        from webapp.telemetry import delivery, services  # noqa: PLC0415 - its models are not there before
+        from webapp.worker import signals  # noqa: PLC0415
+
+        signals.failed.connect(services.on_failed)
+        signals.looked.connect(delivery.on_looked)

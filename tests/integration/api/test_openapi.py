@@ -14,7 +14,7 @@ from drf_spectacular.validation import validate_schema
 
 def document() -> dict[str, Any]:
     GENERATOR_STATS.reset()
-    found: dict[str, Any] = SchemaGenerator(urlconf="webapp.api.urls").get_schema(request=None, public=True)
+    found: dict[str, Any] = SchemaGenerator(urlconf="webapp.console.api.urls").get_schema(request=None, public=True)
     return found
 
 

@@ -9,7 +9,7 @@ from django.db import connection
 
 from replicator.state.journal import SchemaVersion
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
-from webapp.worker.run.journal_notify import heard
+from webapp.replicators.journal_notify import heard
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = 30.0

@@ -12,9 +12,9 @@ from replicator.model.schema import BEFORE, Column, TableSchema
 from replicator.model.types import BIGINT, STRING
 from tests.browser.factories import make_connection, make_replicator, make_table
 from webapp.database import clock
+from webapp.replicators.journal_notify import ring
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, SegmentRow
 from webapp.worker.run import wiring
-from webapp.worker.run.journal_notify import ring
 
 COLUMNS = (Column("id", BIGINT, nullable=False, source_type=""), Column("v", STRING, nullable=True, source_type=""))
 

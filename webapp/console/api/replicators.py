@@ -16,6 +16,7 @@ from replicator.errors import ConfigurationError
 from webapp.alerts.selectors import firing_by_replicator
 from webapp.api.base import ApiViewSet
 from webapp.console.api import serializers
+from webapp.console.fleet import FleetRow, fleet
 from webapp.console.presenters.slo import PromiseView, promises_of_fleet
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, SnapshotRun
@@ -32,13 +33,13 @@ DROP = OpenApiParameter("drop_target", bool, description="Drop the target's tabl
 LEAVE = OpenApiParameter("leave_source", bool, description="Delete even if the source cannot be reached")
 
 
-def shown(rows: Sequence[selectors.FleetRow]) -> list[dict[str, Any]]:
+def shown(rows: Sequence[FleetRow]) -> list[dict[str, Any]]:
     """The form of `ReplicatorSerializer`, with what the fleet page tells of promises and alerts."""
     promises, alerts = promises_of_fleet([row.replicator for row in rows]), firing_by_replicator()
     return [_shown(row, promises[row.replicator.pk], alerts.get(row.replicator.pk, 0)) for row in rows]
 
 
-def _shown(row: selectors.FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
+def _shown(row: FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
     one = row.replicator
     same = (
         "id", "name", "connection_id", "desired", "status", "target", "attempt", "next_retry_at",
@@ -73,7 +74,7 @@ class ReplicatorViewSet(ApiViewSet):
         return get_object_or_404(selectors.list_replicators(), pk=pk)
 
     def _answer(self, pk: str | int, number: int = status.HTTP_200_OK) -> Response:
-        row = next((row for row in selectors.fleet() if row.replicator.pk == int(pk)), None)
+        row = next((row for row in fleet() if row.replicator.pk == int(pk)), None)
         if row is None:  # deleted meanwhile
             return Response(status=status.HTTP_204_NO_CONTENT)
         return Response(serializers.ReplicatorSerializer(shown([row])[0]).data, status=number)
@@ -81,7 +82,7 @@ class ReplicatorViewSet(ApiViewSet):
     @extend_schema(parameters=[STATUS, SEARCH, CONNECTION])
     def list(self, request: Request) -> Response:
         """By name."""
-        query, rows = request.query_params, selectors.fleet()
+        query, rows = request.query_params, fleet()
         if wanted := query.get("status"):
             rows = [row for row in rows if row.replicator.status == wanted]
         if search := query.get("search", "").lower():

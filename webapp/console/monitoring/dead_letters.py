@@ -13,11 +13,11 @@ from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError
 from replicator.state.tables import TableState
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.console.views.detail import page, replicator_or_404
 from webapp.monitoring.dead_letters.selectors import STATES, ParkedFilters, dump, parked_rows, tables_with_parked
 from webapp.monitoring.dead_letters.services import discard, replay
 from webapp.monitoring.models import ParkedRow
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import done, user_of
 
 PER_PAGE = 50

@@ -15,7 +15,6 @@ from django.views.decorators.http import require_safe
 
 from replicator.errors import SourceBusy
 from replicator.state.tables import TableState
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.console.views.detail import page, replicator_or_404
 from webapp.monitoring.failures import (
     MOST_COUNTS,
@@ -29,6 +28,7 @@ from webapp.monitoring.failures import (
 )
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators.models import Replicator
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import is_htmx
 
 PER_PAGE = 50

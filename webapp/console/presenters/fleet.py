@@ -15,12 +15,12 @@ from django.utils import timezone
 from replicator.redaction import redacted
 from replicator.state.tables import TableState
 from webapp.alerts.selectors import firing_by_replicator
+from webapp.console.fleet import FleetRow
+from webapp.console.fleet import fleet as fleet_rows
 from webapp.console.presenters.labels import (
-    Pager,
     StatePart,
     StateWord,
     late,
-    page_number,
     recent_rate,
     replicator_word,
     rows_by_minute,
@@ -31,7 +31,7 @@ from webapp.console.presenters.slo import PromiseView, promises_of_fleet
 from webapp.monitoring.charts.sparklines import Sparkline
 from webapp.replicators import selectors
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
-from webapp.replicators.selectors import FleetRow
+from webapp.web.paging import Pager, page_number
 
 PERSON, BUSY, FINE, OFF = "person", "busy", "fine", "off"
 SHOWS: Mapping[str, str] = {
@@ -155,7 +155,7 @@ def fleet(query: QueryDict | None = None, path: str = "") -> Fleet:
     """A page of the replicators whose name or connection holds `q`, by trouble; `show`: of these only (`SHOWS`)."""
     query = query or QueryDict()
     search, show = query.get("q", ""), query.get("show", "")
-    rows = selectors.fleet()
+    rows = fleet_rows()
     replicators = [row.replicator for row in rows]
     series = rows_by_minute([one.pk for one in replicators])
     promises, alerts = promises_of_fleet(replicators), firing_by_replicator()

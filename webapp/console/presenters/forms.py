@@ -14,9 +14,8 @@ from replicator.model.retention import MAX_GRACE_HOURS
 from replicator.snapshot.sizing import MAX_ROWS
 from replicator.targets.kinds import FORMS
 from webapp.connections.forms import form_field
-from webapp.monitoring.services import check_seconds
 from webapp.replicators.models import Replicator
-from webapp.replicators.options import DDL_OPERATIONS, DDL_PRESETS, IGNORABLE, ReplicatorOptions
+from webapp.replicators.options import DDL_OPERATIONS, DDL_PRESETS, IGNORABLE, ReplicatorOptions, check_seconds
 from webapp.replicators.targets import DEFAULT_KIND
 
 CUSTOM = "custom"

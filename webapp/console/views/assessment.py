@@ -13,8 +13,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import TidemarkError
 from replicator.model.identifiers import TableId
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.console.views.wizard_draft import Wizard, open_wizard
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import user_of
 
 PER_PAGE = 50

@@ -18,7 +18,7 @@ from webapp.alerts.forms import RuleLine, quiet_context
 from webapp.console.monitoring.forms import TablePromiseForm
 from webapp.console.presenters import detail
 from webapp.console.presenters.forms import OptionsForm, TargetSettingsForm
-from webapp.console.presenters.labels import TABLE_WORDS, Pager, page_number
+from webapp.console.presenters.labels import TABLE_WORDS
 from webapp.console.presenters.slo import promises_of
 from webapp.monitoring.charts import charts
 from webapp.monitoring.charts import sparklines as monitoring
@@ -30,6 +30,7 @@ from webapp.replicators.services.partial_snapshots import signal_statement
 from webapp.replicators.source_log import log_kept
 from webapp.replicators.targets import changed_target
 from webapp.web.edit_conflicts import TOLD, changed_meanwhile
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import is_htmx, user_of
 
 TABLES_PER_PAGE = 50

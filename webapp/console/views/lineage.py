@@ -8,10 +8,10 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from webapp.console.presenters import detail
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.console.views.detail import page, replicator_or_404
 from webapp.replicators import lineage
 from webapp.replicators.models import ReplicatorTable
+from webapp.web.paging import Pager, page_number
 
 TABLES_PER_PAGE = 50
 LONGEST = 9  # digits of a version

@@ -18,11 +18,11 @@ from replicator.model.mode import Mode
 from replicator.sources.base import TableInfo
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
-from webapp.console.presenters.labels import Pager, page_number
 from webapp.console.views.column_lines import column_lines, filter_of
 from webapp.console.views.wizard_draft import Wizard, open_wizard
 from webapp.replicators.selection.entries import SelectionEntry, named_entry
-from webapp.replicators.templatetags.humanised import slug
+from webapp.web.formatting import slug
+from webapp.web.paging import Pager, page_number
 from webapp.web.responses import user_of
 
 PER_PAGE = 100

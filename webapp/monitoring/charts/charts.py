@@ -21,7 +21,7 @@ from webapp.monitoring.charts.history import PERCENTILES, Point
 from webapp.monitoring.charts.ranges import Range
 from webapp.monitoring.slo.attainment import promise_of
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.templatetags.humanised import minutes, rate, short, size, span
+from webapp.web.formatting import minutes, rate, short, size, span
 
 Points = Sequence[Point]
 LEAST = 10  # minutes of the overview

@@ -8,9 +8,9 @@ from django.db import transaction
 from replicator.errors import ConfigurationError
 from replicator.model.mode import Mode
 from replicator.state.tables import HALTED, TableState
-from webapp.monitoring.services import note
 from webapp.replicators.models import ReplicatorTable, TableSelection
 from webapp.replicators.services.tables import begin_run, replan
+from webapp.replicators.signals import note
 
 LOST = {
     Mode.SOFT_DELETE: "the deleted rows that it keeps",

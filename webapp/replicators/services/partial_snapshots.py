@@ -19,10 +19,10 @@ from replicator.sources.conditions import condition_sql
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from webapp.connections.selectors import opened
-from webapp.monitoring.services import note
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, ReplicatorTable, RunState, Scope, SnapshotRun
 from webapp.replicators.selectors import table_set
 from webapp.replicators.services.tables import OPEN_RUN, cancel_runs, cancel_snapshot
+from webapp.replicators.signals import note
 
 OFFERED = "tidemark_signals"
 KEYS_PER_CHUNK = 500

@@ -20,11 +20,11 @@ from replicator.errors import (
 from webapp.accounts.audit import changes
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
-from webapp.monitoring.services import check_seconds, note
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
-from webapp.replicators.options import PACE, ReplicatorOptions
+from webapp.replicators.options import PACE, ReplicatorOptions, check_seconds
 from webapp.replicators.selection.entries import SelectionEntry, check_selection, rule_for, under, write_selection
 from webapp.replicators.services.tables import read_all_anew, try_again
+from webapp.replicators.signals import note
 from webapp.replicators.targets import check_fixed, checked_target, stored_target
 
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
@@ -294,3 +294,14 @@ def _check_name(name: str) -> None:
     if Replicator.objects.filter(name=name.strip()).exists():
         message = f"There is already a replicator named {name.strip()}."
         raise ConfigurationError(message, remedy="Choose another name.")
+
+
+def on_connection_changed(*, connection: Connection, summary: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.connections.signals.changed`: a line on the timeline of every replicator that uses it."""
+    for replicator in connection.replicators.all():
+        note(replicator=replicator, kind="connection", summary=summary, user=user)
+
+
+def on_connection_works(*, connection: Connection, why: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.connections.signals.works`."""
+    go_on(connection=connection, why=why, user=user)

@@ -13,8 +13,6 @@ from django.utils import timezone
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from replicator.state.tables import HALTED, TableState
-from webapp.monitoring.models import Failure
-from webapp.monitoring.services import note
 from webapp.replicators.bulk import save_many
 from webapp.replicators.models import (
     ChunkRow,
@@ -37,6 +35,7 @@ from webapp.replicators.selection.entries import (
     write_selection,
 )
 from webapp.replicators.selection.target_names import Home, checked_home, chosen_home
+from webapp.replicators.signals import note, note_tried_again
 
 BEGUN = (
     "state", "tracked", "load", "load_complete", "loaded", "applied", "last_chunk_sequence", "live_from", "error_code",
@@ -326,7 +325,7 @@ def clear_error(*tables: ReplicatorTable) -> None:
         table.needs_reload = False
         table.attempt = 0
         table.first_failure_at = table.retry_at = None
-    Failure.objects.filter(table__in=tables, resolved_at=None).update(resolved_at=timezone.now())
+    note_tried_again(*tables)
 
 
 def replan(replicator: Replicator) -> None:

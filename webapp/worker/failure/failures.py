@@ -16,7 +16,7 @@ from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
 from webapp.replicators.services import OF_THE_CONNECTION
 from webapp.replicators.services.tables import begin_run, cancel_runs, replan
-from webapp.telemetry.services import count_failure
+from webapp.worker import signals
 from webapp.worker.failure.log_loss_recovery import recovered
 from webapp.worker.failure.retry_policy import Verdict, judge
 
@@ -241,4 +241,6 @@ def _record(
         last_sequence=table.last_sequence if table else None,
         next_retry_at=retry_at,
     )
-    count_failure(replicator_id=replicator.pk, stage=stage, code=error.code[:CODE], retried=retry_at is not None)
+    signals.failed.send(
+        Failure, replicator_id=replicator.pk, stage=stage, code=error.code[:CODE], retried=retry_at is not None
+    )

@@ -21,7 +21,7 @@ from replicator.state.lease import Lease
 from webapp.database import clock
 from webapp.monitoring.services import note
 from webapp.replicators.models import Desired, Replicator, Status
-from webapp.replicators.templatetags.humanised import span
+from webapp.web.formatting import span
 from webapp.worker.lease.lease_store import OrmLeaseStore
 
 LOGGER = logging.getLogger("tidemark.worker")

@@ -22,7 +22,7 @@ from webapp.monitoring.models import Stage
 from webapp.monitoring.slo import gauges
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, Status
-from webapp.telemetry.delivery import tell
+from webapp.worker import signals
 from webapp.worker.failure.failures import retry_ahead
 from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.run import wiring
@@ -194,7 +194,7 @@ class HeadlessRun:
     def _tell() -> None:
         """OpenLineage, where somebody wants to know."""
         try:
-            tell()
+            signals.looked.send(HeadlessRun)
         except StateError as error:
             LOGGER.warning("OpenLineage: %s", error.message)
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 
 from django.conf import settings
 
 from replicator.selection.source import SelectedSource
 from replicator.sources.base import ReadOptions, Source
 from replicator.sources.registry import source_kind
-from replicator.staging.storage import Storage
 from replicator.targets.base import Target
 from webapp.connections.selectors import full_config
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
+from webapp.replicators.staging import storage
 from webapp.replicators.targets import full_target
 from webapp.worker.run.reporting import OrmReporter
 from webapp.worker.run.spark import spark
@@ -25,16 +24,6 @@ from webapp.worker.run.spark import spark
 def label(replicator: Replicator) -> str:
     """What sources and staging know the replicator by: safe in paths, unique over installations, stable."""
     return f"r{replicator.pk}-{replicator.uid}"
-
-
-def storage() -> Storage:
-    """The staging location, one object for each that the settings have named in this process."""
-    return _storage(settings.TIDEMARK_STAGING_URL)
-
-
-@lru_cache(maxsize=4)
-def _storage(url: str) -> Storage:
-    return Storage(url)
 
 
 @contextmanager

@@ -25,13 +25,13 @@ from replicator.state.journal import Checkpoint, JournalEntry
 from replicator.state.lease import Lease
 from webapp.database import fenced, stored
 from webapp.monitoring.models import Stage
+from webapp.replicators.journal_notify import heard
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
 from webapp.worker.failure.failures import stage_failed, stage_waits, stage_works
 from webapp.worker.failure.retry_policy import InternalError, Verdict, as_tidemark
 from webapp.worker.lease.lease_holder import Tenure
 from webapp.worker.run import wiring
-from webapp.worker.run.journal_notify import heard
 from webapp.worker.run.snapshot_throttle import Pacing
 from webapp.worker.store.apply_store import OrmApplyStore, loads
 from webapp.worker.store.chunk_store import OrmChunkStore, has_work

@@ -24,6 +24,7 @@ from webapp.monitoring.dead_letters.services import read_anew
 from webapp.monitoring.models import Stage, TablePromise
 from webapp.monitoring.services import note
 from webapp.replicators import models
+from webapp.replicators.journal import segment_of
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState
 from webapp.replicators.selection.entries import home_of
 from webapp.replicators.services.tables import begin_run, clear_error
@@ -378,29 +379,6 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generatio
         schema_version=row.schema_version or 0,
         attempt=row.attempt,
         mode=Mode(row.mode),
-    )
-
-
-def segment_of(table: TableId, row: models.SegmentRow) -> Segment:
-    """The journal's row as the engine knows it."""
-    return Segment(
-        table=table,
-        kind=SegmentKind(row.kind),
-        schema_version=row.schema_version,
-        first_sequence=row.first_sequence,
-        last_sequence=row.last_sequence,
-        path=row.path,
-        rows=row.rows,
-        size=row.size,
-        inserts=row.inserts,
-        updates=row.updates,
-        deletes=row.deletes,
-        reads=row.reads,
-        first_commit_ts=row.first_commit_ts,
-        last_commit_ts=row.last_commit_ts,
-        bare=row.bare,
-        without=tuple(row.without),
-        journaled_at=row.created_at,
     )
 
 

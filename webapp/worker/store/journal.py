@@ -21,8 +21,8 @@ from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState
 from webapp.database import fenced, stored
 from webapp.replicators import models, selectors
+from webapp.replicators.journal_notify import ring
 from webapp.replicators.selection.entries import drop_unselected
-from webapp.worker.run.journal_notify import ring
 from webapp.worker.store.journal_commit import write_entry
 from webapp.worker.store.table_discovery import discover
 

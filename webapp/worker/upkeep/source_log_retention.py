@@ -24,7 +24,7 @@ from webapp.monitoring.models import Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import LogConcern, Replicator, Status
 from webapp.replicators.source_log import MISSING, concern, log_kept
-from webapp.replicators.templatetags.humanised import size
+from webapp.web.formatting import size
 from webapp.worker.run import wiring
 
 LOGGER = logging.getLogger("tidemark.worker")
