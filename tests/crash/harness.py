@@ -28,6 +28,7 @@ LEASE_SECONDS = 2.0
 # Each worker leaves catalog connections behind in a Spark that outlives it.
 LIVES_PER_SPARK = 60
 START_SECONDS = 120.0
+LOOK_SECONDS = 20.0  # for statements that hang
 
 
 @dataclass
@@ -228,12 +229,19 @@ class Stand:
         self._keeper.shutdown()
 
     def _attend(self) -> None:
-        """As the machine's service manager does: a source that has died of itself is started again."""
+        """As the machine's service manager and its administrator do: a source that has died of itself is started again, what hangs in it ends."""
+        looked = time.monotonic()
         while not self._over.wait(1.0):
             with self._serving:
-                if not self._over.is_set() and not self.source.server.running:
+                if self._over.is_set():
+                    break
+                if not self.source.server.running:
                     print("the source has died of itself, and is started again", flush=True)
                     self._keeper.submit(self.source.server.restart).result()
+            if time.monotonic() - looked > LOOK_SECONDS:
+                looked = time.monotonic()
+                with suppress(Exception):  # it may be stopped, by a fault
+                    self.source.end_stuck_statements()
 
     @contextmanager
     def calm(self) -> Iterator[None]:

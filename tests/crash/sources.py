@@ -7,7 +7,7 @@ import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 # Transactions of some hundred rows are large ones to the server: streamed before their end (from 14), or spilled.
 SMALL_MEMORY = {"logical_decoding_work_mem": "64kB"}
 _STARTED_SECONDS = 60.0
+_STUCK_SECONDS = 120  # more than any lock timeout
 
 
 def copied(folder: Path, to: Path) -> None:
@@ -110,6 +111,9 @@ class SourceUnderTest(ABC):
         del name
         return False
 
+    def end_stuck_statements(self) -> None:
+        """Of the workload, which no lock timeout ends."""
+
     def log_files(self) -> list[Path]:
         """Of the source's log, as far as it tells somebody who looks at a finding later what was done."""
         return []
@@ -149,6 +153,15 @@ class MySQLFamily(SourceUnderTest):
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (name,))  # fmt: skip
             return {row[0] for row in cursor.fetchall()}
+
+    def end_stuck_statements(self) -> None:
+        """MySQL 8.0.12 lets two sessions wait for each other in a foreign key's check for ever: no deadlock, no timeout."""
+        with closing(self.connect()) as connection, connection.cursor() as cursor:
+            stuck = "COMMAND = 'Query' AND TIME > %s AND DB IS NOT NULL"
+            cursor.execute(f"SELECT ID FROM information_schema.PROCESSLIST WHERE {stuck}", (_STUCK_SECONDS,))
+            for (session,) in cursor.fetchall():
+                with suppress(pymysql.err.OperationalError):  # it has just ended
+                    cursor.execute(f"KILL {session}")
 
     def open_memory_tables(self, name: str) -> bool:
         """A MEMORY table's DELETE is logged when somebody opens it."""
