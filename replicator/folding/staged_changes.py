@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replicator.faults import reach
 from replicator.folding import changelog
 from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, VALID_FROM, Mode
@@ -44,7 +43,6 @@ def changes(
             return None
         found.append(kept)
     arrow = schema.change_arrow
-    reach("apply.read.after")
     return pa.Table.from_batches(found, pa.schema([arrow.field(name) for name in names])).combine_chunks()
 
 

@@ -187,6 +187,7 @@ class Stand:
         self.folder = folder
         self.kind, self._version = source, version
         self.source = SOURCES[source](folder / "source", version, caseless=caseless)
+        self._sources = [self.source]
         self.postgres = EmbeddedPostgres(folder / "postgres")  # durable: what it has committed, it keeps
         self._metadata = self.postgres.folder / "data"
         self._breaking = threading.Lock()
@@ -235,13 +236,15 @@ class Stand:
             with self._serving:
                 if self._over.is_set():
                     break
-                if not self.source.server.running:
-                    print("the source has died of itself, and is started again", flush=True)
-                    self._keeper.submit(self.source.server.restart).result()
+                for source in self._sources:
+                    if not source.server.running:
+                        print("the source has died of itself, and is started again", flush=True)
+                        self._keeper.submit(source.server.restart).result()
             if time.monotonic() - looked > LOOK_SECONDS:
                 looked = time.monotonic()
-                with suppress(Exception):  # it may be stopped, by a fault
-                    self.source.end_stuck_statements()
+                for source in list(self._sources):
+                    with suppress(Exception):  # it may be stopped, by a fault
+                        source.end_stuck_statements()
 
     @contextmanager
     def calm(self) -> Iterator[None]:
@@ -260,10 +263,14 @@ class Stand:
         folder = self.folder / f"source-{name}"
         source = SOURCES[self.kind](folder, self._version, caseless=self.caseless)
         self._keeper.submit(source.server.start).result()
+        with self._serving:
+            self._sources.append(source)
         try:
             yield source
         finally:
-            self._keeper.submit(source.server.stop, signal.SIGKILL).result()
+            with self._serving:
+                self._sources.remove(source)
+                self._keeper.submit(source.server.stop, signal.SIGKILL).result()
             shutil.rmtree(folder, ignore_errors=True)
 
     def restart_metadata(self, meanwhile: Callable[[], None] = lambda: None) -> None:

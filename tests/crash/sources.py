@@ -111,8 +111,9 @@ class SourceUnderTest(ABC):
         del name
         return False
 
-    def end_stuck_statements(self) -> None:
-        """Of the workload, which no lock timeout ends."""
+    def end_stuck_statements(self) -> int:
+        """Of the workload, which no lock timeout ends; returns how many."""
+        return 0
 
     def log_files(self) -> list[Path]:
         """Of the source's log, as far as it tells somebody who looks at a finding later what was done."""
@@ -154,14 +155,16 @@ class MySQLFamily(SourceUnderTest):
             cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (name,))  # fmt: skip
             return {row[0] for row in cursor.fetchall()}
 
-    def end_stuck_statements(self) -> None:
+    def end_stuck_statements(self) -> int:
         """MySQL 8.0.12 lets two sessions wait for each other in a foreign key's check for ever: no deadlock, no timeout."""
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             stuck = "COMMAND = 'Query' AND TIME > %s AND DB IS NOT NULL"
             cursor.execute(f"SELECT ID FROM information_schema.PROCESSLIST WHERE {stuck}", (_STUCK_SECONDS,))
-            for (session,) in cursor.fetchall():
+            sessions = [session for (session,) in cursor.fetchall()]
+            for session in sessions:
                 with suppress(pymysql.err.OperationalError):  # it has just ended
                     cursor.execute(f"KILL {session}")
+            return len(sessions)
 
     def open_memory_tables(self, name: str) -> bool:
         """A MEMORY table's DELETE is logged when somebody opens it."""

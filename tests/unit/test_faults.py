@@ -38,7 +38,8 @@ def reached_in_the_source() -> dict[str, Counter[str]]:
     for folder in ("replicator", "webapp"):
         for path in (ROOT / folder).rglob("*.py"):
             if path.name != "faults.py":
-                kind = path.parent.name if path.parent.parent.name == "targets" else ""
+                place = path.relative_to(ROOT).parts
+                kind = place[2] if place[:2] == ("replicator", "targets") and len(place) > 3 else ""
                 found[kind].update(argument.strip("\"'") for argument in REACHED.findall(path.read_text()))
     return found
 

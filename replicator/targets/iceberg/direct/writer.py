@@ -35,6 +35,7 @@ from replicator.targets.iceberg.direct.key_lookup import Doomed, Lookup, forget_
 from replicator.targets.iceberg.direct.manifest_entries import data_files, delete_files
 from replicator.targets.iceberg.direct.read_rows import held_rows
 from replicator.targets.iceberg.direct.scan_plan import Unreadable, carry_on
+from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import LakeTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
 
@@ -118,6 +119,7 @@ class Direct:
         )
         if changes is None:
             raise NotDirectly("memory")
+        opened()
         if partial:
             changes = self._filled(schema, changes, ranges)
         folded = fold.fold(changes, schema)

@@ -97,7 +97,7 @@ def read(
     bare = [file for file in files if file.bare]
     parts = [_read_whole(spark, group, schema, above, timed) for group in _by_time(files, timed)]
     parts += [_read_bare(spark, bare, schema, above, timed)] if bare else []
-    reach("apply.read.after")
+    opened()
     return reduce(DataFrame.unionByName, parts)
 
 
@@ -171,3 +171,8 @@ def _micros(at: datetime | None) -> str:
 
 def _instant(at: datetime | None) -> Column:
     return F.expr(f"timestamp_micros({_micros(at)})")
+
+
+def opened() -> None:
+    """The segments are open, in Spark or without it."""
+    reach("apply.read.after")
