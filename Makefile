@@ -23,7 +23,7 @@ help:
 
 env: $(ENV_STAMP)
 
-$(ENV_STAMP): requirements.txt
+$(ENV_STAMP): requirements.txt requirements-dev.txt
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	version=$$("$$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1); \
 	[ "$${version:-0}" -ge 17 ] || \
@@ -35,8 +35,8 @@ $(ENV_STAMP): requirements.txt
 	[ -n "$$found" ] || { echo "Python 3.11+ is missing: install it (Debian/Ubuntu: apt-get install python3 python3-venv, Fedora: dnf install python3.12, macOS: brew install python@3.12) or run make PYTHON=..."; exit 1; }; \
 	[ -x $(PY) ] && $(PY) -m pip --version >/dev/null 2>&1 || $$found -m venv --clear $(VENV) || \
 	  { echo "python3 -m venv does not work: install it (Debian/Ubuntu: apt-get install python3-venv)"; exit 1; }
-	@echo "installing the Python packages of requirements.txt into $(VENV) (about a minute)"
-	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+	@echo "installing the Python packages of requirements.txt and requirements-dev.txt into $(VENV) (about a minute)"
+	@$(PY) -m pip install --quiet --disable-pip-version-check --requirement requirements.txt --requirement requirements-dev.txt
 	@touch $@
 
 # All jars, once, by digest (webapp/embedded/java_artifacts.py), so that no later step waits for a download.

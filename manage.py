@@ -1,26 +1,7 @@
 #!/usr/bin/env python
 """Tidemark's command line: `manage.py help` lists the commands."""
 
-import faulthandler
-import os
-import sys
-
-LEAVE_SECONDS = 20.0
-
-
-def main() -> None:
-    """Hand over to Django; settings come from the environment."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
-    from django.core.management import execute_from_command_line  # noqa: PLC0415 - after the setting above
-
-    from webapp.installation.embedded_database import metadata_database  # noqa: PLC0415
-
-    with metadata_database(sys.argv[1] if len(sys.argv) > 1 else ""):
-        execute_from_command_line(sys.argv)
-
+from webapp.__main__ import main
 
 if __name__ == "__main__":
-    try:
-        main()
-    finally:  # a thread that waits for ever, for a server that does not answer, does not keep the process: it says where it waits
-        faulthandler.dump_traceback_later(LEAVE_SECONDS, exit=True)
+    main()

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.engine.capture.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet

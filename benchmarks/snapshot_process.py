@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.capture_process import REPLICATOR, MemoryJournal, Stderr
-from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.engine.capture.capture import CaptureOptions, run_capture
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import TidemarkError
 from replicator.model.identifiers import TableId

@@ -83,8 +83,8 @@ class Deck:
             tuning={
                 "replicator.snapshot.sizing.START_ROWS": hand.choice((7, 20, 100)),
                 "replicator.snapshot.sizing.MAX_ROWS": 1000,
-                "replicator.engine.capture.IDLE_COMMIT_SECONDS": 0.5,
-                "replicator.engine.capture.SMALL_SECONDS": hand.choice((0.0, 0.25)),
+                "replicator.engine.capture.capture.IDLE_COMMIT_SECONDS": 0.5,
+                "replicator.engine.capture.capture.SMALL_SECONDS": hand.choice((0.0, 0.25)),
                 "replicator.targets.iceberg.upkeep.maintenance.NEW_SNAPSHOTS": hand.choice((5, 60)),
                 "replicator.targets.iceberg.upkeep.maintenance.EXPIRY_SECONDS": 5,
                 "replicator.targets.iceberg.upkeep.maintenance.DELETION_SECONDS": 2,

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replicator.engine.admission import Admission
-from replicator.engine.entry import EntryBuilder
-from replicator.engine.tracking import Tracking
+from replicator.engine.capture.chunk_admitter import Admission
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.table_registry import Tracking
 from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
 from replicator.model.identifiers import TableId
 from replicator.model.schema import ZERO_DATES, Column, TableSchema

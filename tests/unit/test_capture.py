@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 
 from replicator import faults
-from replicator.engine import capture as module
-from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.engine.capture import capture as module
+from replicator.engine.capture.capture import CaptureOptions, run_capture
 from replicator.errors import (
     LogCorrupt,
     SourcePermissionDenied,

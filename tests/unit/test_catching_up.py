@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.engine.admission import _as_reads
-from replicator.engine.apply import ApplyOptions, run_apply
+from replicator.engine.apply.scheduler import ApplyOptions, run_apply
+from replicator.engine.capture.chunk_admitter import _as_reads
 from replicator.engine.reporting import Level
 from replicator.errors import TargetConflict, TargetTableGone, ValuesLost
 from replicator.model.identifiers import TableId

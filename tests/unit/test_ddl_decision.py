@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replicator.engine.ddl import decide
+from replicator.engine.capture.ddl import decide
 from replicator.model.change import Ddl, SchemaChange
 from replicator.model.evolution import plan_evolution
 from replicator.model.identifiers import TableId

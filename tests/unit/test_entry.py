@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.engine.entry import PARKED_BYTES, EntryBuilder
+from replicator.engine.capture.journal_entry import PARKED_BYTES, EntryBuilder
 from replicator.errors import UnsupportedType, ValueDoesNotFit
 from replicator.model.change import Operation, ParkedRow
 from replicator.model.identifiers import TableId

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from replicator.engine.entry import EntryBuilder
-from replicator.engine.schema_changes import SchemaChanges
-from replicator.engine.tracking import Tracking
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.schema_changes import SchemaChanges
+from replicator.engine.capture.table_registry import Tracking
 from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema

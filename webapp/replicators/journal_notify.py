@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import Error, connection
 
-from replicator.engine.bell import Bell
+from replicator.engine.wake_event import Bell
 
 CHANNEL = "tidemark_journal"
 AGAIN_SECONDS = 2.0

@@ -12,7 +12,7 @@ import pytest
 from django.db import OperationalError, transaction
 from django.db import connection as database
 
-from replicator.engine.table_pass import TablePass
+from replicator.engine.apply.table_applier import TableApplier
 from replicator.errors import FenceLost, SourceAuthenticationFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import NameRule
@@ -195,7 +195,7 @@ def apply_all(capture: Captured, target: Tables, lease: Lease, keep: Callable[[]
     """Every table's turn, one after the other."""
     store = OrmApplyStore(capture.replicator.pk)
     for table in store.tables():
-        TablePass(target, store, lease, keep, 1000, Silent(), table).run()  # type: ignore[arg-type]
+        TableApplier(target, store, lease, keep, 1000, Silent(), table).run()  # type: ignore[arg-type]
 
 
 def streaming(make: Any, *tables: TableId) -> Captured:

@@ -16,7 +16,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from replicator.engine import capture
+from replicator.engine.capture import capture
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from tests.integration.regressions_of_other_tools.test_log import capture_until_killed

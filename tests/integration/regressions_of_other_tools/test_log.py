@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from replicator.engine import capture
+from replicator.engine.capture import capture
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.regressions_of_other_tools.purging import purge_everything_old
 from webapp.embedded.mariadb import EmbeddedMariaDB

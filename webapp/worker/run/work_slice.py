@@ -12,8 +12,8 @@ from functools import partial
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
 
-from replicator.engine.apply import ApplyOptions, run_apply
-from replicator.engine.capture import CaptureOptions, run_capture
+from replicator.engine.apply.scheduler import ApplyOptions, run_apply
+from replicator.engine.capture.capture import CaptureOptions, run_capture
 from replicator.engine.reporting import Level
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import FenceLost, SourceBusy, SourceError, StateError, TidemarkError

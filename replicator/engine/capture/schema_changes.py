@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replicator.engine.ddl import Decision, decide, stopped_by_policy
-from replicator.engine.entry import EntryBuilder
+from replicator.engine.capture.ddl import Decision, decide, stopped_by_policy
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.table_registry import Tracking
 from replicator.engine.reporting import Level, Reporter
-from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange
 from replicator.model.identifiers import TableId

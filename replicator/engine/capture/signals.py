@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.engine.entry import EntryBuilder
+from replicator.engine.capture.journal_entry import EntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.change import ChangeBatch, RowsParked, SchemaChange, TableFailed

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
-from replicator.engine.bell import Bell
+from replicator.engine.apply.table_applier import TableApplier
 from replicator.engine.reporting import Reporter
-from replicator.engine.table_pass import TablePass
+from replicator.engine.wake_event import Bell
 from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.state.journal import ApplyStore, ApplyTable
@@ -66,7 +66,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
 
     def attempt(table: ApplyTable, going: Callable[[], bool], *, patient: bool) -> Turn:
         return _attempt(
-            TablePass(target, store, lease, going, options.max_rows, report, table), patient, going, pressed
+            TableApplier(target, store, lease, going, options.max_rows, report, table), patient, going, pressed
         )
 
     turns = _Turns(store, lease, options.parallel, bell or Bell())
@@ -182,7 +182,7 @@ class _Turns:
         return bool(ended)
 
 
-def _attempt(one: TablePass, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> Turn:  # noqa: FBT001
+def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> Turn:  # noqa: FBT001
     """patient: a conflict is no failure yet.  Neither is what comes of an interruption."""
     try:
         one.run()

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replicator.engine.entry import EntryBuilder
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.schema_changes import ask_for_reload
+from replicator.engine.capture.table_registry import Tracking
 from replicator.engine.reporting import Level, Reporter
-from replicator.engine.schema_changes import ask_for_reload
-from replicator.engine.tracking import Tracking
 from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
 from replicator.model.evolution import plan_evolution

@@ -16,13 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from replicator.engine.admission import Admission
-from replicator.engine.cascades import Cascades
-from replicator.engine.entry import EntryBuilder
+from replicator.engine.capture.cascades import Cascades
+from replicator.engine.capture.chunk_admitter import Admission
+from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.schema_changes import SchemaChanges
+from replicator.engine.capture.signals import Signals
+from replicator.engine.capture.table_registry import Tracking
 from replicator.engine.reporting import Level, Reporter
-from replicator.engine.schema_changes import SchemaChanges
-from replicator.engine.signals import Signals
-from replicator.engine.tracking import Tracking
 from replicator.errors import (
     SourceBusy,
     SourcePermissionDenied,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from replicator.engine.entry import EntryBuilder
+from replicator.engine.capture.journal_entry import EntryBuilder
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import CapturePlan, SchemaVersion

@@ -1,0 +1,1 @@
+"""The apply loop: from the journal into the target."""

@@ -1,0 +1,1 @@
+"""Capture: from the source's log into the journal."""
