@@ -28,7 +28,7 @@ from pathlib import Path
 import django
 django.setup()
 import pyarrow as pa
-from webapp.worker import wiring
+from webapp.worker.run import wiring
 schema = pa.schema([("a", pa.int32())])
 with wiring.storage().writer("deep/er/file.parquet", schema) as file:
     file.write_table(pa.table({"a": [1]}, schema=schema))

@@ -19,7 +19,7 @@ found = kernels.load()
 from numba.core.dispatcher import Dispatcher
 parts = [v for name in list(sys.modules) if name.endswith("_kernel") for v in vars(sys.modules[name]).values()
          if isinstance(v, Dispatcher) and v not in found]
-from replicator.sources.mysql import value_kernel
+from replicator.sources.mysql.rows import value_kernel
 import numpy as np
 data, out, valid = np.arange(8, dtype=np.uint8), np.empty(1, np.int64), np.zeros(1, np.uint8)
 value_kernel.integers(data, np.array([0]), np.array([4]), np.array([0]), 4, True, out, valid)

@@ -145,7 +145,7 @@ APPLY = """
 import sys, time, django
 django.setup()
 from webapp.monitoring.models import Stage
-from webapp.worker import slices
+from webapp.worker.run import work_slice
 while True:
     work_slice.run_slice(Stage.APPLY, int(sys.argv[1]), seconds=60)
     time.sleep(0.1)  # the one that was killed still holds the lease

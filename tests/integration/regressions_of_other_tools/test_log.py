@@ -31,12 +31,12 @@ django.setup()
 from replicator.engine import capture
 from replicator.staging import writer
 from webapp.monitoring.models import Stage
-from webapp.worker import slices, wiring
+from webapp.worker.run import wiring, work_slice
 writer.SPILL_BYTES, capture.SMALL_SECONDS = 10_000, 0  # commits are under way while the log is read on
 options = wiring.read_options
 wiring.read_options = lambda replicator: replace(options(replicator), batch_rows=50)
 while True:
-    slices.run_slice(Stage.CAPTURE, int(sys.argv[1]), seconds=60)
+    work_slice.run_slice(Stage.CAPTURE, int(sys.argv[1]), seconds=60)
     time.sleep(0.1)  # the one that was killed still holds the lease
 """
 
