@@ -159,7 +159,7 @@ class KeyRange:
 
     Key values are text literals in the source's own SQL, made by the source, opaque to everybody else.
     keys: of these, rows with these keys only (empty: all), as texts that people read (`replicator.snapshot.keys`).
-    condition: of these, rows for which this SQL of the user's is true (empty: all); see `replicator.sources.conditions`.
+    condition: of these, rows for which this SQL of the user's is true (empty: all); see `replicator.sources.shared.conditions`.
     """
 
     lower: tuple[str, ...] | None = None

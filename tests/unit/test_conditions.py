@@ -9,7 +9,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, Masked, MaskKind
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
-from replicator.sources.conditions import LONGEST, condition_sql
+from replicator.sources.shared.conditions import LONGEST, condition_sql
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(

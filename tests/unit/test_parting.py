@@ -18,17 +18,17 @@ from replicator.model.change import Operation
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import INT, STRING
-from replicator.sources import parting
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows import row_events
 from replicator.sources.mysql.rows import table_map as t
 from replicator.sources.mysql.rows.table_map import LogColumn
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
-from replicator.sources.parting import KEPT_BYTES, MOST_BAD, parted
 from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.rows import row_messages as postgres_rows
 from replicator.sources.postgres.rows.row_messages import Layout, Transaction
+from replicator.sources.shared import undecodable_rows
+from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MOST_BAD, parted
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema(
@@ -156,7 +156,7 @@ def test_a_key_that_cannot_be_decoded_or_is_none_is_not_known(key: tuple[str, ..
 )
 def test_a_key_is_kept_as_a_text_or_not_at_all(value: Any, kept: str | None) -> None:
     stamps = [pa.array([one]) for one in (1, "INSERT", None, "t", "x:1")]
-    row = parting.parked(stamps, ValueDoesNotFit("bad"), np.zeros(1, np.uint8), lambda: [{"k": value}])
+    row = undecodable_rows.parked(stamps, ValueDoesNotFit("bad"), np.zeros(1, np.uint8), lambda: [{"k": value}])
     assert row.keys == (({"k": kept},) if kept is not None else ())
 
 
@@ -269,6 +269,6 @@ def test_postgres_without_the_option_stops() -> None:
 
 def test_the_first_of_too_many_is_said() -> None:
     error = ValueDoesNotFit("Column v holds no text.", remedy="Mend it.", column="v")
-    told = parting.too_many(1000, error)
+    told = undecodable_rows.too_many(1000, error)
     assert (told.code, told.remedy) == ("too_many_parked", "Mend it.")
     assert told.message.endswith("One of them: Column v holds no text.")

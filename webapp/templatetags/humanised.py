@@ -90,8 +90,16 @@ def percent(value: float | None) -> str:
 
 @register.filter
 def share(value: float | None) -> str:
-    """A part of the whole, rounded down: 99.998 → 99.99 %, so that 100 % means all.  Below zero too (an overspent budget)."""
+    """A part of the whole, rounded down: 99.998 → 99.99 %, so that 100 % means all."""
     return NOTHING if value is None else percent(math.floor(value * 100 + 1e-9) / 100)
+
+
+@register.filter
+def budget(value: float | None) -> str:
+    """What is left of an error budget: 62.5 → 62.5 % left, -215.26 → overspent by 215.26 %."""
+    if value is None:
+        return NOTHING
+    return f"{share(value)} left" if value >= 0 else f"overspent by {percent(-value)}"
 
 
 @register.filter

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from replicator.engine.capture.capture_start import begin, prepare
 from replicator.engine.capture.cascades import Cascades
 from replicator.engine.capture.chunk_admitter import Admission
 from replicator.engine.capture.journal_entry import EntryBuilder
@@ -25,10 +26,6 @@ from replicator.engine.capture.table_registry import Tracking
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import (
     SourceBusy,
-    SourcePermissionDenied,
-    SourceReplaced,
-    TableDisappeared,
-    TableError,
     TidemarkError,
 )
 from replicator.faults import reach
@@ -47,22 +44,16 @@ from replicator.model.change import (
 )
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
-from replicator.model.schema import TableSchema
 from replicator.snapshot.window import Windows
-from replicator.sources.base import Catalog, KeyRange, LogReader, ReadOptions, Source, SourceLog, SourceState, Waiting
-from replicator.sources.parting import too_many
+from replicator.sources.base import LogReader, ReadOptions, Source, Waiting
+from replicator.sources.shared.undecodable_rows import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
 from replicator.state.chunks import RawChunkStore
 from replicator.state.journal import (
     CapturePlan,
-    Checkpoint,
-    DdlAction,
-    EventKind,
     Journal,
     JournalEntry,
-    SchemaVersion,
-    TableEvent,
 )
 from replicator.state.lease import Lease
 
@@ -117,8 +108,8 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         if not plan.wanted:
             return
         waiting = Waiting(hurried or (lambda: not keep()), partial(_waits, report))
-        prepared = partial(_prepared, report, waiting)
-        plan = _begin(replicator, source, parse_offset, journal, lease, plan, prepared, late)
+        prepared = partial(prepare, report, waiting)
+        plan = begin(replicator, source, parse_offset, journal, lease, plan, prepared, late)
         followed = {tracked.table for tracked in plan.tracked}
         cascades = Cascades(source.catalog().cascades(followed))
         reader = source.log_reader(replicator, options.read)
@@ -134,170 +125,8 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
             reader.close()
 
 
-def _begin(
-    replicator: str,
-    source: Source,
-    parse_offset: Callable[[Mapping[str, Any]], Offset],
-    journal: Journal,
-    lease: Lease,
-    plan: CapturePlan,
-    prepared: Callable[[SourceLog, CapturePlan], SourceState],
-    late: dict[TableId, Offset],
-) -> CapturePlan:
-    """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
-
-    Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that the
-    reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was accepted
-    with their being read anew, and is not for the policy to stop at.  A table found in a whole database that the catalog does not show any more is
-    gone: the log's DROP or RENAME of it would mean nothing either.
-
-    A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.
-
-    `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which it was.
-    """
-    source.tables = plan.tables
-    log = source.log(replicator)
-    if plan.checkpoint:  # before anything is made there, or missed
-        _check_source(plan.checkpoint, parse_offset, log.state())
-    state = prepared(log, plan)
-    checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
-    wanted = parse_offset(checkpoint.offset)
-    _settle_late(late, plan, log, wanted, state.offset)
-    known = {
-        one.table: one.schema
-        for one in plan.tracked
-        if (one.schema is None or not one.followed) and one.table not in late
-    }
-    described = source.catalog().describe(list(known)) if known else {}
-    schemas, events = _versions(known, described, checkpoint.next_sequence)
-    missing = {table: version for table, version in known.items() if table not in described}
-    absent = {table for table, version in missing.items() if version is None}
-    halted = source.catalog().describe(list(plan.failed)) if plan.failed else {}
-    anew = bool(described) and not any(one.followed for one in plan.tracked)
-    versions = {**plan.failed, **{table: version for table, version in missing.items() if version}}
-    absent |= _ended(plan, versions, halted, source.catalog(), anew=anew)
-    gone = sorted(absent - plan.tables.tables)  # one that was asked for by name fails, and says that it is not there
-    first = checkpoint.next_sequence + len(events)
-    detail = {"keep": plan.ddl_policy.get("drop_table") is DdlAction.IGNORE}
-    events += [
-        TableEvent(table, number, EventKind.DROP_TABLE, detail=detail) for number, table in enumerate(gone, first)
-    ]
-    entry = JournalEntry(
-        checkpoint=replace(checkpoint, next_sequence=checkpoint.next_sequence + len(events)),
-        schemas=tuple(schemas),
-        events=tuple(events),
-        dropped=tuple(gone),
-        tracking=frozenset(tracked.table for tracked in plan.tracked) - late.keys(),
-        failures=tuple((table, found) for table, found in described.items() if isinstance(found, TableError)),
-    )
-    reach("capture.begin.before")
-    journal.commit(lease, entry)
-    reach("capture.begin.after")
-    after = journal.plan()
-    return replace(after, tables=replace(after.tables, excluded=after.tables.excluded - _made_again(plan, halted)))
-
-
-def _ended(
-    plan: CapturePlan,
-    versions: Mapping[TableId, SchemaVersion | None],
-    present: Mapping[TableId, TableSchema | TableError],
-    catalog: Catalog,
-    *,
-    anew: bool,
-) -> set[TableId]:
-    """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
-
-    Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not show is gone.  Others show nothing of
-    what they do not let us see: they are asked for rows.
-    """
-    if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
-        return set()
-    told = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
-    known = {table for table, version in versions.items() if anew or (version.schema.identity if version else told)}
-    gone = {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
-    return gone | {table for table in versions.keys() - known - present.keys() if _is_gone(catalog, table)}
-
-
-def _is_gone(catalog: Catalog, table: TableId) -> bool:
-    try:
-        catalog.try_rows(table, KeyRange())
-    except TidemarkError as error:
-        return isinstance(error, TableDisappeared)
-    return False
-
-
-def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
-    """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one does."""
-    found = {table: schema for table, schema in present.items() if isinstance(schema, TableSchema)}
-    known = {table: version for table, version in plan.failed.items() if version is not None}
-    return {table for table, schema in found.items() if table in known and schema.is_another(known[table].schema)}
-
-
-def _settle_late(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog, read: Offset, end: Offset) -> None:
-    """Which tables wait: what lies between `read` and `end`, the log's end, may have been written while nobody asked for them.
-
-    One that was taken out and in again would show rows there whose deletion it does not show.
-    """
-    fresh = {one.table for one in plan.tracked if not one.followed}
-    for table in late.keys() - fresh:
-        del late[table]
-    for table in fresh:
-        if log.has_gaps and read < late.get(table, end):
-            late.setdefault(table, end)
-        else:
-            late.pop(table, None)
-
-
 def _waits(report: Reporter, busy: SourceBusy) -> None:
     report.log(Level.WARNING, busy.message, code=busy.code, remedy=busy.remedy)
-
-
-def _prepared(report: Reporter, waiting: Waiting, log: SourceLog, plan: CapturePlan) -> SourceState:
-    """With the signalling table, if that is allowed: nothing stops for it."""
-    first = plan.checkpoint is None
-    try:
-        return log.prepare(plan.followed, first=first, waiting=waiting)
-    except SourcePermissionDenied as error:
-        if plan.followed == plan.tables:
-            raise
-        state = log.prepare(plan.tables, first=first, waiting=waiting)
-        report.log(Level.WARNING, f"The signalling table {plan.signals} gives no signals: {error.message}")
-        return state
-
-
-def _check_source(known: Checkpoint, parse_offset: Callable[[Mapping[str, Any]], Offset], seen: SourceState) -> None:
-    """Raises SourceReplaced.  Behind its own end a log would be waited for in silence, and what comes there skipped."""
-    if known.identity and seen.identity != known.identity:
-        message = "Another server answers at the source's address: its log is not the one that was followed so far."
-        raise SourceReplaced(message)
-    if seen.offset < (wanted := parse_offset(known.offset)):
-        message = (
-            f"The source's log ends at {seen.offset}, before {wanted}, which was read already: it is an older state."
-        )
-        raise SourceReplaced(message)
-
-
-def _versions(
-    known: Mapping[TableId, SchemaVersion | None], described: Mapping[TableId, TableSchema | TableError], sequence: int
-) -> tuple[list[SchemaVersion], list[TableEvent]]:
-    """Versions for what the catalog shows, and an event for each that changed a table's schema, numbered from `sequence`."""
-    schemas: list[SchemaVersion] = []
-    events: list[TableEvent] = []
-    for table, found in described.items():
-        before = known[table]
-        if not isinstance(found, TableSchema):
-            continue
-        if before is not None and before.schema == found:
-            if not before.schema.same_as(found):
-                schemas.append(SchemaVersion(before.version, found, known=True))
-            continue
-        version = 1 if before is None else before.version + 1
-        schemas.append(SchemaVersion(version, found))
-        if before is not None:
-            detail = {"decision": "changed while the table was not followed", "reload": False}
-            number = sequence + len(events)
-            events.append(TableEvent(table, number, EventKind.ALTER_TABLE, version, detail=detail))
-    return schemas, events
 
 
 class _GaveUp(Exception):

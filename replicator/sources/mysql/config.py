@@ -9,8 +9,18 @@ from enum import StrEnum
 from typing import Any
 
 from replicator.addresses import checked_authority, checked_host
-from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
+from replicator.sources.shared.settings import (
+    CA,
+    CONNECT_SECONDS,
+    CONNECT_TIMEOUT,
+    PASSWORD,
+    host_of,
+    number,
+    one_of,
+    text,
+    tls_field,
+)
 
 DEFAULT_PORT = 3306
 MAX_SERVER_ID = 2**32 - 1
@@ -62,45 +72,18 @@ class MySqlConfig:
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> MySqlConfig:
         """From the form's values (texts or numbers); ConfigurationError names the field that is wrong."""
-        host = str(settings.get("host") or "").strip()
-        if not host:
-            message = "The connection has no host."
-            raise ConfigurationError(message)
-        server_id = settings.get("server_id")
         return cls(
-            host=checked_host(host),
-            port=_number(settings, "port", DEFAULT_PORT, 1, 65535),
+            host=checked_host(host_of(settings)),
+            port=number(settings, "port", 1, 65535) or DEFAULT_PORT,
             user=str(settings.get("user") or ""),
             password=str(settings.get("password") or ""),
-            tls=_tls(str(settings.get("tls") or TlsMode.PREFERRED)),
+            tls=one_of(TlsMode, settings, "tls", TlsMode.PREFERRED),
             ca=checked_authority(str(settings.get("ca") or "")),
-            server_id=_number(settings, "server_id", 0, 1, MAX_SERVER_ID) if server_id else None,
-            connect_timeout=float(_number(settings, "connect_timeout", 10, 1, 300)),
-            watermark_database=str(settings.get("watermark_database") or "").strip() or "tidemark",
-            statement_timeout=_number(settings, "statement_timeout", 0, 0, 3600),
+            server_id=number(settings, "server_id", 1, MAX_SERVER_ID) if settings.get("server_id") else None,
+            connect_timeout=float(number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS),
+            watermark_database=text(settings, "watermark_database") or "tidemark",
+            statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
         )
-
-
-def _number(settings: Mapping[str, Any], name: str, default: int, low: int, high: int) -> int:
-    value = settings.get(name)
-    if value is None or value == "":
-        return default
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = low - 1
-    if not low <= number <= high:
-        message = f"{name} is not a number from {low} to {high}."
-        raise ConfigurationError(message)
-    return number
-
-
-def _tls(value: str) -> TlsMode:
-    try:
-        return TlsMode(value)
-    except ValueError:
-        message = f"tls is {value!r}, which is none of: {', '.join(TlsMode)}."
-        raise ConfigurationError(message) from None
 
 
 FORM = (
@@ -111,21 +94,9 @@ FORM = (
     ),
     FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
     FormField("user", "User", default="tidemark"),
-    FormField("password", "Password", kind="password", required=False, secret=True),
-    FormField(
-        "tls",
-        "TLS",
-        kind="choice",
-        default=TlsMode.PREFERRED,
-        choices=(
-            (TlsMode.DISABLED, "Off"),
-            (TlsMode.PREFERRED, "If the server offers it"),
-            (TlsMode.REQUIRED, "Always, any certificate"),
-            (TlsMode.VERIFY_CA, "Always, certificate checked"),
-            (TlsMode.VERIFY_IDENTITY, "Always, certificate and host name checked"),
-        ),
-    ),
-    FormField("ca", "CA certificate (PEM)", kind="textarea", required=False, help="Empty: the system's authorities."),
+    PASSWORD,
+    tls_field(TlsMode.PREFERRED, TlsMode.DISABLED, TlsMode.REQUIRED, TlsMode.VERIFY_CA, TlsMode.VERIFY_IDENTITY),
+    CA,
     FormField(
         "server_id",
         "Server id",
@@ -143,5 +114,5 @@ FORM = (
         default="tidemark",
         help="Database on the source for the one small table that snapshots write their marks to.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
+    CONNECT_TIMEOUT,
 )

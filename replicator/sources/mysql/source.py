@@ -15,23 +15,14 @@ from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 from replicator.sources.mysql.stream.log_retention import MySqlLog
 from replicator.sources.mysql.watermark import watermark_table
+from replicator.sources.shared.source import ServerSource
 
 if TYPE_CHECKING:
     from replicator.sources.mysql.stream.reader import BinlogReader
 
 
-class MySqlSource:
-    """One server.  Catalog and log status share one connection, opened when first used; readers have their own.
-
-    `tables`, where set, tells the columns that snapshots and schemas leave out; `options` how values are read, on which
-    their types depend.
-    """
-
-    def __init__(self, config: MySqlConfig, tables: TableSet | None = None) -> None:
-        self.config = config
-        self.tables = tables
-        self.options = ReadOptions()
-        self._connection: Connection | None = None
+class MySqlSource(ServerSource[MySqlConfig, Connection]):
+    """MySQL or MariaDB."""
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""
@@ -60,25 +51,24 @@ class MySqlSource:
         """A reader with connections of its own."""
         return MySqlSnapshotReader(self.config, options, replicator, self.tables)
 
-    def cancel(self) -> None:
-        """What the shared connection is busy with."""
-        cancel(self.config, self._connection)
+    def _connect(self) -> Connection:
+        return connect(self.config)
+
+    def _answers(self, connection: Connection) -> bool:
+        try:
+            connection.ping(reconnect=False)
+        except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
+            return False
+        return True
+
+    def _cancel(self, connection: Connection | None) -> None:
+        cancel(self.config, connection)
 
     def close(self) -> None:
-        """Closes the shared connection."""
-        if self._connection is not None and self._connection.open:
-            self._connection.close()
-        self._connection = None
-
-    def _open(self) -> Connection:
-        if self._connection is not None:
-            try:
-                self._connection.ping(reconnect=False)
-            except Exception:  # noqa: BLE001 - whatever is wrong with it, a new one is made
-                self.close()
-        if self._connection is None:
-            self._connection = connect(self.config)
-        return self._connection
+        """Closes the shared connection, unless the server has."""
+        if self._connection is not None and not self._connection.open:
+            self._connection = None
+        super().close()
 
 
 def open_source(settings: Mapping[str, Any]) -> MySqlSource:

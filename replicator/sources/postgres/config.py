@@ -12,6 +12,17 @@ from typing import Any
 from replicator.addresses import checked_authority, checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
+from replicator.sources.shared.settings import (
+    CA,
+    CONNECT_SECONDS,
+    CONNECT_TIMEOUT,
+    PASSWORD,
+    host_of,
+    number,
+    one_of,
+    text,
+    tls_field,
+)
 
 DEFAULT_PORT = 5432
 MAX_NAME = 63  # NAMEDATALEN - 1
@@ -77,29 +88,25 @@ class PostgresConfig:
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> PostgresConfig:
         """From the form's values (texts, numbers, booleans); ConfigurationError names the field that is wrong."""
-        host = _text(settings, "host")
-        if not host:
-            message = "The connection has no host."
-            raise ConfigurationError(message)
         user = str(settings.get("user") or "")
-        database = _text(settings, "database") or user
+        database = text(settings, "database") or user
         if not database:
             message = "The connection has no database."
             raise ConfigurationError(message)
         return cls(
-            host=checked_host(host),
-            port=_number(settings, "port", 1, 65535) or DEFAULT_PORT,
+            host=checked_host(host_of(settings)),
+            port=number(settings, "port", 1, 65535) or DEFAULT_PORT,
             user=user,
             password=str(settings.get("password") or ""),
             database=database,
-            tls=_tls(_text(settings, "tls") or TlsMode.PREFER),
-            ca=checked_authority(_text(settings, "ca")),
-            connect_timeout=float(_number(settings, "connect_timeout", 1, 300) or 10),
+            tls=one_of(TlsMode, settings, "tls", TlsMode.PREFER),
+            ca=checked_authority(text(settings, "ca")),
+            connect_timeout=float(number(settings, "connect_timeout", 1, 300) or CONNECT_SECONDS),
             publication=_name(settings, "publication"),
             slot=_slot(settings),
-            retention_limit_mb=_number(settings, "retention_limit_mb", 64, 2**31 - 1),
+            retention_limit_mb=number(settings, "retention_limit_mb", 64, 2**31 - 1),
             event_trigger=_choice(settings, "event_trigger"),
-            statement_timeout=_number(settings, "statement_timeout", 0, 3600) or 0,
+            statement_timeout=number(settings, "statement_timeout", 0, 3600) or 0,
         )
 
 
@@ -112,26 +119,8 @@ def _own_name(replicator: str) -> str:
     return f"{_PREFIX}{plain[: MAX_NAME - len(_PREFIX) - _HASHED - 1]}_{digest}"
 
 
-def _text(settings: Mapping[str, Any], name: str) -> str:
-    return str(settings.get(name) or "").strip()
-
-
-def _number(settings: Mapping[str, Any], name: str, low: int, high: int) -> int | None:
-    value = settings.get(name)
-    if value is None or value == "":
-        return None
-    try:
-        number = int(value)
-    except (TypeError, ValueError):
-        number = low - 1
-    if not low <= number <= high:
-        message = f"{name} is not a number from {low} to {high}."
-        raise ConfigurationError(message)
-    return number
-
-
 def _name(settings: Mapping[str, Any], name: str) -> str:
-    value = _text(settings, name)
+    value = text(settings, name)
     if len(value.encode("utf-8", "surrogatepass")) > MAX_NAME or "\0" in value:
         message = f"{name} is no name that Postgres allows: it has more than {MAX_NAME} bytes."
         raise ConfigurationError(message)
@@ -139,7 +128,7 @@ def _name(settings: Mapping[str, Any], name: str) -> str:
 
 
 def _slot(settings: Mapping[str, Any]) -> str:
-    value = _text(settings, "slot")
+    value = text(settings, "slot")
     if value and not _SLOT.fullmatch(value):
         message = f"slot is no name that Postgres allows for a replication slot: a-z, 0-9 and _, at most {MAX_NAME}."
         raise ConfigurationError(message)
@@ -147,19 +136,11 @@ def _slot(settings: Mapping[str, Any]) -> str:
 
 
 def _choice(settings: Mapping[str, Any], name: str) -> bool:
-    value = _text(settings, name).lower()
+    value = text(settings, name).lower()
     if value not in _YES | _NO:
         message = f"{name} is {value!r}, which is neither yes nor no."
         raise ConfigurationError(message)
     return value in _YES
-
-
-def _tls(value: str) -> TlsMode:
-    try:
-        return TlsMode(value)
-    except ValueError:
-        message = f"tls is {value!r}, which is none of: {', '.join(TlsMode)}."
-        raise ConfigurationError(message) from None
 
 
 FORM = (
@@ -169,21 +150,9 @@ FORM = (
     FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
     FormField("database", "Database", help="One connection reads one database; its schemas are chosen later."),
     FormField("user", "User", default="tidemark"),
-    FormField("password", "Password", kind="password", required=False, secret=True),
-    FormField(
-        "tls",
-        "TLS",
-        kind="choice",
-        default=TlsMode.PREFER,
-        choices=(
-            (TlsMode.DISABLE, "Off"),
-            (TlsMode.PREFER, "If the server offers it"),
-            (TlsMode.REQUIRE, "Always, any certificate"),
-            (TlsMode.VERIFY_CA, "Always, certificate checked"),
-            (TlsMode.VERIFY_FULL, "Always, certificate and host name checked"),
-        ),
-    ),
-    FormField("ca", "CA certificate (PEM)", kind="textarea", required=False, help="Empty: the system's authorities."),
+    PASSWORD,
+    tls_field(TlsMode.PREFER, TlsMode.DISABLE, TlsMode.REQUIRE, TlsMode.VERIFY_CA, TlsMode.VERIFY_FULL),
+    CA,
     FormField(
         "publication",
         "Publication",
@@ -220,5 +189,5 @@ FORM = (
         help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
         "change with the table's next row.",
     ),
-    FormField("connect_timeout", "Connect timeout (s)", kind="number", required=False, default="10", keeps_secret=True),
+    CONNECT_TIMEOUT,
 )

@@ -13,24 +13,15 @@ from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, cancel, connect, read_rows
 from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.shared.source import ServerSource
 
 if TYPE_CHECKING:
     from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
     from replicator.sources.postgres.stream.reader import PgOutputReader
 
 
-class PostgresSource:
-    """One database of one server.  Catalog and log status share one connection, opened when first used; readers have their own.
-
-    `tables`, where set, tells the columns that snapshots and schemas leave out, and which partitions come with their table;
-    `options` how values are read, on which their types depend.
-    """
-
-    def __init__(self, config: PostgresConfig, tables: TableSet | None = None) -> None:
-        self.config = config
-        self.tables = tables
-        self.options = ReadOptions()
-        self._connection: Connection | None = None
+class PostgresSource(ServerSource[PostgresConfig, Connection]):
+    """One database of one server."""
 
     def check(self, tables: TableSet | None = None) -> list[CheckResult]:
         """The connection test; never raises for what it tests."""
@@ -60,25 +51,18 @@ class PostgresSource:
 
         return PostgresSnapshotReader(self.config, options, replicator, self.tables)
 
-    def cancel(self) -> None:
-        """What the shared connection is busy with."""
-        cancel(self.config, self._connection)
+    def _connect(self) -> Connection:
+        return connect(self.config)
 
-    def close(self) -> None:
-        """Closes the shared connection."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+    def _answers(self, connection: Connection) -> bool:
+        try:
+            read_rows(connection, "SELECT 1", self.config.where)
+        except TidemarkError:  # whatever is wrong with it, a new one is made
+            return False
+        return True
 
-    def _open(self) -> Connection:
-        if self._connection is not None:
-            try:
-                read_rows(self._connection, "SELECT 1", self.config.where)
-            except TidemarkError:  # whatever is wrong with it, a new one is made
-                self.close()
-        if self._connection is None:
-            self._connection = connect(self.config)
-        return self._connection
+    def _cancel(self, connection: Connection | None) -> None:
+        cancel(self.config, connection)
 
 
 def open_source(settings: Mapping[str, Any]) -> PostgresSource:

@@ -15,8 +15,8 @@ from replicator.model.schema import TableSchema
 from replicator.snapshot.keys import TextKey, parse_lines, parse_values
 from replicator.snapshot.signals import create_table
 from replicator.sources.base import KeyRange
-from replicator.sources.conditions import condition_sql
 from replicator.sources.registry import source_kind
+from replicator.sources.shared.conditions import condition_sql
 from replicator.state.tables import TableState
 from webapp.connections.selectors import opened
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, ReplicatorTable, RunState, Scope, SnapshotRun

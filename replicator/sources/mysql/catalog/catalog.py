@@ -23,8 +23,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
-from replicator.sources.conditions import users_fault
-from replicator.sources.mysql.catalog.key_range_sql import selected
+from replicator.sources.mysql.catalog.key_range_sql import MySqlKeyRanges
 from replicator.sources.mysql.catalog.storage_engines import (
     MERGE,
     canonical,
@@ -39,6 +38,7 @@ from replicator.sources.mysql.connection import Connection, literal, quoted, ser
 from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import columns_left_out, lowered, names_of
 from replicator.sources.mysql.types import BYTES, LABELS, ColumnDefinition, check_format, column_of
+from replicator.sources.shared.conditions import users_fault
 
 SYSTEM_DATABASES = frozenset({"mysql", "information_schema", "performance_schema", "sys"})
 # Sequences and views are no tables; a system-versioned table is one, but its log holds history rows as well.
@@ -235,7 +235,7 @@ class MySqlCatalog:
         if isinstance(found, TableError):
             raise found
         with users_fault(table, asked=True), translated(table), self._connection.cursor() as cursor:
-            cursor.execute(f"SELECT 1 FROM {name} WHERE {selected(found, rows)} LIMIT 0")
+            cursor.execute(f"SELECT 1 FROM {name} WHERE {MySqlKeyRanges(found).selected(rows)} LIMIT 0")
 
     def _describe(
         self, table: TableId, found: list[ColumnDefinition], indexes: list[UniqueIndex], engine: str

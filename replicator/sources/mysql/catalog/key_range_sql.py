@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replicator.errors import ConditionRefused
-from replicator.sources.base import KeyRange
-from replicator.sources.conditions import condition_sql
 from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.connection import literal, quoted
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition
+from replicator.sources.shared.key_ranges import KeyRanges
 
 _CASTS = {"date": "DATE", "datetime": "DATETIME(6)", "timestamp": "DATETIME(6)", "time": "TIME(6)"}
 _CASTS |= {name: name.upper() for name in ("uuid", "inet4", "inet6")}
@@ -73,27 +72,6 @@ def given_literal(definition: ColumnDefinition, text: str) -> str:
     return literal(text)
 
 
-def selected(description: TableDescription, rows: KeyRange) -> str:
-    """The rows of a range, of a list of keys, that a condition is true for."""
-    conditions = [within(description, rows)] if rows.lower is not None or rows.upper is not None else []
-    if rows.keys:
-        rows.require_fit(description.schema)
-        conditions.append(f"({_among(description, rows.keys)})")
-    if rows.condition:
-        conditions.append(f"({condition_sql(rows.condition, description.schema, 'mysql')})")
-    return " AND ".join(conditions) or "TRUE"
-
-
-def _among(description: TableDescription, keys: Sequence[Sequence[str]]) -> str:
-    names = description.schema.key
-    definitions = [description.definition(name) for name in names]
-    given = [[given_literal(one, text) for one, text in zip(definitions, key, strict=True)] for key in keys]
-    if len(names) == 1:
-        return f"{quoted(names[0])} IN ({', '.join(values[0] for values in given)})"
-    equal = [[f"{quoted(name)} = {value}" for name, value in zip(names, values, strict=True)] for values in given]
-    return " OR ".join(f"({' AND '.join(parts)})" for parts in equal)
-
-
 def select_key(description: TableDescription) -> str:
     """The SELECT list of a key."""
     return ", ".join(key_expression(description.definition(name)) for name in description.schema.key)
@@ -107,30 +85,23 @@ def read_key(description: TableDescription, row: Sequence[object]) -> tuple[str,
     )
 
 
-def order_by(description: TableDescription, direction: str = "ASC") -> str:
-    """The order of the key."""
-    return ", ".join(f"{quoted(name)} {direction}" for name in description.schema.key)
+class MySqlKeyRanges(KeyRanges):
+    """In a form of which the range optimizer makes intervals of the index."""
 
+    dialect = "mysql"
 
-def within(description: TableDescription, bounds: KeyRange) -> str:
-    """The rows of a range, lexicographic, in a form of which the range optimizer makes intervals of the index."""
-    names = [quoted(name) for name in description.schema.key]
-    bounds.require_fit(description.schema)
-    conditions = []
-    if bounds.lower is not None:
-        conditions.append(_beyond(names, bounds.lower, ">", ">"))
-    if bounds.upper is not None:
-        conditions.append(_beyond(names, bounds.upper, "<", "<="))
-    return " AND ".join(conditions) or "TRUE"
+    def __init__(self, description: TableDescription) -> None:
+        super().__init__(description.schema)
+        self._definitions = [description.definition(name) for name in description.schema.key]
 
+    def column(self, place: int) -> str:
+        """Under its name: literals have the column's collation."""
+        return quoted(self._definitions[place].name)
 
-def _beyond(names: Sequence[str], values: Sequence[str], sign: str, last_sign: str) -> str:
-    """(a > x) OR (a = x AND b > y) OR …; the last column is compared by `last_sign`."""
-    last = len(names) - 1
-    cases = []
-    for place, (name, value) in enumerate(zip(names, values, strict=True)):
-        equal = [f"{names[i]} = {values[i]}" for i in range(place)]
-        cases.append(" AND ".join([*equal, f"{name} {last_sign if place == last else sign} {value}"]))
-    if not last:
-        return cases[0]
-    return f"({names[0]} {sign}= {values[0]} AND (({') OR ('.join(cases)})))"
+    def ordered(self, name: str) -> str:
+        """The same."""
+        return quoted(name)
+
+    def given(self, place: int, text: str) -> str:
+        """See `given_literal`."""
+        return given_literal(self._definitions[place], text)

@@ -8,11 +8,11 @@ from functools import partial
 from replicator.clear_text import REMEDY
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
-from replicator.sources.checking import Checks, Finding, failed, ok, warning
 from replicator.sources.mysql.check import log_settings, privileges
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 from replicator.sources.mysql.connection import connect
+from replicator.sources.shared.check_runner import Checks, Finding, failed, ok, warning
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MINIMUM = {"MySQL": (8, 0), "MariaDB": (10, 6)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from replicator.errors import TidemarkError
-from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.config import MAX_SERVER_ID
+from replicator.sources.shared.check_runner import Finding, failed, ok, warning
 
 _DAY = 24 * 3600
 _GIB = 1 << 30

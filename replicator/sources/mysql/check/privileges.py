@@ -7,12 +7,12 @@ import re
 from replicator.errors import SourceMisconfigured, SourcePermissionDenied, TableError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.connection import quoted
 from replicator.sources.mysql.stream.log_status import log_end
 from replicator.sources.mysql.watermark import WatermarkTable, create_statements
+from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
 _MOST_TABLES = 500

@@ -26,7 +26,7 @@ from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.bounded_slices import inflate, part
 from replicator.sources.mysql.wire.events import Event, length_encoded
-from replicator.sources.parting import parked, parted
+from replicator.sources.shared.undecodable_rows import parked, parted
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)  # as frame_kernel counts them

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from replicator.errors import TableDisappeared, TableError, TidemarkError
+from replicator.errors import TableError, TidemarkError
 from replicator.model.identifiers import TableId
-from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
-from replicator.sources.conditions import users_fault, watched
 from replicator.sources.mysql.catalog.catalog import MySqlCatalog
-from replicator.sources.mysql.catalog.key_range_sql import order_by, read_key, select_key, selected
+from replicator.sources.mysql.catalog.key_range_sql import MySqlKeyRanges, read_key, select_key
 from replicator.sources.mysql.catalog.storage_engines import TRANSACTIONAL, canonical
 from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.config import MySqlConfig
@@ -24,28 +22,23 @@ from replicator.sources.mysql.connection import Connection, cancel, connect, quo
 from replicator.sources.mysql.snapshot.result_stream import ResultStream, read_rows
 from replicator.sources.mysql.snapshot.text_values import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
+from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
 _LOCK_SECONDS = 2  # a locked table is tried again, and must not keep the reader from the others
 
 
-class MySqlSnapshotReader:
-    """Two connections, opened when first used: one reads, the other writes marks.  One thread.
-
-    A connection that failed, or whose rows were not read to the end, is replaced at the next call.
-    """
+class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
+    """Of MySQL and MariaDB."""
 
     def __init__(
         self, config: MySqlConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
     ) -> None:
         """`tables`: its excluded columns are never selected."""
-        self._config, self._options, self._tables = config, options, tables
+        super().__init__(options, tables)
+        self._config = config
         self._watermarks = WatermarkTable(config.watermark_database, replicator)
-        self._reading: Connection | None = None
-        self._marking: Connection | None = None
         self._stream: ResultStream | None = None
-        self._known: dict[TableId, TableDescription] = {}
-        self._described: dict[TableId, TableDescription] = {}
-        self.zero_dates_nulled = 0
 
     def mark(self, token: str) -> None:
         """Write a watermark into the log; returns when it is committed."""
@@ -57,45 +50,36 @@ class MySqlSnapshotReader:
             self._marking.close()
             raise
 
-    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-        """In a few statements for all of them; the next `end_key` of each goes by what was found."""
-        found = self._details(tables)
-        self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
-        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+    def _found(
+        self, connection: Connection, tables: Sequence[TableId]
+    ) -> Mapping[TableId, TableDescription | TableError]:
+        catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        return catalog.details(tables)
 
-    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
-        """The greatest key now.  None where there is no such row, or the key has no bounds: then it is one chunk."""
-        description = self._described.pop(table, None) or self._describe(table)
-        if not description.bounded:
-            return None
-        found = self._first_key(description, KeyRange(condition=condition), "DESC")
-        return read_key(description, found[0]) if found else None
+    def _has_bounds(self, description: TableDescription) -> bool:
+        return description.bounded
 
-    def next_bound(
-        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
-    ) -> tuple[str, ...]:
-        """The key `rows` rows after `after`, at most `end`."""
-        description = self._known.get(table) or self._describe(table)
-        found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
-        return read_key(description, found[0]) if found else end
+    def _read_key(self, description: TableDescription, row: Sequence[Any]) -> tuple[str, ...]:
+        return read_key(description, row)
 
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
         """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
         table = description.schema.table
-        place = f"ORDER BY {order_by(description, order)} LIMIT 1 OFFSET {passed}"
+        ranges = MySqlKeyRanges(description)
+        place = f"ORDER BY {ranges.order_by(order)} LIMIT 1 OFFSET {passed}"
         source = _name(table) if rows.condition else _indexed(description)
         with users_fault(table, asked=rows.asked):
             return self._rows(
-                table, f"SELECT {select_key(description)} FROM {source} WHERE {selected(description, rows)} {place}"
+                table, f"SELECT {select_key(description)} FROM {source} WHERE {ranges.selected(rows)} {place}"
             )
 
     def read_chunk(self, table: TableId, bounds: KeyRange) -> Chunk:
         """One SELECT, streamed.  Raises TableDisappeared and other errors of the table."""
         description = self._describe(table)
         source = _indexed(description) if bounds.bounded else _name(table)
-        where = "" if bounds == KeyRange() else f" WHERE {selected(description, bounds)}"
+        where = "" if bounds == KeyRange() else f" WHERE {MySqlKeyRanges(description).selected(bounds)}"
         with users_fault(table, asked=bounds.asked):
             chunk = self._chunk(description, source + where)
         return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
@@ -142,28 +126,6 @@ class MySqlSnapshotReader:
             with suppress(TidemarkError):
                 cancel(self._config, self._reading)  # it may have no row to send for long, and so not notice
             _cut(self._reading)
-
-    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
-        connection = self._connection()
-        catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
-        try:
-            found = catalog.details(tables)
-        except TidemarkError:
-            connection.close()
-            raise
-        for table in tables:
-            self._known.pop(table, None)
-        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
-        return found
-
-    def _describe(self, table: TableId) -> TableDescription:
-        found = self._details([table]).get(table)
-        if isinstance(found, TableError):
-            raise found
-        if found is None:
-            message = f"{table} is not there any more."
-            raise TableDisappeared(message, table=str(table))
-        return found
 
     def _rows(self, table: TableId, sql: str) -> list[tuple[Any, ...]]:
         connection = self._connection()

@@ -15,9 +15,9 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import DatabaseInfo, KeyRange, TableInfo
-from replicator.sources.conditions import users_fault
 from replicator.sources.postgres.catalog.attributes import Attribute, Identity, PgType, TableDescription
 from replicator.sources.postgres.catalog.describe_sql import document_sql, named, numbers, types_sql
+from replicator.sources.postgres.catalog.key_range_sql import PostgresKeyRanges
 from replicator.sources.postgres.catalog.replica_identity import Key, choose_key
 from replicator.sources.postgres.catalog.table_description import (
     TABLES,
@@ -29,6 +29,7 @@ from replicator.sources.postgres.catalog.table_description import (
 )
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.connection import Connection, kept_open, literal, quoted, read_rows, server_version
+from replicator.sources.shared.conditions import users_fault
 
 OWN_SCHEMA = "tidemark"  # where 13's marks are, and the functions of the event trigger
 GENERATED_LOGGED = 180000
@@ -210,8 +211,6 @@ class PostgresCatalog:
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Reads none of them."""
-        from replicator.sources.postgres.catalog.key_range_sql import selected  # noqa: PLC0415 - it is made of descriptions
-
         found = self.details([table]).get(table)
         if found is None:
             message = f"{table} is not there any more."
@@ -220,7 +219,9 @@ class PostgresCatalog:
             raise found
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with users_fault(table, asked=True):
-            read_rows(self._connection, f"SELECT 1 FROM {name} WHERE {selected(found, rows)} LIMIT 0", table)
+            read_rows(
+                self._connection, f"SELECT 1 FROM {name} WHERE {PostgresKeyRanges(found).selected(rows)} LIMIT 0", table
+            )
 
     def described(self, row: Document, types: Types) -> TableDescription:
         """What a row of `describe_sql.RELATIONS` says, whoever asked for it.  TableError."""

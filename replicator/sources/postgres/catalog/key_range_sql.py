@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replicator.sources.base import KeyRange
-from replicator.sources.conditions import condition_sql
 from replicator.sources.postgres.catalog.attributes import Attribute, TableDescription
 from replicator.sources.postgres.connection import literal, quoted
 from replicator.sources.postgres.types import CATALOG
+from replicator.sources.shared.key_ranges import KeyRanges
 
 # Is the key's index a B-tree, whole, in the key's own order, with the order that ORDER BY takes?
 _ORDERED = """
@@ -63,64 +62,42 @@ def given_literal(attribute: Attribute, text: str) -> str:
     return f"{literal(written)}::{_type_name(attribute)}"
 
 
-def selected(description: TableDescription, rows: KeyRange) -> str:
-    """The rows of a range, of a list of keys, that a condition is true for."""
-    conditions = [within(description, rows)] if rows.lower is not None or rows.upper is not None else []
-    if rows.keys:
-        rows.require_fit(description.schema)
-        conditions.append(f"({_among(description, rows.keys)})")
-    if rows.condition:
-        conditions.append(f"({condition_sql(rows.condition, description.schema, 'postgres')})")
-    return " AND ".join(conditions) or "TRUE"
+class PostgresKeyRanges(KeyRanges):
+    """A comparison of rows, which B-trees know; where operators come from several schemas, what it means."""
 
+    dialect = "postgres"
 
-def _among(description: TableDescription, keys: Sequence[Sequence[str]]) -> str:
-    attributes = [description.attribute(name) for name in description.schema.key]
-    given = [[given_literal(one, text) for one, text in zip(attributes, key, strict=True)] for key in keys]
-    if len(attributes) == 1 and _operators(attributes[0]) == CATALOG:
-        return f"{_column(attributes[0])} = ANY (ARRAY[{', '.join(values[0] for values in given)}])"
-    equal = [[_compare(one, "=", value) for one, value in zip(attributes, values, strict=True)] for values in given]
-    return " OR ".join(f"({' AND '.join(parts)})" for parts in equal)
+    def __init__(self, description: TableDescription) -> None:
+        super().__init__(description.schema)
+        self._attributes = [description.attribute(name) for name in description.schema.key]
 
+    def column(self, place: int) -> str:
+        """As its domain's base type."""
+        return _column(self._attributes[place])
 
-def order_by(description: TableDescription, direction: str = "ASC") -> str:
-    """The order of the key."""
-    return ", ".join(f"{quoted(name)} {direction}" for name in description.schema.key)
+    def ordered(self, name: str) -> str:
+        """As it is."""
+        return quoted(name)
 
+    def given(self, place: int, text: str) -> str:
+        """See `given_literal`."""
+        return given_literal(self._attributes[place], text)
 
-def within(description: TableDescription, bounds: KeyRange) -> str:
-    """The rows of a range, lexicographic, in a form that is a condition on the index."""
-    attributes = [description.attribute(name) for name in description.schema.key]
-    bounds.require_fit(description.schema)
-    conditions = []
-    if bounds.lower is not None:
-        conditions.append(_beyond(attributes, bounds.lower, ">", ">"))
-    if bounds.upper is not None:
-        conditions.append(_beyond(attributes, bounds.upper, "<", "<="))
-    return " AND ".join(conditions) or "TRUE"
+    def compared(self, place: int, sign: str, value: str) -> str:
+        """By the type's own operator, whatever the search path has."""
+        return f"{self.column(place)} OPERATOR({quoted(_operators(self._attributes[place]))}.{sign}) {value}"
 
+    def row_compared(self, sign: str, values: Sequence[str]) -> str | None:
+        """Where all operators are the server's own."""
+        if any(_operators(one) != CATALOG for one in self._attributes):
+            return None
+        return f"({', '.join(map(_column, self._attributes))}) {sign} ({', '.join(values)})"
 
-def _beyond(attributes: Sequence[Attribute], values: Sequence[str], sign: str, last_sign: str) -> str:
-    """A comparison of rows, which B-trees know; where operators come from several schemas, what it means.
-
-    (a > x) OR (a = x AND b > y) OR …; the last column is compared by `last_sign`.
-    """
-    names = [_column(one) for one in attributes]
-    if all(_operators(one) == CATALOG for one in attributes):
-        return f"({', '.join(names)}) {last_sign} ({', '.join(values)})"
-    last = len(names) - 1
-    cases = []
-    for place in range(last + 1):
-        equal = [_compare(attributes[i], "=", values[i]) for i in range(place)]
-        compared = _compare(attributes[place], last_sign if place == last else sign, values[place])
-        cases.append(" AND ".join([*equal, compared]))
-    if not last:
-        return cases[0]
-    return f"({_compare(attributes[0], f'{sign}=', values[0])} AND (({') OR ('.join(cases)})))"
-
-
-def _compare(attribute: Attribute, sign: str, value: str) -> str:
-    return f"{_column(attribute)} OPERATOR({quoted(_operators(attribute))}.{sign}) {value}"
+    def one_of(self, values: Sequence[str]) -> str | None:
+        """Where the operator is the server's own."""
+        if _operators(self._attributes[0]) != CATALOG:
+            return None
+        return f"{self.column(0)} = ANY (ARRAY[{', '.join(values)}])"
 
 
 def _column(attribute: Attribute) -> str:

@@ -6,11 +6,11 @@ from functools import partial
 
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
-from replicator.sources.checking import Checks, Finding, failed, ok, warning
 from replicator.sources.postgres.check import log_settings, privileges
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import connect
+from replicator.sources.shared.check_runner import Checks, Finding, failed, ok, warning
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LEAST, _NEWEST = 13, 18

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from replicator.sources.checking import Finding, failed, ok, warning
 from replicator.sources.postgres.blocking_transactions import Holder, endings, listed, writing
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.connection import literal
+from replicator.sources.shared.check_runner import Finding, failed, ok, warning
 
 _MAX_SKEW = 5.0
 _LEAST_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds

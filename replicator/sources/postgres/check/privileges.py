@@ -11,13 +11,13 @@ from psycopg2.extras import LogicalReplicationConnection
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TableError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.checking import Finding, failed, ok, warning, without_tables
 from replicator.sources.postgres.catalog.attributes import Identity
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.describe_sql import named
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.connection import connect, literal, quoted
 from replicator.sources.postgres.watermark import create_statements, needs_table, write_mark
+from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
 _MOST_TABLES = 2000

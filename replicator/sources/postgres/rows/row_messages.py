@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from replicator.errors import LogCorrupt, TableError
 from replicator.model.change import Operation, ParkedRow
 from replicator.model.schema import COMMIT_TS, TableSchema
-from replicator.sources.parting import parked, parted
 from replicator.sources.postgres.catalog.attributes import Attribute
 from replicator.sources.postgres.charset import Charset
 from replicator.sources.postgres.rows.binary_columns import picked
@@ -25,6 +24,7 @@ from replicator.sources.postgres.rows.tuple_kernel import gather
 from replicator.sources.postgres.rows.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.wire.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
+from replicator.sources.shared.undecodable_rows import parked, parted
 
 Mask = npt.NDArray[np.bool_]
 _OPERATIONS = pa.array([Operation.INSERT.value, Operation.UPDATE.value, Operation.DELETE.value])

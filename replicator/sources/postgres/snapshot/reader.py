@@ -7,7 +7,7 @@ that was committed before is missed by the snapshot (TRUNCATE and rewrites are n
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -15,21 +15,18 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
-from replicator.errors import TableBusy, TableDisappeared, TableError, TidemarkError
+from replicator.errors import TableBusy, TableError, TidemarkError
 from replicator.model.identifiers import TableId
-from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import Chunk, KeyRange, ReadOptions
-from replicator.sources.conditions import users_fault, watched
 from replicator.sources.postgres.blocking_transactions import lock_holders, locked_by
 from replicator.sources.postgres.catalog.attributes import TableDescription, as_published
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.key_range_sql import (
-    order_by,
+    PostgresKeyRanges,
     order_question,
     read_key,
     select_key,
-    selected,
     text_of,
 )
 from replicator.sources.postgres.config import PostgresConfig
@@ -39,6 +36,8 @@ from replicator.sources.postgres.rows.tuples import BINARY, TEXT
 from replicator.sources.postgres.snapshot.copy_rows import CopyRows
 from replicator.sources.postgres.stream.slot import check_published
 from replicator.sources.postgres.watermark import write_mark
+from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
 # The index, not a sort of the table for each chunk, whatever the statistics say; one process for one reader.
 _BY_INDEX = "enable_seqscan = off"
@@ -47,25 +46,17 @@ _SINGLE = "max_parallel_workers_per_gather = 0"
 _MARKS_FLUSH = "SET synchronous_commit = local"  # whatever the role's default; a standby that is away stops no snapshot
 
 
-class PostgresSnapshotReader:
-    """Two connections, opened when first used: one reads, the other writes marks.  One thread.
-
-    A connection that failed, or whose rows were not read to the end, is replaced at the next call.
-    """
+class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
+    """Of one database."""
 
     def __init__(
         self, config: PostgresConfig, options: ReadOptions, replicator: str, tables: TableSet | None = None
     ) -> None:
         """`tables`: its excluded columns are never selected."""
-        self._config, self._options, self._tables = config, options, tables
-        self._replicator = replicator
-        self._reading: Connection | None = None
-        self._marking: Connection | None = None
+        super().__init__(options, tables)
+        self._config, self._replicator = config, replicator
         self._rows_under_way: CopyRows | None = None
-        self._known: dict[TableId, TableDescription] = {}
-        self._described: dict[TableId, TableDescription] = {}
         self._ordered: dict[tuple[int, str], bool] = {}
-        self.zero_dates_nulled = 0
 
     def mark(self, token: str) -> None:
         """Write a watermark into the log; returns when it is flushed, and so on its way to the log's reader."""
@@ -78,37 +69,24 @@ class PostgresSnapshotReader:
             self._marking.close()
             raise
 
-    def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-        """In a few statements for all of them; the next `end_key` of each goes by what was found."""
-        found = self._details(tables)
-        self._described = {table: one for table, one in found.items() if not isinstance(one, TableError)}
-        return {table: one if isinstance(one, TableError) else one.schema for table, one in found.items()}
+    def _found(
+        self, connection: Connection, tables: Sequence[TableId]
+    ) -> Mapping[TableId, TableDescription | TableError]:
+        catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        return catalog.details(tables)
 
-    def end_key(self, table: TableId, condition: str = "") -> tuple[str, ...] | None:
-        """The greatest key now.  None where there is no such row, or no index has the key's order: then it is one chunk."""
-        description = self._described.pop(table, None) or self._describe(table)
-        if not self._is_ordered(description):
-            return None
-        found = self._first_key(description, KeyRange(condition=condition), "DESC")
-        return read_key(description, found[0]) if found else None
-
-    def next_bound(
-        self, table: TableId, after: tuple[str, ...] | None, end: tuple[str, ...], rows: int, condition: str = ""
-    ) -> tuple[str, ...]:
-        """The key `rows` rows after `after`, at most `end`."""
-        description = self._known.get(table) or self._describe(table)
-        found = self._first_key(description, KeyRange(after, end, condition=condition), "ASC", max(rows, 1) - 1)
-        return read_key(description, found[0]) if found else end
+    def _read_key(self, description: TableDescription, row: Sequence[Any]) -> tuple[str, ...]:
+        return read_key(description, row)
 
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
         """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
         table = description.schema.table
-        names = ", ".join(quoted(name) for name in description.schema.key)
+        names, ranges = ", ".join(quoted(name) for name in description.schema.key), PostgresKeyRanges(description)
         one = (  # by itself: beside the OFFSET, the key's text would be made of every row that is passed over
-            f"SELECT {names} FROM {_name(description)} WHERE {selected(description, rows)} "
-            f"ORDER BY {order_by(description, order)} LIMIT 1 OFFSET {passed}"
+            f"SELECT {names} FROM {_name(description)} WHERE {ranges.selected(rows)} "
+            f"ORDER BY {ranges.order_by(order)} LIMIT 1 OFFSET {passed}"
         )
         sql = f"SELECT {select_key(description)} FROM ({one}) AS bound"
         with users_fault(table, asked=rows.asked):
@@ -118,7 +96,7 @@ class PostgresSnapshotReader:
         """One COPY, streamed.  Raises TableDisappeared and other errors of the table, TableBusy among them."""
         evidence, description = self._open(table, bounded=bounds.bounded)
         with users_fault(table, asked=bounds.asked):
-            chunk = self._chunk(description, evidence, selected(description, bounds))
+            chunk = self._chunk(description, evidence, PostgresKeyRanges(description).selected(bounds))
         return replace(chunk, batches=watched(chunk.batches, table, asked=bounds.asked)) if bounds.asked else chunk
 
     def read_table(self, table: TableId, opened: str) -> Chunk:
@@ -160,29 +138,7 @@ class PostgresSnapshotReader:
                 cancel(self._config, self._reading)  # it may have no row to send for long, and so not notice
             stream.cut()
 
-    def _details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
-        connection = self._connection()
-        catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
-        try:
-            found = catalog.details(tables)
-        except TidemarkError:
-            connection.close()
-            raise
-        for table in tables:
-            self._known.pop(table, None)
-        self._known |= {table: one for table, one in found.items() if not isinstance(one, TableError)}
-        return found
-
-    def _describe(self, table: TableId) -> TableDescription:
-        found = self._details([table]).get(table)
-        if isinstance(found, TableError):
-            raise found
-        if found is None:
-            message = f"{table} is not there any more."
-            raise TableDisappeared(message, table=str(table))
-        return found
-
-    def _is_ordered(self, description: TableDescription) -> bool:
+    def _has_bounds(self, description: TableDescription) -> bool:
         key = (description.oid, description.key_index)
         if key not in self._ordered:
             rows = self._select(description.schema.table, order_question(description))

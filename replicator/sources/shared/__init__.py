@@ -1,0 +1,1 @@
+"""What relational sources have in common, said once."""
