@@ -1,22 +1,22 @@
-"""How a loop that waits for work is told of it."""
+"""How a loop that waits for work is woken."""
 
 from __future__ import annotations
 
 import threading
 
 
-class Bell:
-    """Rung from any thread; one that was rung while nobody waited ends the next wait at once."""
+class WakeEvent:
+    """Set by any thread; one that is set while nobody waits ends the next wait at once."""
 
     def __init__(self) -> None:
-        self._rung = threading.Event()
+        self._event = threading.Event()
 
-    def ring(self) -> None:
+    def set(self) -> None:
         """There may be something to do."""
-        self._rung.set()
+        self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """True where it was rung; after `seconds` at the latest."""
-        rung = self._rung.wait(seconds)
-        self._rung.clear()
-        return rung
+        """Return True where it was set, False after `seconds`."""
+        was_set = self._event.wait(seconds)
+        self._event.clear()
+        return was_set

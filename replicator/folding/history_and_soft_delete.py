@@ -21,7 +21,7 @@ NEVER = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
-class Kept:
+class RowVersions:
     """Rows to write: `rows` are places in the changes followed by the held rows, `own` the columns that differ from theirs.
 
     gone: places, among the held rows, of those that they replace.  new: how many replace none.
@@ -37,7 +37,7 @@ class Kept:
 class _Events:
     """What happened at each key, by key, number, and of a number's two halves the arrival last; held rows at their own number.
 
-    row: as in `Kept`.  at: microseconds, or NEVER.
+    row: as in `RowVersions`.  at: microseconds, or NEVER.
     """
 
     key: Numbers
@@ -62,7 +62,7 @@ class _Events:
         return np.append(self.key[1:] != self.key[:-1], True)[: len(self.key)]
 
 
-def soft_deleted(changes: pa.Table, held: pa.Table, schema: TableSchema) -> Kept:
+def soft_deleted(changes: pa.Table, held: pa.Table, schema: TableSchema) -> RowVersions:
     """changes: timed (`batches.changes`).  held: the target's rows under the keys that they touch."""
     events = _events(changes, held, schema, np.ones(held.num_rows, np.bool_), np.full(held.num_rows, NEVER))
     bearing = np.where(events.arrives, np.arange(len(events.key)), -1)
@@ -70,7 +70,7 @@ def soft_deleted(changes: pa.Table, held: pa.Table, schema: TableSchema) -> Kept
     newest = np.flatnonzero(events.last & ~events.held & (known >= 0))
     chosen, values = events.take(newest), events.row[known[newest]]
     replaced = events.held & np.isin(events.key, chosen.key)
-    return Kept(
+    return RowVersions(
         values,
         {
             SEQUENCE: pa.array(chosen.seq),
@@ -82,7 +82,7 @@ def soft_deleted(changes: pa.Table, held: pa.Table, schema: TableSchema) -> Kept
     )
 
 
-def versions(changes: pa.Table, held: pa.Table, schema: TableSchema) -> Kept:
+def versions(changes: pa.Table, held: pa.Table, schema: TableSchema) -> RowVersions:
     """As above; held: all versions under these keys."""
     begun, ended = _micros(held.column(VALID_FROM)), _micros(held.column(VALID_TO))
     current = held.column(CURRENT).to_numpy()
@@ -107,7 +107,7 @@ def versions(changes: pa.Table, held: pa.Table, schema: TableSchema) -> Kept:
         CURRENT: pa.array(~follows[put]),
     }
     gone = one.row[put & one.held] - changes.num_rows
-    return Kept(one.row[put], own, gone, int(put.sum()) - len(gone))
+    return RowVersions(one.row[put], own, gone, int(put.sum()) - len(gone))
 
 
 def touched(changes: pa.Table, schema: TableSchema) -> pa.Table:

@@ -28,7 +28,7 @@ class Definition:
     left_out: frozenset[str] = field(default=frozenset())
 
 
-class Fate(StrEnum):
+class ColumnChange(StrEnum):
     """What a version did to a column.
 
     CONVERTED  its type became one that the target cannot promote to: dropped there, added again, and read again
@@ -57,7 +57,7 @@ class Fate(StrEnum):
 class Change:
     """One column's change; `old` is None for an added one, `new` for one that is gone."""
 
-    fate: Fate
+    fate: ColumnChange
     old: Column | None
     new: Column | None
 
@@ -78,15 +78,15 @@ class Change:
         return _altered(self.fate, self.old, self.new)
 
 
-_WHERE_TO = {Fate.KEPT: ", stays in the target", Fate.LEFT_OUT: ", left out by the selection"}
+_WHERE_TO = {ColumnChange.KEPT: ", stays in the target", ColumnChange.LEFT_OUT: ", left out by the selection"}
 
 
-def _altered(fate: Fate, old: Column, new: Column) -> str:
-    if fate is Fate.NULLABILITY:
+def _altered(fate: ColumnChange, old: Column, new: Column) -> str:
+    if fate is ColumnChange.NULLABILITY:
         return f"{new.name} {'may be null' if new.nullable else 'is never null'}"
-    if fate is Fate.MASKED:
+    if fate is ColumnChange.MASKED:
         return f"{new.name} masked: {new.masked.mask}" if new.masked else f"{new.name} not masked any more"
-    if fate is Fate.RENAMED:
+    if fate is ColumnChange.RENAMED:
         return f"{old.name} renamed to {new.name}" + ("" if old.type == new.type else f", {old.type} → {new.type}")
     types = "" if old.type == new.type else f" ({old.type} → {new.type})"
     return f"{new.name} {fate}: {old.source_type} → {new.source_type}{types}"
@@ -135,22 +135,27 @@ def difference(before: Definition, after: Definition) -> Difference:
     table_renamed = None if old.table == new.table else (str(old.table), str(new.table))
     rekeyed = None if tuple(moved.get(n, n) for n in old.key) == new.key else (old.key, new.key)
     if after.created:
-        gone = [Change(Fate.DROPPED, column, None) for column in old.columns]
+        gone = [Change(ColumnChange.DROPPED, column, None) for column in old.columns]
         return Difference(
-            (*gone, *(Change(Fate.ADDED, None, column) for column in new.columns)), table_renamed, rekeyed, created=True
+            (*gone, *(Change(ColumnChange.ADDED, None, column) for column in new.columns)),
+            table_renamed,
+            rekeyed,
+            created=True,
         )
     plan = plan_evolution(old, new, moved)
     changes = [Change(_gone(name, before, after), old.column(name), None) for name in plan.dropped]
-    changes += [Change(Fate.RENAMED, old.column(was), new.column(name)) for was, name in plan.renamed]
-    changes += [Change(Fate.ADDED, None, column) for column in plan.added]
+    changes += [Change(ColumnChange.RENAMED, old.column(was), new.column(name)) for was, name in plan.renamed]
+    changes += [Change(ColumnChange.ADDED, None, column) for column in plan.added]
     said = {change.column.name for change in changes}
     back = {name: was for was, name in moved.items()}
-    fates = {c.name: Fate.WIDENED for c in plan.widened} | {c.name: Fate.CONVERTED for c in plan.replaced}
+    fates = {c.name: ColumnChange.WIDENED for c in plan.widened} | {
+        c.name: ColumnChange.CONVERTED for c in plan.replaced
+    }
     for column in new.columns:
         if column.name not in said:
             was = old.column(back.get(column.name, column.name))
-            fate = Fate.MASKED if _mask(was) != _mask(column) else fates.get(column.name) or _small(was, column)
-            if fate is not Fate.SAME:
+            fate = ColumnChange.MASKED if _mask(was) != _mask(column) else fates.get(column.name) or _small(was, column)
+            if fate is not ColumnChange.SAME:
                 changes.append(Change(fate, was, column))
     reordered = not (changes or table_renamed or rekeyed) and old.names != new.names
     return Difference(tuple(changes), table_renamed, rekeyed, reordered)
@@ -160,14 +165,14 @@ def _mask(column: Column) -> Mask | None:
     return column.masked.mask if column.masked else None
 
 
-def _gone(name: str, before: Definition, after: Definition) -> Fate:
+def _gone(name: str, before: Definition, after: Definition) -> ColumnChange:
     if name in after.left_out - before.left_out:
-        return Fate.LEFT_OUT
-    return Fate.KEPT if after.keep_dropped else Fate.DROPPED
+        return ColumnChange.LEFT_OUT
+    return ColumnChange.KEPT if after.keep_dropped else ColumnChange.DROPPED
 
 
-def _small(old: Column, new: Column) -> Fate:
+def _small(old: Column, new: Column) -> ColumnChange:
     """What needs no change of the target's columns."""
     if old.source_type != new.source_type:
-        return Fate.RETYPED
-    return Fate.SAME if old.nullable == new.nullable else Fate.NULLABILITY
+        return ColumnChange.RETYPED
+    return ColumnChange.SAME if old.nullable == new.nullable else ColumnChange.NULLABILITY

@@ -9,7 +9,7 @@ from replicator.model import mode as modes
 from replicator.model.mode import Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, Column
 from replicator.model.types import BIGINT, DataType, Kind
-from replicator.telemetry.differences import Change, Definition, Difference, Fate, difference
+from replicator.telemetry.differences import Change, ColumnChange, Definition, Difference, difference
 
 OWN = {
     modes.DELETED: "whether the row is gone from the source",
@@ -25,7 +25,7 @@ OWN = {
 
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 TEMPORAL_NAMES = ("date", "datetime", "timestamp")
-GONE = frozenset({Fate.DROPPED, Fate.KEPT, Fate.LEFT_OUT})
+GONE = frozenset({ColumnChange.DROPPED, ColumnChange.KEPT, ColumnChange.LEFT_OUT})
 NO_DATE = "a date that does not exist (zero date)"
 
 
@@ -34,13 +34,13 @@ class Step:
     """Something that a version did to a column; `column` as it is from then on."""
 
     version: int
-    fate: Fate
+    fate: ColumnChange
     column: Column
     text: str
 
 
 @dataclass(frozen=True)
-class Life:
+class ColumnHistory:
     """One column under all the names it had.  `last`: the newest version that has it, None while the source has it still."""
 
     steps: tuple[Step, ...]
@@ -63,7 +63,7 @@ class Life:
     @property
     def kept(self) -> bool:
         """Gone from the source, and still in the target."""
-        return self.steps[-1].fate is Fate.KEPT
+        return self.steps[-1].fate is ColumnChange.KEPT
 
     def at(self, version: int) -> Column | None:
         """What the source had at that version; None before and after its life."""
@@ -87,59 +87,62 @@ class FieldLine:
     target_type: str
     key: bool = False
     nullable: bool = True
-    fate: Fate = Fate.SAME
+    fate: ColumnChange = ColumnChange.SAME
     was: str = ""
     notes: tuple[str, ...] = ()
-    life: Life | None = None
+    life: ColumnHistory | None = None
     masked: bool = False
 
     @property
     def plain(self) -> bool:
         """Nothing to say of it but that it is copied as it is."""
         renamed = self.life is not None and len(self.life.names) > 1
-        return self.fate in {Fate.SAME, Fate.FIRST} and not (self.key or self.notes or renamed)
+        return self.fate in {ColumnChange.SAME, ColumnChange.FIRST} and not (self.key or self.notes or renamed)
 
 
-def lives(definitions: Sequence[Definition]) -> list[Life]:
+def lives(definitions: Sequence[Definition]) -> list[ColumnHistory]:
     """From the oldest version to the newest, in the order in which the columns came."""
     places = {one.version: one.schema.names.index for one in definitions}
-    living: dict[str, Life] = {}
-    ended: list[Life] = []
+    living: dict[str, ColumnHistory] = {}
+    ended: list[ColumnHistory] = []
     for before, after in zip([None, *definitions], definitions, strict=False):
         if before is None:
-            living = {c.name: Life((_step(after, Change(Fate.FIRST, None, c)),)) for c in after.schema.columns}
+            living = {
+                c.name: ColumnHistory((_step(after, Change(ColumnChange.FIRST, None, c)),))
+                for c in after.schema.columns
+            }
             continue
         living = _next_generation(living, ended, difference(before, after), after)
     return sorted([*ended, *living.values()], key=lambda life: (life.first, places[life.first](life.names[0])))
 
 
 def _next_generation(
-    living: dict[str, Life], ended: list[Life], diff: Difference, after: Definition
-) -> dict[str, Life]:
-    born: dict[str, Life] = {}
+    living: dict[str, ColumnHistory], ended: list[ColumnHistory], diff: Difference, after: Definition
+) -> dict[str, ColumnHistory]:
+    born: dict[str, ColumnHistory] = {}
     for change in diff.changes:
         step = _step(after, change)
         if change.fate in GONE:
             life = living.pop(change.column.name)
             ended.append(replace(life, steps=(*life.steps, step), last=after.version - 1))
         elif change.old is None:
-            born[change.column.name] = Life((step,))
+            born[change.column.name] = ColumnHistory((step,))
             _overwrite(ended, after, change.column)
         else:
             life = living.pop(change.old.name)
             born[change.column.name] = replace(life, steps=(*life.steps, step))
-            if change.fate is Fate.RENAMED:
+            if change.fate is ColumnChange.RENAMED:
                 _overwrite(ended, after, change.column)
     return {column.name: born.get(column.name) or living[column.name] for column in after.schema.columns}
 
 
-def _overwrite(ended: list[Life], after: Definition, column: Column) -> None:
+def _overwrite(ended: list[ColumnHistory], after: Definition, column: Column) -> None:
     """A column that stayed in the target makes room for one of its name."""
     for index, life in enumerate(ended):
         if life.kept and life.name == column.name:
             text = f"its place in the target went to a new column {column.name}"
             ended[index] = replace(
-                life, steps=(*life.steps, Step(after.version, Fate.OVERWRITTEN, life.steps[-1].column, text))
+                life, steps=(*life.steps, Step(after.version, ColumnChange.OVERWRITTEN, life.steps[-1].column, text))
             )
 
 
@@ -186,7 +189,13 @@ def fields(
     ]
     lines += [
         FieldLine(
-            name, "", None, "", "", fate=Fate.LEFT_OUT, notes=("left out by the selection: it never leaves the source",)
+            name,
+            "",
+            None,
+            "",
+            "",
+            fate=ColumnChange.LEFT_OUT,
+            notes=("left out by the selection: it never leaves the source",),
         )
         for name in sorted(present.left_out)
     ]
@@ -201,7 +210,7 @@ def fields(
 def _changes(history: Sequence[Definition]) -> dict[str, Change]:
     """What the newest version did to the columns that it has, by name."""
     if len(history) < 2:  # noqa: PLR2004 - the first has nothing before it
-        return {column.name: Change(Fate.FIRST, None, column) for column in history[-1].schema.columns}
+        return {column.name: Change(ColumnChange.FIRST, None, column) for column in history[-1].schema.columns}
     return {c.column.name: c for c in difference(history[-2], history[-1]).changes if c.new is not None}
 
 
@@ -209,12 +218,14 @@ def _line(
     present: Definition,
     column: Column,
     change: Change | None,
-    life: Life,
+    life: ColumnHistory,
     target_type: Callable[[DataType], str],
     policy: Policy,
 ) -> FieldLine:
     key = column.name in present.schema.key
-    was = change.old.name if change is not None and change.fate is Fate.RENAMED and change.old is not None else ""
+    was = (
+        change.old.name if change is not None and change.fate is ColumnChange.RENAMED and change.old is not None else ""
+    )
     return FieldLine(
         source=column.name,
         source_type=column.source_type,
@@ -223,7 +234,7 @@ def _line(
         target_type=target_type(column.type),
         key=key,
         nullable=column.nullable,
-        fate=change.fate if change is not None else Fate.SAME,
+        fate=change.fate if change is not None else ColumnChange.SAME,
         was=was,
         notes=value_notes(column, policy, key=key),
         life=life,
@@ -231,11 +242,11 @@ def _line(
     )
 
 
-def _kept_line(life: Life, target_type: Callable[[DataType], str]) -> FieldLine:
+def _kept_line(life: ColumnHistory, target_type: Callable[[DataType], str]) -> FieldLine:
     column = life.steps[-1].column
     note = f"dropped in the source with version {life.steps[-1].version}; stays in the target, null in new rows"
     return FieldLine(
-        "", "", column.type, column.name, target_type(column.type), fate=Fate.KEPT, notes=(note,), life=life
+        "", "", column.type, column.name, target_type(column.type), fate=ColumnChange.KEPT, notes=(note,), life=life
     )
 
 

@@ -17,7 +17,7 @@ from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.stream import reader as live
 from replicator.sources.postgres.stream.decoder import Decoder
 from replicator.sources.postgres.stream.reader import PgOutputReader
-from replicator.sources.postgres.wire.message_buffer import COPY_DATA, Arrived
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, MessageBuffer
 
 _NOWHERE = PostgresConfig("", 0, "", "", "")
 
@@ -43,7 +43,7 @@ def recorded(
     return [message for message in seen if message[:1] == b"w"]
 
 
-class Replayed(Arrived):
+class Replayed(MessageBuffer):
     """Messages that arrive in pieces of any size, cut anywhere."""
 
     def __init__(self, messages: Sequence[bytes], rng: random.Random) -> None:

@@ -10,7 +10,7 @@ import pytest
 from replicator.errors import TableError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
+from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, quoted
@@ -451,14 +451,14 @@ def test_a_table_is_told_from_another_of_its_name_and_from_itself_rewritten(each
     before = described(each, "one")
     assert described(each, "one").schema.identity == before.schema.identity
     run(each, f"TRUNCATE {SCHEMA}.one")
-    emptied_one, first = described(each, "one"), Print.parse(before.schema.identity)
+    emptied_one, first = described(each, "one"), ColumnFingerprint.parse(before.schema.identity)
     assert first is not None
     assert emptied_one.schema.identity != before.schema.identity
-    second = Print.parse(emptied_one.schema.identity)
+    second = ColumnFingerprint.parse(emptied_one.schema.identity)
     assert second is not None
     assert not second.rewritten(first)
     run(each, f"ALTER TABLE {SCHEMA}.one ALTER v TYPE text")
-    third = Print.parse(described(each, "one").schema.identity)
+    third = ColumnFingerprint.parse(described(each, "one").schema.identity)
     assert third is not None
     assert third.rewritten(second)
     run(each, f"DROP TABLE {SCHEMA}.one", f"CREATE TABLE {SCHEMA}.one (id int PRIMARY KEY, v int)")

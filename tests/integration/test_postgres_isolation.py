@@ -24,9 +24,9 @@ from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
-from replicator.sources.postgres.stream.catalog_observer import Sight, Watch
+from replicator.sources.postgres.stream.catalog_observer import CatalogObserver, CatalogSnapshot
 from replicator.sources.postgres.stream.relations import Relations
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.stream.snapshot_barriers import listed_in
 from tests.crash.errors import STATES
 from tests.crash.proxy import Proxy
@@ -109,7 +109,7 @@ def test_a_new_slot_waits_for_a_prepared_transaction_and_names_it(log: Log) -> N
         ended = threading.Timer(12, lambda: cursor.execute("ROLLBACK PREPARED 'forgotten'"))
         ended.start()
         log.run("CREATE TABLE t (id int PRIMARY KEY)")
-        log.log = PostgresLog(log.control, log.config, log.name)
+        log.log = ReplicationSlot(log.control, log.config, log.name)
         log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True, waiting=Waiting(told=told.append))
         ended.join()
         cursor.execute("DROP TABLE public.forgotten")
@@ -120,7 +120,7 @@ def test_a_new_slot_waits_for_a_prepared_transaction_and_names_it(log: Log) -> N
 
 def test_a_slot_that_is_waited_for_is_given_up_within_seconds_and_leaves_nothing(log: Log) -> None:
     log.run("CREATE TABLE t (id int PRIMARY KEY)")
-    log.log = PostgresLog(log.control, log.config, log.name)
+    log.log = ReplicationSlot(log.control, log.config, log.name)
     with held(log, "INSERT INTO t VALUES (1)") as session:
         pid, asked = session.info.backend_pid, time.monotonic()
         with pytest.raises(SourceBusy, match=f"pid {pid}") as caught:
@@ -229,7 +229,7 @@ def test_a_table_of_marks_that_is_locked_is_waited_for(tmp_path_factory: pytest.
         log = Log(server)
         log.run("CREATE TABLE t (id int PRIMARY KEY)")
         log.follow("t")
-        second = PostgresLog(log.control, log.config, "second")
+        second = ReplicationSlot(log.control, log.config, "second")
         with held(log, "LOCK TABLE tidemark.watermark IN SHARE UPDATE EXCLUSIVE MODE"), pytest.raises(SourceBusy):
             second.prepare(log.tables, first=True)
         second.prepare(log.tables, first=True)
@@ -270,13 +270,13 @@ def test_a_refused_table_that_was_seen_too_early_to_be_told_is_told_later(
     """What is seen while a transaction of before may still change it is not acted upon."""
     log.run("CREATE TABLE parent (id int PRIMARY KEY)")
     log.follow(whole=True)
-    looks, look = [0], Watch.look
+    looks, look = [0], CatalogObserver.look
 
-    def counted(watch: Watch, relations: Relations) -> Sight | None:
+    def counted(watch: CatalogObserver, relations: Relations) -> CatalogSnapshot | None:
         looks[0] += 1
         return look(watch, relations)
 
-    monkeypatch.setattr(Watch, "look", counted)
+    monkeypatch.setattr(CatalogObserver, "look", counted)
     with closing(connect(log.config)) as other, other.cursor() as cursor:
         cursor.execute("BEGIN; SELECT pg_catalog.pg_current_xact_id()::text")
         open_ones = frozenset(cursor.fetchone())
@@ -312,9 +312,9 @@ def test_a_table_that_may_not_be_published_leaves_the_others_published(log: Log)
             done=(None,),
         )
         with closing(connect(log.config)) as control:
-            other = PostgresLog(control, log.config, log.name)
+            other = ReplicationSlot(control, log.config, log.name)
             other.publish(TableSet(databases=frozenset({log.name})))
-    log.log = PostgresLog(log.control, log.config, log.name)
+    log.log = ReplicationSlot(log.control, log.config, log.name)
     assert log.log.published() == {log.table("ours")}
 
 

@@ -11,7 +11,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import connect
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = pytest.mark.integration
@@ -31,7 +31,7 @@ def connection(config: PostgresConfig) -> Iterator[Any]:
         cursor.execute("CREATE SCHEMA lease")
         cursor.execute("CREATE TABLE lease.a (id int PRIMARY KEY); CREATE TABLE lease.b (id int PRIMARY KEY)")
     yield connection
-    PostgresLog(connection, config, "lease").remove()
+    ReplicationSlot(connection, config, "lease").remove()
     with connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA lease CASCADE")
     connection.close()
@@ -40,7 +40,7 @@ def connection(config: PostgresConfig) -> Iterator[Any]:
 def test_a_worker_whose_lease_ran_out_leaves_the_others_slot_and_tables_as_they_are(
     connection: Any, config: PostgresConfig
 ) -> None:
-    stale, owner = (PostgresLog(connection, config, "lease") for _ in range(2))
+    stale, owner = (ReplicationSlot(connection, config, "lease") for _ in range(2))
     begun = owner.prepare(TableSet(tables=frozenset({A, B})), first=True)
     again = stale.prepare(TableSet(tables=frozenset({A})), first=True)
     assert again.offset == begun.offset, "the slot was made anew: what lies between is lost to its owner"
@@ -54,7 +54,7 @@ def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
     connection: Any, config: PostgresConfig, monkeypatch: pytest.MonkeyPatch, hangs_at: str
 ) -> None:
     """Its lease has run out meanwhile; at the second place the publication is its own, the slot that reads it is not."""
-    stale, owner = (PostgresLog(connection, config, "lease") for _ in range(2))
+    stale, owner = (ReplicationSlot(connection, config, "lease") for _ in range(2))
     tables, begun = TableSet(tables=frozenset({A})), []
     go_on = getattr(stale, hangs_at)
 
@@ -69,7 +69,7 @@ def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
 
 def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, config: PostgresConfig) -> None:
     """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not there."""
-    log = PostgresLog(connection, config, "lease")
+    log = ReplicationSlot(connection, config, "lease")
     begun = log.prepare(TableSet(tables=frozenset({A})), first=True)
     with connection.cursor() as cursor:
         cursor.execute(f"DROP PUBLICATION {log.publication}")
@@ -77,7 +77,7 @@ def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, co
 
 
 def test_a_table_that_is_gone_again_is_left_to_the_log_to_tell(connection: Any, config: PostgresConfig) -> None:
-    log = PostgresLog(connection, config, "lease")
+    log = ReplicationSlot(connection, config, "lease")
     log.prepare(TableSet(tables=frozenset({A})), first=True)
     log.add(TableId("lease", "gone"))
     assert log._members() == {A}

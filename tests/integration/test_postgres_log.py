@@ -39,7 +39,7 @@ from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.stream import catalog_observer
 from replicator.sources.postgres.stream.reader import PgOutputReader
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire.messages import note
 from replicator.sources.postgres.wire.socket_stream import SocketStream
@@ -84,7 +84,7 @@ class Log:
         """From here on."""
         named = frozenset(self.table(name) for name in names)
         self.tables = TableSet(databases=frozenset({self.name})) if whole else TableSet(tables=named)
-        self.log = PostgresLog(self.control, self.config, self.name)
+        self.log = ReplicationSlot(self.control, self.config, self.name)
         self.start = self.log.prepare(self.tables, first=True).offset
         found = PostgresCatalog(self.control, left_out=self.tables).describe(sorted(named))
         self.schemas = {table: schema for table, schema in found.items() if isinstance(schema, TableSchema)}
@@ -618,7 +618,7 @@ def test_the_server_goes_down_in_the_midst_and_nothing_is_lost(log: Log) -> None
     assert caught.value.retryable
     reader.close()
     log.control = log.session()
-    log.log = PostgresLog(log.control, log.config, log.name)
+    log.log = ReplicationSlot(log.control, log.config, log.name)
     log.run("INSERT INTO t VALUES (2000)")
     assert [row[1] for row in changes(log.read(), "id")] == [*range(1, 1001), 2000]
 
@@ -973,7 +973,7 @@ def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
         log.log.remove()
     finally:
         log.control.close()
-        log.control, log.log = here, PostgresLog(here, log.config, log.name)
+        log.control, log.log = here, ReplicationSlot(here, log.config, log.name)
         log.run(f"DROP DATABASE {name} WITH (FORCE)")
 
 

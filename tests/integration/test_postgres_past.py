@@ -24,7 +24,7 @@ from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.offset import LsnOffset, parse_offset
 from replicator.sources.postgres.stream import decoder
 from replicator.sources.postgres.stream.reader import HEARTBEAT, PgOutputReader
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
@@ -46,7 +46,7 @@ class Life:
         )
         self.run("CREATE SCHEMA p", "CREATE TABLE p.t (id int PRIMARY KEY, v text)", "CREATE TABLE p.other (id int)")
         control = connect(self.config)
-        self.offset: Any = PostgresLog(control, self.config, NAME).prepare(TABLES, first=True).offset
+        self.offset: Any = ReplicationSlot(control, self.config, NAME).prepare(TABLES, first=True).offset
         self.schemas: dict[TableId, Any] = dict(
             PostgresCatalog(control, left_out=TABLES).describe(sorted(TABLES.tables))
         )
@@ -110,7 +110,7 @@ class Life:
     def slot(self) -> int:
         control = connect(self.config)
         try:
-            return PostgresLog(control, self.config, NAME).confirmed()
+            return ReplicationSlot(control, self.config, NAME).confirmed()
         finally:
             control.close()
 
@@ -165,7 +165,7 @@ def test_a_copy_from_behind_the_last_commit_is_another_past_where_it_has_more(li
 def life_end(life: Life) -> int:
     control = connect(life.config)
     try:
-        end = PostgresLog(control, life.config, NAME).state().offset
+        end = ReplicationSlot(control, life.config, NAME).state().offset
     finally:
         control.close()
     assert isinstance(end, LsnOffset)

@@ -24,7 +24,7 @@ from replicator.sources.postgres.stream import catch_up
 from replicator.sources.postgres.stream.catalog_observer import Now
 from replicator.sources.postgres.stream.decoder import Decoder
 from replicator.sources.postgres.stream.relations import Relations
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.xid_snapshot import Snapshot
@@ -89,7 +89,7 @@ def played(server: EmbeddedPostgresSource, seed: int) -> Iterator[Played]:
         player.prepare()
         tables = TableSet(databases=frozenset({SCHEMA}))
         with closing(connect(config)) as control, closing(other()) as slow:
-            log = PostgresLog(control, config, NAME)
+            log = ReplicationSlot(control, config, NAME)
             start = log.prepare(tables, first=True).offset
             assert isinstance(start, LsnOffset)
             catalog = PostgresCatalog(control, left_out=tables)

@@ -16,7 +16,7 @@ from replicator.folding.fold import fold
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, Column, TableSchema
 from replicator.model.types import DataType
-from replicator.targets.iceberg.direct.file_cache import FileMemory
+from replicator.targets.iceberg.direct.file_cache import FileCache
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Wanted
 
 KEYS = {
@@ -109,7 +109,7 @@ def test_long_strings_that_differ_anywhere_are_told_apart() -> None:
 
 
 def test_memory_is_bounded_and_forgets_what_was_not_used() -> None:
-    memory = FileMemory(100)
+    memory = FileCache(100)
     for n in range(5):
         memory.put(n, n, 30)
         assert memory.get(0, lambda: 0, lambda _: 30) == 0

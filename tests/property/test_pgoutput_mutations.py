@@ -21,7 +21,7 @@ from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.offset import LsnOffset
 from replicator.sources.postgres.stream.decoder import Decoder
 from replicator.sources.postgres.stream.relations import Relations
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.wire import messages as m
 from tests.environment import HOME
 from tests.integration.replayed import decoded, recorded
@@ -57,7 +57,7 @@ def found(request: pytest.FixtureRequest) -> Iterator[Recorded]:
         cursor.execute("CREATE SCHEMA m")
         cursor.execute(f"CREATE TABLE m.t (id int PRIMARY KEY, n numeric(9,2), at timestamptz, v text, j jsonb{extra})")
         cursor.execute("CREATE TABLE m.k (a float8, b bytea, d date); ALTER TABLE m.k REPLICA IDENTITY FULL")
-    log = PostgresLog(connection, config, "mutants")
+    log = ReplicationSlot(connection, config, "mutants")
     start = log.prepare(TABLES, first=True).offset
     catalog = PostgresCatalog(connection, left_out=TABLES)
     schemas: dict[TableId, Any] = dict(catalog.describe(sorted(TABLES.tables)))

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replicator.engine.capture.chunk_admitter import Admission
-from replicator.engine.capture.journal_entry import EntryBuilder
-from replicator.engine.capture.table_registry import Tracking
+from replicator.engine.capture.chunk_admitter import ChunkAdmitter
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
+from replicator.engine.capture.table_registry import TableRegistry
 from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
 from replicator.model.identifiers import TableId
 from replicator.model.schema import ZERO_DATES, Column, TableSchema
@@ -59,11 +59,11 @@ class Stand:
         known = PARTIAL if schema is PARTIAL else KNOWN
         tracked = TrackedTable(A, TableState.RELOADING, SchemaVersion(1, known), run=1, live_from=-1, followed=True)
         plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
-        self.entry = EntryBuilder(Checkpoint({}, 0, "server"))
-        tracking, self.writer = Tracking(plan, self.entry), SegmentWriter(storage, "r")
+        self.entry = JournalEntryBuilder(Checkpoint({}, 0, "server"))
+        tracking, self.writer = TableRegistry(plan, self.entry), SegmentWriter(storage, "r")
         stand: Any = self
         self.windows = Windows(10_000)
-        self.admission = Admission(
+        self.admission = ChunkAdmitter(
             stand, stand, storage, tracking, self.entry, self.writer, self.windows, stand, stand
         )  # fmt: skip
 

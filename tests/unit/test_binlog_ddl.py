@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
-from replicator.sources.mysql.ddl.column_definition import Told, told
+from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, told
 from replicator.sources.mysql.ddl.tokenizer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, tokenize
 
 A, B, C = (TableId("db", name) for name in "abc")
@@ -170,16 +170,16 @@ def test_types_that_the_log_does_not_tell_are_taken_from_the_statement() -> None
 @pytest.mark.parametrize(
     ("definition", "expected"),
     [
-        ("int(10) UNSIGNED zerofill NOT NULL", Told("int(10) unsigned", "", not_null=True)),
-        ("CHARACTER VARYING (30) CHARACTER SET 'Latin1' COMMENT 'NOT NULL'", Told("varchar(30)", "latin1")),
-        ("char COLLATE utf8mb4_bin CHECK (`x` IS NOT NULL)", Told("char", "utf8mb4")),
-        ("text CHARSET utf8", Told("text", "utf8mb3")),
-        ("double precision DEFAULT 1.5", Told("double")),
-        ("NUMERIC(10,2)", Told("decimal(10,2)")),
-        ("enum('a','it''s') COLLATE uca1400_ai_ci", Told("enum('a','it''s')")),
+        ("int(10) UNSIGNED zerofill NOT NULL", DeclaredColumn("int(10) unsigned", "", not_null=True)),
+        ("CHARACTER VARYING (30) CHARACTER SET 'Latin1' COMMENT 'NOT NULL'", DeclaredColumn("varchar(30)", "latin1")),
+        ("char COLLATE utf8mb4_bin CHECK (`x` IS NOT NULL)", DeclaredColumn("char", "utf8mb4")),
+        ("text CHARSET utf8", DeclaredColumn("text", "utf8mb3")),
+        ("double precision DEFAULT 1.5", DeclaredColumn("double")),
+        ("NUMERIC(10,2)", DeclaredColumn("decimal(10,2)")),
+        ("enum('a','it''s') COLLATE uca1400_ai_ci", DeclaredColumn("enum('a','it''s')")),
     ],
 )
-def test_what_a_statement_says_of_a_column(definition: str, expected: Told) -> None:
+def test_what_a_statement_says_of_a_column(definition: str, expected: DeclaredColumn) -> None:
     assert told(tokenize(definition)) == expected
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.engine.capture.journal_entry import PARKED_BYTES, EntryBuilder
+from replicator.engine.capture.journal_entry import PARKED_BYTES, JournalEntryBuilder
 from replicator.errors import UnsupportedType, ValueDoesNotFit
 from replicator.model.change import Operation, ParkedRow
 from replicator.model.identifiers import TableId
@@ -11,17 +11,17 @@ from replicator.state.journal import Checkpoint, EventKind, ReloadRequest, Table
 A, B, C, D = (TableId("shop", name) for name in "abcd")
 
 
-def entry() -> EntryBuilder:
-    return EntryBuilder(Checkpoint({}, 0, "server"))
+def entry() -> JournalEntryBuilder:
+    return JournalEntryBuilder(Checkpoint({}, 0, "server"))
 
 
-def rename(building: EntryBuilder, old: TableId, new: TableId) -> None:
+def rename(building: JournalEntryBuilder, old: TableId, new: TableId) -> None:
     detail = {"new": [new.database, new.name]}
     building.events.append(TableEvent(old, building.take(), EventKind.RENAME_TABLE, detail=detail))
     building.rename(old, new)
 
 
-def drop(building: EntryBuilder, table: TableId) -> None:
+def drop(building: JournalEntryBuilder, table: TableId) -> None:
     building.events.append(TableEvent(table, building.take(), EventKind.DROP_TABLE))
     building.drop(table)
 
@@ -101,7 +101,7 @@ def test_a_load_that_mends_a_cascade_begins_behind_the_last_one() -> None:
 
 
 def test_parked_rows_take_their_numbers_and_no_more_memory_than_there_is_for_them() -> None:
-    building = EntryBuilder(Checkpoint({}, 100, "server"))
+    building = JournalEntryBuilder(Checkpoint({}, 100, "server"))
     data = bytes(PARKED_BYTES // 2)
     for ordinal in range(3):
         building.park(A, ParkedRow(ordinal, Operation.INSERT, None, "t", "x:1", ValueDoesNotFit("bad"), data + b"!", 7))

@@ -20,7 +20,7 @@ from replicator.targets.base import TargetTable
 from replicator.targets.kafka import avro
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.events import events
-from replicator.targets.kafka.messages import Encoder, Subject, encoder, schema_record
+from replicator.targets.kafka.messages import Encoder, MessageContext, encoder, schema_record
 from replicator.targets.kafka.naming import avro_name, topic_of
 
 MOMENT = datetime(2024, 2, 29, 12, 30, 0, 123456, tzinfo=UTC)
@@ -63,7 +63,7 @@ def batch(
 
 def encoding(format_: str, envelope: str, schema: TableSchema = SCHEMA) -> tuple[Encoder, Any]:
     config = KafkaConfig("k", format=format_, envelope=envelope)
-    subject = Subject("mysql", "r", "p.db.t", schema, 1)
+    subject = MessageContext("mysql", "r", "p.db.t", schema, 1)
     return encoder(config, subject), schema_record(subject, config, {}, 0)
 
 

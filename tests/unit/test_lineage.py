@@ -9,7 +9,7 @@ import pytest
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import BIGINT, DATE, INT, STRING, DataType, decimal
-from replicator.telemetry.differences import Definition, Fate, difference
+from replicator.telemetry.differences import ColumnChange, Definition, difference
 from replicator.telemetry.lineage import Policy, fields, lives
 
 ORDERS = TableId("shop", "orders")
@@ -82,9 +82,9 @@ def test_a_column_lives_on_under_its_new_names_and_its_end_is_kept() -> None:
     found = {life.name: life for life in lives(versions)}
     assert found["c"].names == ("old_name", "b", "c")
     assert [(step.version, step.fate) for step in found["c"].steps] == [
-        (1, Fate.FIRST),
-        (2, Fate.RENAMED),
-        (3, Fate.RENAMED),
+        (1, ColumnChange.FIRST),
+        (2, ColumnChange.RENAMED),
+        (3, ColumnChange.RENAMED),
     ]
     assert (found["note"].first, found["note"].last) == (1, 3)
     assert found["note"].steps[-1].text == "− note"
@@ -152,28 +152,28 @@ def test_what_the_selection_leaves_out_stands_on_the_sources_side_only() -> None
     hidden = definition(2, ID, left_out=frozenset({"ssn"}))
     assert difference(first, hidden).texts == ["− ssn, left out by the selection"]
     line = lines_at([first, hidden], 2)["ssn"]
-    assert (line.source, line.target, line.fate) == ("ssn", "", Fate.LEFT_OUT)
+    assert (line.source, line.target, line.fate) == ("ssn", "", ColumnChange.LEFT_OUT)
 
 
 def test_a_kept_column_stays_on_the_targets_side_until_its_name_or_its_table_is_made_anew() -> None:
     dropped = definition(2, ID, keep_dropped=True)
     versions = [definition(1, ID, column("a")), dropped, definition(3, ID, column("b"))]
     kept = lines_at(versions, 3)["a"]
-    assert (kept.source, kept.target, kept.fate) == ("", "a", Fate.KEPT)
+    assert (kept.source, kept.target, kept.fate) == ("", "a", ColumnChange.KEPT)
     assert "dropped in the source with version 2" in kept.notes[0]
     assert "a" not in lines_at(versions, 3, made_anew=2)
     versions.append(definition(4, ID, column("b"), column("a", INT)))
     again = lines_at(versions, 4)["a"]
-    assert (again.source, again.fate) == ("a", Fate.ADDED)
+    assert (again.source, again.fate) == ("a", ColumnChange.ADDED)
     over = next(life for life in lives(versions) if life.name == "a" and life.last)
-    assert over.steps[-1].fate is Fate.OVERWRITTEN
+    assert over.steps[-1].fate is ColumnChange.OVERWRITTEN
 
 
 def test_older_versions_are_shown_as_they_were() -> None:
     versions = [V1, definition(2, ID, column("b"), renamed={"old_name": "b"})]
     assert set(lines_at(versions, 1)) == {"id", "note", "total", "old_name", "_sequence_num"}
     line = lines_at(versions, 2)["b"]
-    assert (line.was, line.fate, line.plain) == ("old_name", Fate.RENAMED, False)
+    assert (line.was, line.fate, line.plain) == ("old_name", ColumnChange.RENAMED, False)
     with pytest.raises(KeyError):
         lines_at(versions, 3)
 

@@ -28,7 +28,7 @@ from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.rows import row_messages as postgres_rows
 from replicator.sources.postgres.rows.row_messages import Layout, Transaction
 from replicator.sources.shared import undecodable_rows
-from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MOST_BAD, parted
+from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MOST_BAD, bisect_undecodable
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema(
@@ -52,7 +52,7 @@ def refusing(bad: set[int], seen: list[int]) -> Callable[[Any], pa.RecordBatch]:
 @pytest.mark.parametrize("bad", [set(), {0}, {99}, {0, 1, 50, 99}, set(range(100))])
 def test_bad_rows_are_found_and_the_rest_stays_in_order(bad: set[int]) -> None:
     seen: list[int] = []
-    found = parted(100, refusing(bad, seen), PLAIN)
+    found = bisect_undecodable(100, refusing(bad, seen), PLAIN)
     assert [place for place, _ in found.bad] == sorted(bad)
     assert [error.message for _, error in found.bad] == [f"row {place} is bad" for place in sorted(bad)]
     assert found.batch.schema == PLAIN
@@ -61,15 +61,15 @@ def test_bad_rows_are_found_and_the_rest_stays_in_order(bad: set[int]) -> None:
 
 def test_one_bad_row_of_many_costs_few_conversions() -> None:
     seen: list[int] = []
-    parted(1 << 14, refusing({9_999}, seen), PLAIN)
+    bisect_undecodable(1 << 14, refusing({9_999}, seen), PLAIN)
     assert len(seen) == 1 + 2 * 14
     assert sum(seen) < 3 * (1 << 14)
 
 
 def test_more_bad_rows_than_are_kept_stop_the_table() -> None:
-    assert len(parted(2_000, refusing(set(range(MOST_BAD)), []), PLAIN).bad) == MOST_BAD
+    assert len(bisect_undecodable(2_000, refusing(set(range(MOST_BAD)), []), PLAIN).bad) == MOST_BAD
     with pytest.raises(TooManyParked, match=f"More than {MOST_BAD:,} rows .* row 0 is bad") as raised:
-        parted(2_000, refusing(set(range(MOST_BAD + 1)), []), PLAIN)
+        bisect_undecodable(2_000, refusing(set(range(MOST_BAD + 1)), []), PLAIN)
     assert raised.value.column == "v"
 
 

@@ -10,7 +10,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import INT
-from replicator.sources.postgres.catalog.attributes import Identity, Print, TableDescription
+from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
 from replicator.sources.postgres.stream.relations import Relations, Step
 
 A, B = TableId("shop", "a"), TableId("shop", "b")
@@ -18,7 +18,7 @@ A, B = TableId("shop", "a"), TableId("shop", "b")
 
 def schema(table: TableId, oid: int) -> TableSchema:
     columns = (Column("id", INT, nullable=False, source_type="int"),)
-    return TableSchema(table, columns, ("id",), identity=str(Print(oid, str(oid), "c", "-")))
+    return TableSchema(table, columns, ("id",), identity=str(ColumnFingerprint(oid, str(oid), "c", "-")))
 
 
 def described(table: TableId, oid: int) -> TableDescription:
@@ -62,18 +62,20 @@ def test_names_that_were_exchanged_begin_anew() -> None:
 
 def test_what_an_earlier_version_stored_is_not_taken_for_another_definition() -> None:
     """It knew neither a label's transaction nor an attachment's."""
-    now = Print(1, "p5:5:c70,6:66:a80", "c", "20:abcdef:70,20:fedcba:71,30:aaaaaa")
-    assert not now.rewritten(Print(1, "p5:5:c,6:66:a", "c", "20:abcdef,20:fedcba,30:aaaaaa"))
+    now = ColumnFingerprint(1, "p5:5:c70,6:66:a80", "c", "20:abcdef:70,20:fedcba:71,30:aaaaaa")
+    assert not now.rewritten(ColumnFingerprint(1, "p5:5:c,6:66:a", "c", "20:abcdef,20:fedcba,30:aaaaaa"))
     assert now.rewritten(replace(now, types="20:abcdef:69,20:fedcba:71,30:aaaaaa")), "renamed and back"
     assert now.rewritten(replace(now, node="p5:5:c70,6:66:a79")), "detached and attached"
     assert not now.rewritten(replace(now, node="p5:5:a70,6:66:a80")), "renamed"
     assert now.with_partition(5) == now
     assert now.rewritten(now.with_partition(7)), "met in the log, and gone"
-    assert not Print(1, "p7:7:c90", "c", "-").rewritten(Print(1, "p", "c", "-").with_partition(7))
+    assert not ColumnFingerprint(1, "p7:7:c90", "c", "-").rewritten(
+        ColumnFingerprint(1, "p", "c", "-").with_partition(7)
+    )
 
 
 def test_a_partition_that_may_have_brought_rows_of_its_own_has_the_table_read_again() -> None:
-    none = Print(1, "p", "c", "-")
+    none = ColumnFingerprint(1, "p", "c", "-")
     for came in ("a90", "b90"):
         now = replace(none, node=f"p7:7:{came}")
         assert now.rewritten(none)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.capture.schema_changes import SchemaChanges
-from replicator.engine.capture.table_registry import Tracking
+from replicator.engine.capture.table_registry import TableRegistry
 from replicator.model.change import Ddl, SchemaChange
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
@@ -52,8 +52,8 @@ def test_every_statement_is_told_with_what_was_decided(action: DdlAction, said: 
     """An ignored TRUNCATE leaves no event and no version: without this nobody would know of it."""
     tracked = TrackedTable(ORDERS, TableState.STREAMING, SchemaVersion(1, schema("id")), run=None)
     plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
-    entry, told = EntryBuilder(Checkpoint({}, 0, "server")), Anything()
-    changes = SchemaChanges(Journal(), {"truncate": action}, Tracking(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
+    entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    changes = SchemaChanges(Journal(), {"truncate": action}, TableRegistry(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
     changes.handle(
         SchemaChange(0, Ddl.TRUNCATE_TABLE, ORDERS, None, None, statement="TRUNCATE orders")  # type: ignore[arg-type]
     )
@@ -65,8 +65,8 @@ def test_every_statement_is_told_with_what_was_decided(action: DdlAction, said: 
 def test_a_table_that_is_made_again_goes_on_with_its_versions() -> None:
     """Those of a dropped or halted table are still in the journal, and segments name them."""
     plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(), checkpoint=None, gone={ORDERS: 3})
-    entry, told = EntryBuilder(Checkpoint({}, 0, "server")), Anything()
-    changes = SchemaChanges(Journal(), {}, Tracking(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
+    entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    changes = SchemaChanges(Journal(), {}, TableRegistry(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
     for operation in (Ddl.CREATE_TABLE, Ddl.DROP_TABLE, Ddl.CREATE_TABLE):
         changes.handle(SchemaChange(0, operation, ORDERS, None, None, schema("id")))  # type: ignore[arg-type]
     assert [version.version for version in entry.schemas] == [4, 5]
@@ -88,8 +88,8 @@ def test_bounds_of_a_key_are_none_of_another(after: TableSchema, renamed: dict[s
         ORDERS, TableState.RELOADING, SchemaVersion(1, schema("id")), run=1, live_from=-1, followed=True
     )
     plan = CapturePlan(1, wanted=True, tables=TableSet(), tracked=(tracked,), checkpoint=None)
-    entry, told = EntryBuilder(Checkpoint({}, 0, "server")), Anything()
-    changes = SchemaChanges(Journal(), {}, Tracking(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
+    entry, told = JournalEntryBuilder(Checkpoint({}, 0, "server")), Anything()
+    changes = SchemaChanges(Journal(), {}, TableRegistry(plan, entry), entry, told, told, told)  # type: ignore[arg-type]
     changes.handle(
         SchemaChange(0, Ddl.ALTER_TABLE, ORDERS, None, None, after, renamed_columns=renamed)  # type: ignore[arg-type]
     )

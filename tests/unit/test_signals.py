@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.capture.signals import Signals
 from replicator.errors import ConfigurationError, UnsupportedType
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange, TableFailed
@@ -92,11 +92,11 @@ class Told:
         self.lines.append(f"{level.name}: {text}")
 
 
-def made(*, selected: bool = False, schema: TableSchema | None = SCHEMA) -> tuple[Signals, EntryBuilder, Told]:
+def made(*, selected: bool = False, schema: TableSchema | None = SCHEMA) -> tuple[Signals, JournalEntryBuilder, Told]:
     tables = frozenset({ORDERS, TABLE} if selected else {ORDERS})
     plan = CapturePlan(1, wanted=True, tables=TableSet(tables), tracked=(), checkpoint=None, signals=TABLE)
     assert TABLE in plan.followed
-    told, entry = Told(schema), EntryBuilder(Checkpoint({}, 0, "server"))
+    told, entry = Told(schema), JournalEntryBuilder(Checkpoint({}, 0, "server"))
     stand: Any = told
     return Signals(plan, stand, entry, stand), entry, told
 

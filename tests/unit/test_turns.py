@@ -12,7 +12,7 @@ import pytest
 
 from replicator.engine.apply import scheduler
 from replicator.engine.apply.scheduler import ApplyOptions, run_apply
-from replicator.engine.wake_event import Bell
+from replicator.engine.wake_event import WakeEvent
 from replicator.errors import SparkUnavailable, TargetConflict, TargetError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
@@ -134,7 +134,7 @@ def test_a_slow_table_does_not_hold_up_the_next_turns_of_the_others() -> None:
 
 def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scheduler, "POLL_SECONDS", 60.0)
-    store, bell, begun = Store({A: 1}), Bell(), threading.Event()
+    store, wake, begun = Store({A: 1}), WakeEvent(), threading.Event()
 
     def merging(name: str) -> None:
         if name == "b":
@@ -142,10 +142,10 @@ def test_what_is_journaled_while_a_merge_goes_on_is_begun_with_at_the_bell(monke
             return
         time.sleep(0.1)  # the loop has looked, and waits
         store.pending[B] = 1
-        bell.ring()
+        wake.set()
         assert begun.wait(30)
 
-    assert run(store, Lake(merging), bell=bell) == 2
+    assert run(store, Lake(merging), wake=wake) == 2
 
 
 def test_a_name_that_another_table_has_still_is_waited_for() -> None:

@@ -11,7 +11,7 @@ from replicator.errors import ConfigurationError
 from replicator.model.change import EVERY
 from replicator.sources.postgres.offset import LsnOffset, lsn_text, parse_lsn, parse_offset
 from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
-from replicator.sources.postgres.xid_snapshot import NAMED, Settling, Snapshot
+from replicator.sources.postgres.xid_snapshot import NAMED, InFlightTransactions, Snapshot
 
 
 def test_a_snapshot_shows_what_had_ended() -> None:
@@ -33,7 +33,7 @@ def test_the_logs_transactions_have_32_bits_and_a_snapshots_64() -> None:
 
 
 def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was_seen_to_be_visible() -> None:
-    settling = Settling(frozenset())
+    settling = InFlightTransactions(frozenset())
     settling.committed(np.array([7]))
     settling.sighted(100, Snapshot.parse("8:8:"))
     assert not settling.reached(99)
@@ -43,7 +43,7 @@ def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was
 
 
 def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_read() -> None:
-    settling = Settling(frozenset({"5"}))
+    settling = InFlightTransactions(frozenset({"5"}))
     settling.committed(np.array([9]))
     settling.sighted(100, Snapshot.parse("5:10:5"))
     settling.reached(500)
@@ -52,7 +52,7 @@ def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_re
 
 @pytest.mark.parametrize("together", [1, 7, NAMED * 2])
 def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named(together: int) -> None:
-    settling = Settling(frozenset())
+    settling = InFlightTransactions(frozenset())
     settling.sighted(100, Snapshot.parse(f"3:{NAMED * 3}:3"))
     for first in range(2, NAMED * 2, together):
         settling.committed(np.arange(first, min(first + together, NAMED * 2)))

@@ -15,32 +15,32 @@ from typing import Any
 
 from django.db import Error, connection
 
-from replicator.engine.wake_event import Bell
+from replicator.engine.wake_event import WakeEvent
 
 CHANNEL = "tidemark_journal"
 AGAIN_SECONDS = 2.0
 
 
-def ring(replicator_id: int) -> None:
+def notify_journal(replicator_id: int) -> None:
     """When the present transaction is committed."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_notify(%s, %s)", [CHANNEL, str(replicator_id)])
 
 
 @contextmanager
-def heard(replicator_id: int) -> Iterator[Bell]:
-    """A bell that is rung, within the block, whenever there is something new in the replicator's journal."""
-    bell = Bell()
+def subscribe_to_journal(replicator_id: int) -> Iterator[WakeEvent]:
+    """Set, within the block, whenever there is something new in the replicator's journal."""
+    wake = WakeEvent()
     with _lock:
-        if not _bells:
+        if not _subscribers:
             _start()
-        _bells.append((replicator_id, bell))
+        _subscribers.append((replicator_id, wake))
     try:
-        yield bell
+        yield wake
     finally:
         with _lock:
-            _bells.remove((replicator_id, bell))
-            ended = _listeners.pop() if not _bells else None
+            _subscribers.remove((replicator_id, wake))
+            ended = _listeners.pop() if not _subscribers else None
         if ended is not None:
             ended.stop()
 
@@ -51,7 +51,7 @@ class _Listener:
     def __init__(self) -> None:
         self._end, self._told = socket.socketpair()
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="bells", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="journal notify", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -84,7 +84,7 @@ class _Listener:
 
 
 _lock = threading.Lock()
-_bells: list[tuple[int, Bell]] = []
+_subscribers: list[tuple[int, WakeEvent]] = []
 _listeners: list[_Listener] = []
 
 
@@ -94,6 +94,6 @@ def _start() -> None:
 
 def _ring(payload: str | None) -> None:
     with _lock:
-        for replicator_id, bell in _bells:
+        for replicator_id, wake in _subscribers:
             if payload in {None, str(replicator_id)}:
-                bell.ring()
+                wake.set()

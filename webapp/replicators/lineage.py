@@ -12,7 +12,7 @@ from django.db.models.fields.json import KeyTextTransform
 from replicator.model.mode import Mode
 from replicator.targets.type_names import type_name_in
 from replicator.telemetry.differences import Definition, difference
-from replicator.telemetry.lineage import FieldLine, Life, Policy, fields, lives
+from replicator.telemetry.lineage import ColumnHistory, FieldLine, Policy, fields, lives
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
 
 VERSIONS = 200  # newest ones that a page goes through
@@ -49,7 +49,7 @@ class TableLineage:
     runs: Sequence[Run]
     columns: int
     found: int
-    past: Sequence[Life]
+    past: Sequence[ColumnHistory]
     source: str = ""
     target: str = ""
 

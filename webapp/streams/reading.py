@@ -11,7 +11,7 @@ from django.db import connection
 from replicator.errors import CheckpointTooOld, ConfigurationError, StagingError, StreamDisabled
 from replicator.streams.cursor import Batch, Limits, read_batch
 from replicator.streams.position import Position, checkpoint, parse
-from webapp.replicators.journal_notify import heard
+from webapp.replicators.journal_notify import subscribe_to_journal
 from webapp.replicators.staging import storage
 from webapp.streams import groups
 from webapp.streams.feed import captured, stretch_of
@@ -48,10 +48,10 @@ def changes(stream: Stream, asked: Asked) -> tuple[Position, Batch]:
     if not _idle(batch) or asked.wait <= 0 or not _waiting.acquire(blocking=False):
         return start, batch
     try:
-        with heard(stream.replicator_id) as bell:
+        with subscribe_to_journal(stream.replicator_id) as wake:
             while _idle(batch) and (left := until - time.monotonic()) > 0:
                 _let_go()
-                bell.wait(min(left, LOOK_SECONDS))
+                wake.wait(min(left, LOOK_SECONDS))
                 stream = _fresh(stream)
                 batch = _read(stream, batch.position, asked)
     finally:

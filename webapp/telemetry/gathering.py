@@ -31,7 +31,7 @@ RUNS = 500
 
 
 @dataclass(frozen=True)
-class Happened:
+class LineageFact:
     """One event of a run of a table; `identity` names the run."""
 
     table: int
@@ -69,7 +69,7 @@ def _aligned(moment: datetime, window: timedelta) -> datetime:
     return datetime.fromtimestamp(moment.timestamp() // seconds * seconds, UTC)
 
 
-def _snapshots(since: datetime, until: datetime) -> list[Happened]:
+def _snapshots(since: datetime, until: datetime) -> list[LineageFact]:
     """START, and COMPLETE, FAIL (its table stopped) or ABORT (another run took its place, or a user ended it)."""
     touched = Q(started_at__gte=since, started_at__lt=until) | Q(finished_at__gte=since, finished_at__lt=until)
     runs = SnapshotRun.objects.filter(touched, started_at__isnull=False).select_related("table").order_by("id")[:RUNS]
@@ -77,10 +77,10 @@ def _snapshots(since: datetime, until: datetime) -> list[Happened]:
     for run in runs:
         identity = f"snapshot:{run.table.replicator_id}:{run.pk}:{run.created_at.isoformat()}"
         assert run.started_at is not None
-        found.append(Happened(run.table_id, EventType.START, run.started_at, identity, "snapshot"))
+        found.append(LineageFact(run.table_id, EventType.START, run.started_at, identity, "snapshot"))
         if run.finished_at is not None and not run.open:
             kind, outcome = _end(run)
-            found.append(Happened(run.table_id, kind, run.finished_at, identity, "snapshot", outcome))
+            found.append(LineageFact(run.table_id, kind, run.finished_at, identity, "snapshot", outcome))
     return found
 
 
@@ -92,7 +92,7 @@ def _end(run: SnapshotRun) -> tuple[EventType, Outcome]:
     return EventType.ABORT, Outcome(rows=run.rows_read)
 
 
-def _merges(since: datetime, until: datetime) -> list[Happened]:
+def _merges(since: datetime, until: datetime) -> list[LineageFact]:
     """All target commits of a table within a window are one run: it failed if its last failure there is not mended."""
     rows = MetricMinute.objects.filter(
         minute__gte=since, minute__lt=until, merges__gt=0, table__isnull=False
@@ -110,8 +110,8 @@ def _merges(since: datetime, until: datetime) -> list[Happened]:
             rows=merged.get(pk, 0), error=_words(failure.message) if failure is not None and broken else ""
         )
         kind = EventType.FAIL if broken else EventType.COMPLETE
-        found.append(Happened(pk, EventType.START, since, identity, "merge"))
-        found.append(Happened(pk, kind, until, identity, "merge", outcome))
+        found.append(LineageFact(pk, EventType.START, since, identity, "merge"))
+        found.append(LineageFact(pk, kind, until, identity, "merge", outcome))
     return found
 
 
@@ -119,7 +119,7 @@ def _words(message: str) -> str:
     return redacted(message)[:MESSAGE]
 
 
-def _enqueue(happened: Sequence[Happened]) -> int:
+def _enqueue(happened: Sequence[LineageFact]) -> int:
     """New ones only; four queries and one insert, whatever their number."""
     known = set(LineageEvent.objects.filter(key__in=[one.key for one in happened]).values_list("key", flat=True))
     fresh = [one for one in happened if one.key not in known]
@@ -129,7 +129,7 @@ def _enqueue(happened: Sequence[Happened]) -> int:
     return len(rows)
 
 
-def _event(one: Happened, table: ReplicatorTable, copy: Copy) -> dict[str, object]:
+def _event(one: LineageFact, table: ReplicatorTable, copy: Copy) -> dict[str, object]:
     name = f"{table.replicator.name}.{table}.{one.work}"
     job = Job(settings.TIDEMARK_OPENLINEAGE_NAMESPACE, name, one.work.upper())
     return run_event(one.kind, one.at, Run(one.identity, one.outcome), job, copy)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from replicator.engine.apply.table_applier import TableApplier
 from replicator.engine.reporting import Reporter
-from replicator.engine.wake_event import Bell
+from replicator.engine.wake_event import WakeEvent
 from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.state.journal import ApplyStore, ApplyTable
@@ -48,7 +48,7 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     options: ApplyOptions,
     report: Reporter,
     hurried: Callable[[], bool] | None = None,
-    bell: Bell | None = None,
+    wake: WakeEvent | None = None,
     turned: Callable[[], None] = lambda: None,
     released: Callable[[], None] = lambda: None,
 ) -> int:
@@ -59,17 +59,17 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
     A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
     table has still.
-    bell: rung when something was journaled.  `turned` is called after each turn, `released` by each thread when it is done with the
+    wake: set when something was journaled.  `turned` is called after each turn, `released` by each thread when it is done with the
     store (connections are often a thread's own).
     """
     pressed = hurried or (lambda: not keep())
 
-    def attempt(table: ApplyTable, going: Callable[[], bool], *, patient: bool) -> Turn:
+    def attempt(table: ApplyTable, going: Callable[[], bool], *, patient: bool) -> ApplyTask:
         return _attempt(
             TableApplier(target, store, lease, going, options.max_rows, report, table), patient, going, pressed
         )
 
-    turns = _Turns(store, lease, options.parallel, bell or Bell())
+    turns = _TableScheduler(store, lease, options.parallel, wake or WakeEvent())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:
         try:
             while (in_time := keep()) or (turns.outlast() and not pressed()):
@@ -106,7 +106,7 @@ def _release(pool: ThreadPoolExecutor, threads: int, released: Callable[[], None
 
 
 @dataclass(frozen=True)
-class Turn:
+class ApplyTask:
     """What came of it; `conflict`: another was in its way, and nobody was told; `whole`: it did not break off."""
 
     commits: int
@@ -114,15 +114,15 @@ class Turn:
     whole: bool = False
 
 
-class _Turns:
+class _TableScheduler:
     """Which tables have their turn, and which wait although there is something to do for them.  Used by one thread."""
 
-    def __init__(self, store: ApplyStore, lease: Lease, parallel: int, bell: Bell) -> None:
+    def __init__(self, store: ApplyStore, lease: Lease, parallel: int, wake: WakeEvent) -> None:
         self._store, self._lease = store, lease
-        self._parallel, self._bell = parallel, bell
+        self._parallel, self._wake = parallel, wake
         self._resting: dict[TableId, float] = {}  # until when
         self.conflicts: dict[TableId, float] = {}  # until when, unless nothing else is left to do before
-        self.under_way: dict[TableId, Future[Turn]] = {}
+        self.under_way: dict[TableId, Future[ApplyTask]] = {}
         self._in_time: set[TableId] = set()
         self.begun = self.commits = 0
 
@@ -143,12 +143,12 @@ class _Turns:
         room = QUEUED * self._parallel - len(self.under_way)
         return self._store.tables(set(self.under_way), without=aside | set(self._resting), most=room)
 
-    def begin(self, table: TableId, turn: Future[Turn], *, in_time: bool) -> None:
+    def begin(self, table: TableId, turn: Future[ApplyTask], *, in_time: bool) -> None:
         """It has its turn."""
         self.begun += 1
         (self._in_time.add if in_time else self._in_time.discard)(table)
         self.under_way[table] = turn
-        turn.add_done_callback(lambda _: self._bell.ring())
+        turn.add_done_callback(lambda _: self._wake.set())
 
     def outlast(self) -> bool:
         """One that began in time is still under way."""
@@ -156,7 +156,7 @@ class _Turns:
 
     def wait(self) -> bool:
         """Until a turn ends, or there may be something to begin; True where one ended."""
-        self._bell.wait(POLL_SECONDS)
+        self._wake.wait(POLL_SECONDS)
         return self._settle([table for table, turn in self.under_way.items() if turn.done()])
 
     def finish(self, pressed: Callable[[], bool], interrupt: Callable[[], None]) -> None:
@@ -182,7 +182,7 @@ class _Turns:
         return bool(ended)
 
 
-def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> Turn:  # noqa: FBT001
+def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], pressed: Callable[[], bool]) -> ApplyTask:  # noqa: FBT001
     """patient: a conflict is no failure yet.  Neither is what comes of an interruption."""
     try:
         one.run()
@@ -190,14 +190,14 @@ def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], presse
         raise
     except TidemarkError as error:
         if pressed():
-            return Turn(one.commits)
+            return ApplyTask(one.commits)
         if patient and isinstance(error, TargetConflict):
-            return Turn(one.commits, conflict=True)
+            return ApplyTask(one.commits, conflict=True)
         one.failed(error)
-        return Turn(one.commits)
+        return ApplyTask(one.commits)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
         known = TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}")
         known.stack = "".join(traceback.format_exception(error))
         one.failed(known)
-        return Turn(one.commits)
-    return Turn(one.commits, whole=going())
+        return ApplyTask(one.commits)
+    return ApplyTask(one.commits, whole=going())

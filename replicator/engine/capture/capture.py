@@ -18,11 +18,11 @@ from typing import Any
 
 from replicator.engine.capture.capture_start import begin, prepare
 from replicator.engine.capture.cascades import Cascades
-from replicator.engine.capture.chunk_admitter import Admission
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.chunk_admitter import ChunkAdmitter
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.capture.schema_changes import SchemaChanges
 from replicator.engine.capture.signals import Signals
-from replicator.engine.capture.table_registry import Tracking
+from replicator.engine.capture.table_registry import TableRegistry
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import (
     SourceBusy,
@@ -129,21 +129,21 @@ def _waits(report: Reporter, busy: SourceBusy) -> None:
     report.log(Level.WARNING, busy.message, code=busy.code, remedy=busy.remedy)
 
 
-class _GaveUp(Exception):
+class _StorageTimeoutError(Exception):
     """A stop was asked for, and the disk does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Underway:
-    """A commit whose files are on their way to the disk.  `urgent`: it is not of rows only (`EntryBuilder.urgent`)."""
+class _InFlightCommit:
+    """A commit whose files are on their way to the disk.  `urgent`: it is not of rows only (`JournalEntryBuilder.urgent`)."""
 
     boundary: Offset
     urgent: bool
     sealed: Sealed
     entry: JournalEntry
-    departed: float
+    started_at: float
 
-    def landed(self) -> JournalEntry:
+    def with_segments(self) -> JournalEntry:
         """The entry with its segments, all of which are durable."""
         segments = tuple(self.sealed.hand_out())
         closed = tuple(
@@ -177,16 +177,16 @@ class _Capture:
         self._version = plan.version
         self._cascades = cascades
         self._reader, self._keep, self._hurried = reader, keep, hurried
-        self.writer = SegmentWriter(storage, replicator, self._patient)
-        self.entry = EntryBuilder(plan.checkpoint)
+        self.writer = SegmentWriter(storage, replicator, self._check_disk_timeout)
+        self.entry = JournalEntryBuilder(plan.checkpoint)
         self._windows = Windows(options.window_keys)
-        self._tracking = Tracking(plan, self.entry, late)
+        self._tracking = TableRegistry(plan, self.entry, late)
         self._late = tuple(late.values())
         self._in_time = False
         self._ddl = SchemaChanges(
             journal, plan.ddl_policy, self._tracking, self.entry, self.writer, self._windows, report
         )
-        self._admission = Admission(
+        self._admission = ChunkAdmitter(
             journal, chunks, storage, self._tracking, self.entry, self.writer, self._windows, report, reader
         )
         self._signals = Signals(plan, source.catalog(), self.entry, report)
@@ -197,13 +197,13 @@ class _Capture:
         self._stop_asked_at: float | None = None
         self._outdated = False  # the plan that is followed
         self._passed: Offset | None = None  # the end of the last transaction that was read
-        self._underway: _Underway | None = None
+        self._in_flight: _InFlightCommit | None = None
 
     def follow(self, start: Offset, plan: CapturePlan) -> None:
         """Handle messages until it is time to stop."""
         self._passed = start
         messages = iter(self._reader.read(start, plan.followed, self._tracking.schemas() | self._signals.schemas()))
-        with suppress(_GaveUp):
+        with suppress(_StorageTimeoutError):
             while self._step(messages):
                 pass
 
@@ -212,21 +212,21 @@ class _Capture:
         try:
             message = next(messages, None)
         except TidemarkError:
-            self._landed()  # what was read before is not less worth
+            self._finish_commit()  # what was read before is not less worth
             raise
         if message is None:
-            self._landed()
+            self._finish_commit()
             return False
         reach("capture.message.read")
-        self._land(0)
+        self._try_finish_commit(0)
         boundary = self._handle(message)
         if boundary is not None and self._late and not any(boundary < place for place in self._late):
             self._in_time, self._stop_asked_at = True, time.monotonic()  # the plan is read again, with those tables
         stopping = self._stopping()
         if boundary is not None and (self._due() or (stopping and (self._in_time or self.entry.pending(self.writer)))):
-            self._depart(boundary)
+            self._begin_commit(boundary)
         if stopping and (boundary is not None or self._out_of_patience(PATIENCE_SECONDS)):
-            self._landed()
+            self._finish_commit()
             return False
         return True
 
@@ -240,7 +240,7 @@ class _Capture:
             case RowsParked():
                 self._park(message)
             case SchemaChange():
-                self._told()
+                self._flush_before_query()
                 self._ddl.handle(message)
                 if message.new_table is not None:
                     self._cascades.rename(message.table, message.new_table)
@@ -248,7 +248,7 @@ class _Capture:
             case CascadesAdded():
                 self._cascades.add(message.rules)
             case Watermark():
-                self._told()
+                self._flush_before_query()
                 self._admission.handle(message)
             case Settled() | Notice():
                 self._note(message)
@@ -283,7 +283,7 @@ class _Capture:
     def _stage(self, batch: ChangeBatch) -> None:
         version = self._tracking.version_of(batch.table, batch.schema)
         if version is None:
-            self._told()
+            self._flush_before_query()
             self._ddl.unannounced(batch)
             version = self._tracking.version_of(batch.table, batch.schema)
         assert version is not None
@@ -343,49 +343,49 @@ class _Capture:
             or now - self._committed_at >= self._flush_after
         )
 
-    def _depart(self, boundary: Offset) -> None:
+    def _begin_commit(self, boundary: Offset) -> None:
         """A commit begins: its files are sealed.  The log is read on meanwhile, unless there is little to write."""
-        if self._underway is not None and not (self.entry.urgent() or self._stop_asked_at is not None):
+        if self._in_flight is not None and not (self.entry.urgent() or self._stop_asked_at is not None):
             return  # it grows until the one before has landed
-        self._landed()
+        self._finish_commit()
         small = self.writer.bytes < SMALL_BYTES
         urgent, self._committed_at = self.entry.urgent(), time.monotonic()
-        self._underway = _Underway(
-            boundary, urgent, self.writer.seal(), self.entry.build(boundary), departed=self._committed_at
+        self._in_flight = _InFlightCommit(
+            boundary, urgent, self.writer.seal(), self.entry.build(boundary), started_at=self._committed_at
         )
         self._waiting = False
-        self._land(SMALL_SECONDS if small else 0)
+        self._try_finish_commit(SMALL_SECONDS if small else 0)
 
-    def _land(self, seconds: float) -> None:
+    def _try_finish_commit(self, seconds: float) -> None:
         """The journal gets the commit under way if its files are durable, or are so in so many seconds."""
         self.writer.check()
-        if self._underway is None or not self._underway.sealed.durable(seconds):
+        if self._in_flight is None or not self._in_flight.sealed.durable(seconds):
             return
-        underway, self._underway = self._underway, None
-        entry = underway.landed()
+        underway, self._in_flight = self._in_flight, None
+        entry = underway.with_segments()
         reach("capture.journal.before")
         self._journal.commit(self._lease, entry)  # invariant 2
         reach("capture.journal.after")
         self._reader.confirm(underway.boundary)  # invariant 1: only now
         reach("capture.confirm.after")
         least, most = self._options.flush_seconds, self._options.flush_most
-        self._flush_after = max(least, min(most, 3 * (time.monotonic() - underway.departed)))
+        self._flush_after = max(least, min(most, 3 * (time.monotonic() - underway.started_at)))
 
-    def _landed(self) -> None:
+    def _finish_commit(self) -> None:
         """Nothing is under way any more."""
-        while self._underway is not None:
-            self._land(POLL_SECONDS)
-            self._patient()
+        while self._in_flight is not None:
+            self._try_finish_commit(POLL_SECONDS)
+            self._check_disk_timeout()
 
-    def _told(self) -> None:
+    def _flush_before_query(self) -> None:
         """The journal has what is known here of tables and chunks: before it is asked."""
-        if self._underway is not None and self._underway.urgent:
-            self._landed()
+        if self._in_flight is not None and self._in_flight.urgent:
+            self._finish_commit()
 
-    def _patient(self) -> None:
+    def _check_disk_timeout(self) -> None:
         """While the disk is waited for.  Raises _GaveUp (invariant 10)."""
         if self._stopping() and self._out_of_patience(PATIENCE_SECONDS + DISK_SECONDS):
-            raise _GaveUp
+            raise _StorageTimeoutError
 
     def _stopping(self) -> bool:
         now = time.monotonic()

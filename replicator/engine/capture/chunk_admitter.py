@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.capture.schema_changes import ask_for_reload
-from replicator.engine.capture.table_registry import Tracking
+from replicator.engine.capture.table_registry import TableRegistry
 from replicator.engine.reporting import Level, Reporter
 from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
@@ -38,7 +38,7 @@ BATCH_ROWS = 65_536
 FEW, MANY = 16, 256
 
 
-class Admission:
+class ChunkAdmitter:
     """Handles the watermarks of one capture."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - see run_capture
@@ -46,8 +46,8 @@ class Admission:
         journal: Journal,
         chunks: RawChunkStore,
         storage: Storage,
-        tracking: Tracking,
-        entry: EntryBuilder,
+        tracking: TableRegistry,
+        entry: JournalEntryBuilder,
         writer: SegmentWriter,
         windows: Windows,
         report: Reporter,

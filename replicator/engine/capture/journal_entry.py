@@ -30,7 +30,7 @@ from replicator.state.journal import (
 PARKED_BYTES = 64 * 1024 * 1024  # of the rows that one entry parks, kept in memory until it is journaled
 
 
-class EntryBuilder:
+class JournalEntryBuilder:
     """Collects what the next journal commit makes durable.
 
     A reader counts ordinals from 0; `shift` turns them into sequence numbers.  Everything that capture itself puts in between

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from replicator.engine.capture.ddl import Decision, decide, stopped_by_policy
-from replicator.engine.capture.journal_entry import EntryBuilder
-from replicator.engine.capture.table_registry import Tracking
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
+from replicator.engine.capture.table_registry import TableRegistry
 from replicator.engine.reporting import Level, Reporter
 from replicator.faults import reach
 from replicator.model.change import ChangeBatch, Ddl, SchemaChange
@@ -26,8 +26,8 @@ class SchemaChanges:
         self,
         journal: Journal,
         policy: Mapping[str, DdlAction],
-        tracking: Tracking,
-        entry: EntryBuilder,
+        tracking: TableRegistry,
+        entry: JournalEntryBuilder,
         writer: SegmentWriter,
         windows: Windows,
         report: Reporter,
@@ -200,7 +200,7 @@ class SchemaChanges:
         self._entry.events.append(TableEvent(change.table, sequence, kind, version, change.commit_ts, detail))
 
 
-def ask_for_reload(entry: EntryBuilder, report: Reporter, request: ReloadRequest) -> None:
+def ask_for_reload(entry: JournalEntryBuilder, report: Reporter, request: ReloadRequest) -> None:
     """Journaled with what led to it, and told."""
     entry.reloads.append(request)
     report.log(Level.WARNING, f"{request.table} is read again: {request.reason}.", table=request.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.change import ChangeBatch, RowsParked, SchemaChange, TableFailed
@@ -16,7 +16,7 @@ from replicator.state.journal import CapturePlan
 class Signals:
     """Of one capture.  Whatever is wrong with the signalling table is a warning, and never stops anything."""
 
-    def __init__(self, plan: CapturePlan, catalog: Catalog, entry: EntryBuilder, report: Reporter) -> None:
+    def __init__(self, plan: CapturePlan, catalog: Catalog, entry: JournalEntryBuilder, report: Reporter) -> None:
         """`entry` is the capture's."""
         self._table, self._entry, self._report = plan.signals, entry, report
         self._selected = plan.signals is not None and plan.signals in plan.tables

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 
-from replicator.engine.capture.journal_entry import EntryBuilder
+from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import CapturePlan, SchemaVersion
 
 
-class Tracking:
+class TableRegistry:
     """Present schema versions, and the tables whose changes are passed over."""
 
-    def __init__(self, plan: CapturePlan, entry: EntryBuilder, late: Collection[TableId] = ()) -> None:
+    def __init__(self, plan: CapturePlan, entry: JournalEntryBuilder, late: Collection[TableId] = ()) -> None:
         """New versions are written to `entry`.  `late`: tables of the plan of which the log has nothing to say yet."""
         self._entry = entry
         self._versions: dict[TableId, SchemaVersion | None] = {

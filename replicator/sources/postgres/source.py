@@ -12,7 +12,7 @@ from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, cancel, connect, read_rows
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.shared.source import ServerSource
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ class PostgresSource(ServerSource[PostgresConfig, Connection]):
         """Discovery on the shared connection."""
         return PostgresCatalog(self._open(), zero_dates=self.options.zero_dates, left_out=self.tables)
 
-    def log(self, replicator: str) -> PostgresLog:
+    def log(self, replicator: str) -> ReplicationSlot:
         """On the shared connection."""
-        return PostgresLog(self._open(), self.config, replicator)
+        return ReplicationSlot(self._open(), self.config, replicator)
 
     def log_reader(self, replicator: str, options: ReadOptions) -> PgOutputReader:
         """The decoder is loaded here: processes that only test connections do without it."""

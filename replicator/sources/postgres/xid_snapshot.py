@@ -56,7 +56,7 @@ def parsed(evidence: str) -> Snapshot:
     return Snapshot.parse(evidence)
 
 
-class Settling:
+class InFlightTransactions:
     """Transactions that were read and are not known to be visible.
 
     A sighting (a snapshot, and the log's end after it was taken) settles what it shows once the log was read up to that end: every

@@ -17,14 +17,14 @@ MOST_BAD = 1000  # of one batch
 KEPT_BYTES = 64 * 1024  # of one row
 
 
-class Parted(NamedTuple):
+class DecodeSplit(NamedTuple):
     """The rows that can be decoded, as one batch, and the places of the others with what is wrong."""
 
     batch: pa.RecordBatch
     bad: list[tuple[int, TableError]]
 
 
-def parted(count: int, convert: Callable[[Places], pa.RecordBatch], schema: pa.Schema) -> Parted:
+def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], schema: pa.Schema) -> DecodeSplit:
     """`convert` makes a batch with `schema` of the rows at some places (0 … count - 1), or raises TableError where one cannot be decoded.
 
     By halving: each bad row costs some conversions of ever fewer rows.  TooManyParked.
@@ -43,7 +43,7 @@ def parted(count: int, convert: Callable[[Places], pa.RecordBatch], schema: pa.S
             bad.append((int(places[0]), error))
             if len(bad) > MOST_BAD:
                 raise too_many(MOST_BAD, bad[0][1]) from None
-    return Parted(pa.concat_batches(good) if good else pa.RecordBatch.from_pylist([], schema=schema), bad)
+    return DecodeSplit(pa.concat_batches(good) if good else pa.RecordBatch.from_pylist([], schema=schema), bad)
 
 
 def too_many(most: int, error: TableError) -> TooManyParked:

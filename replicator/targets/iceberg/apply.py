@@ -17,13 +17,13 @@ from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replac
 from replicator.targets.iceberg import changelog
 from replicator.targets.iceberg.direct.pruning import nothing_in, whole_files_below
 from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, Outcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, Limits, NotDirectly
+from replicator.targets.iceberg.direct.writer import Counts, Direct, FallBackToSpark, Limits
 from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changes import quoted, read
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
 from replicator.targets.iceberg.spark.row_shape import as_read, insert, require_columns, shaped
 from replicator.targets.iceberg.spark.staged_files import staged
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.commit import commit
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.table.position import position
@@ -32,7 +32,7 @@ LIMITS = Limits()
 
 
 def append(
-    catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Append, limits: Limits = LIMITS
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Append, limits: Limits = LIMITS
 ) -> Outcome:
     """Rows up to the position's `loaded` are in already and are left out; the compare-and-set of the commit does the rest."""
     at = position(table)
@@ -44,7 +44,7 @@ def append(
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
         return Outcome("append", direct.append(change.schema, segments, at, after), DIRECT)
-    except NotDirectly as error:
+    except FallBackToSpark as error:
         reason = str(error)
 
     def write(spark: SparkSession) -> None:
@@ -76,7 +76,9 @@ class _Batch:
         return cls(segments, key_ranges(files, schema), arrivals, lacking)
 
 
-def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merge, limits: Limits = LIMITS) -> Outcome:
+def merge(
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, limits: Limits = LIMITS
+) -> Outcome:
     """Fold, and apply in one commit, with what the position says is in already left out."""
     at = position(table)
     segments = [s for s in change.segments if s.last_sequence > at.applied]
@@ -90,7 +92,7 @@ def merge(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merg
     batch = _Batch.of(storage, segments, change.schema)
     try:
         return _directly(Direct.of(storage, table, catalog.pool.config.warehouse, limits), change, batch, at, after)
-    except NotDirectly as error:
+    except FallBackToSpark as error:
         reason = str(error)
     if not segments:
         return Outcome("nothing", commit(catalog, table, after, None), reason)
@@ -106,15 +108,15 @@ def _directly(direct: Direct, change: Merge, batch: _Batch, at: Position, after:
         direct.nothing(after)
         return Outcome("nothing", Counts())
     if not change.schema.key and not batch.arrivals:
-        raise NotDirectly("no key")
+        raise FallBackToSpark("no key")
     counts = direct.merge(change.schema, batch.segments, batch.ranges, at, after, partial=batch.lacking is not None)
     return Outcome("merge" if counts.updated or counts.deleted else "append", counts, DIRECT)
 
 
 def _in_spark(
-    catalog: LakeCatalog,
+    catalog: IcebergCatalog,
     storage: Storage,
-    table: LakeTable,
+    table: IcebergTable,
     change: Merge,
     batch: _Batch,
     at: Position,
@@ -144,7 +146,7 @@ def _in_spark(
     return Outcome("append" if new_keys else "merge", commit(catalog, table, after, write))
 
 
-def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Replace) -> Outcome:
+def replace_all(catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace) -> Outcome:
     """The rows become exactly those of the segments, in one commit."""
     at = position(table)
     if at.load == change.load and at.loaded >= change.loaded:
@@ -166,7 +168,7 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
 
 
 def delete_below(
-    catalog: LakeCatalog, storage: Storage, table: LakeTable, change: DeleteBelow, limits: Limits = LIMITS
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: DeleteBelow, limits: Limits = LIMITS
 ) -> Outcome:
     """Rows with an older number go, or end where the mode keeps them.
 
@@ -184,7 +186,7 @@ def delete_below(
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
         return Outcome("delete", direct.delete_below(change.below, after), DIRECT)
-    except NotDirectly as error:
+    except FallBackToSpark as error:
         reason = str(error)
     if whole_files_below(table, change.below):
 

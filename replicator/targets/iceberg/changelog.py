@@ -14,20 +14,20 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
 from replicator.targets.base import DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg.direct.result import DIRECT, Outcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, Limits, NotDirectly
+from replicator.targets.iceberg.direct.writer import Counts, Direct, FallBackToSpark, Limits
 from replicator.targets.iceberg.spark import fold
 from replicator.targets.iceberg.spark.changelog import in_spark
 from replicator.targets.iceberg.spark.changes import read
 from replicator.targets.iceberg.spark.row_shape import as_read, insert, shaped
 from replicator.targets.iceberg.spark.staged_files import staged
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.commit import commit
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.table.types import from_iceberg
 
 
 def merge(
-    catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Merge, at: Position, limits: Limits
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, at: Position, limits: Limits
 ) -> Outcome:
     """The changes above the position, unfolded."""
     after = replace(at, applied=change.upto, item=item_of(change))
@@ -37,7 +37,7 @@ def merge(
             direct.nothing(after)
             return Outcome("nothing", Counts())
         return Outcome("append", direct.append_changes(change.schema, change.segments, at, after), DIRECT)
-    except NotDirectly as error:
+    except FallBackToSpark as error:
         reason = str(error)
 
     def write(spark: SparkSession) -> None:
@@ -48,7 +48,9 @@ def merge(
     return Outcome("append", commit(catalog, table, after, write if change.segments else None), reason)
 
 
-def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change: Replace, at: Position) -> Outcome:
+def replace_all(
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace, at: Position
+) -> Outcome:
     """A table without key was read anew: its READ rows, and a marker if there is something that they follow."""
 
     def write(spark: SparkSession) -> None:
@@ -69,7 +71,7 @@ def replace_all(catalog: LakeCatalog, storage: Storage, table: LakeTable, change
     return Outcome("append", commit(catalog, table, after, write if something else None))
 
 
-def mark(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow, after: Position) -> Outcome:
+def mark(catalog: IcebergCatalog, table: IcebergTable, change: DeleteBelow, after: Position) -> Outcome:
     """A TRUNCATE or a sweep is a row without values: what has no change from `_below` on is gone."""
 
     def write(spark: SparkSession) -> None:
@@ -78,7 +80,7 @@ def mark(catalog: LakeCatalog, table: LakeTable, change: DeleteBelow, after: Pos
     return Outcome("append", commit(catalog, table, after, write))
 
 
-def _marker(spark: SparkSession, table: LakeTable, change: DeleteBelow) -> DataFrame:
+def _marker(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> DataFrame:
     said = {SEQUENCE: F.lit(change.upto), OPERATION: F.lit(change.operation), BELOW: F.lit(change.below)}
     if change.at is not None and change.operation != EventKind.SWEEP:
         said[COMMIT_TS] = F.lit(change.at.astimezone(UTC).isoformat())

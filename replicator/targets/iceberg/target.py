@@ -30,7 +30,7 @@ from replicator.targets.iceberg.direct.result import SKIPPED, Outcome
 from replicator.targets.iceberg.direct.writer import Counts, Limits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.table import schema_update
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.position import position
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 
@@ -57,7 +57,7 @@ class IcebergTarget:
         """
         self._storage = storage
         self._spark = spark
-        self._catalog = LakeCatalog(spark, replicator)
+        self._catalog = IcebergCatalog(spark, replicator)
         self._limits = limits
         self._retention = retention
 
@@ -120,7 +120,7 @@ class IcebergTarget:
                 return self._rows(self._required(table, seen), change)
         return Outcome(how, NOTHING)
 
-    def _as_seen(self, table: TargetTable, seen: str | None) -> LakeTable | None:
+    def _as_seen(self, table: TargetTable, seen: str | None) -> IcebergTable | None:
         """The table; TargetConflict where it is not the one that the caller has seen."""
         found = self._catalog.load(table)
         if seen is None or (NO_TABLE if found is None else position(found).load) == seen:
@@ -128,10 +128,10 @@ class IcebergTarget:
         message = f"{table} was made anew, or dropped_tables, by another worker."
         raise TargetConflict(message, table=str(table))
 
-    def _required(self, table: TargetTable, seen: str | None) -> LakeTable:
+    def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:
         return self._as_seen(table, seen) or self._catalog.require(table)
 
-    def _rows(self, table: LakeTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
+    def _rows(self, table: IcebergTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
         match change:
             case Append():
                 return apply.append(self._catalog, self._storage, table, change, self._limits)

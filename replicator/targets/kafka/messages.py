@@ -24,7 +24,7 @@ MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 
 @dataclass(frozen=True)
-class Subject:
+class MessageContext:
     """Whose messages they are.  `connector`: the source's kind as Debezium calls it; `name`: the replicator; `version`: the schema's."""
 
     connector: str
@@ -39,7 +39,7 @@ class Encoder(ABC):
 
     own: ClassVar[Sequence[str]] = ()
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MessageContext) -> None:
         """TableError where a column has a name that the form needs."""
         self.subject = subject
         if taken := sorted(set(self.own) & set(subject.schema.names)):
@@ -65,7 +65,7 @@ class Encoder(ABC):
     def _values(self, events: Events, now: int) -> list[Text]: ...
 
 
-def encoder(config: KafkaConfig, subject: Subject) -> Encoder:
+def encoder(config: KafkaConfig, subject: MessageContext) -> Encoder:
     """As the target's settings have it."""
     return _ENCODERS[config.format, config.envelope](subject)
 
@@ -161,7 +161,7 @@ class JsonFlat(_Json):
 
 
 class _Avro(Encoder):
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MessageContext) -> None:
         super().__init__(subject)
         schema = subject.schema
         self._columns = list(schema.columns)
@@ -177,7 +177,7 @@ class _Avro(Encoder):
 
 
 class AvroEnvelope(_Avro):
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MessageContext) -> None:
         """See `Encoder`."""
         super().__init__(subject)
         self._schema = avro.envelope_schema(subject.schema, subject.topic)
@@ -242,7 +242,7 @@ class AvroEnvelope(_Avro):
 class AvroFlat(_Avro):
     own = OWN
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: MessageContext) -> None:
         """See `Encoder`."""
         super().__init__(subject)
         self._schema = avro.flat_schema(subject.schema, subject.topic)
@@ -271,7 +271,9 @@ class AvroFlat(_Avro):
         return {"__op": op, "__sequence": sequence, "__ts": ts, "__deleted": op == DELETE, "__unchanged": unchanged}
 
 
-def schema_record(subject: Subject, config: KafkaConfig, renamed: Mapping[str, str], begins: int) -> dict[str, Any]:
+def schema_record(
+    subject: MessageContext, config: KafkaConfig, renamed: Mapping[str, str], begins: int
+) -> dict[str, Any]:
     """What the topic of schemas says of a table's version: its columns, and how its messages are read where they are Avro.
 
     renamed: old name → new one, of the columns that got theirs with this version.  begins: the sequence number from which it holds: a

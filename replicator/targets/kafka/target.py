@@ -40,7 +40,7 @@ from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.diagnosis import met
 from replicator.targets.kafka.events import DELETE, columns, events
 from replicator.targets.kafka.failures import translated
-from replicator.targets.kafka.messages import Encoder, Subject, Text, encoder, schema_record
+from replicator.targets.kafka.messages import Encoder, MessageContext, Text, encoder, schema_record
 from replicator.targets.kafka.naming import APPLIED, SCHEMAS, digest, topic_of
 from replicator.targets.kafka.positions import FIRST, Held, Known, Positions, record_key
 from replicator.targets.kafka.topics import COMPACTED, KEPT, SECONDS, Topics
@@ -379,8 +379,8 @@ class KafkaTarget:
     def _encoder(self, topic: str, schema: TableSchema, version: int) -> Encoder:
         return encoder(self._config, self._subject(topic, schema, version))
 
-    def _subject(self, topic: str, schema: TableSchema, version: int) -> Subject:
-        return Subject(self._connector, self._replicator, topic, schema, version)
+    def _subject(self, topic: str, schema: TableSchema, version: int) -> MessageContext:
+        return MessageContext(self._connector, self._replicator, topic, schema, version)
 
 
 def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

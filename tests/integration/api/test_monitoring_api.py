@@ -15,7 +15,7 @@ from webapp.alerts.evaluation import evaluate
 from webapp.monitoring.models import Failure, LogLine, Standing
 from webapp.monitoring.slo.lag_histograms import Lags, add
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
-from webapp.worker.store.applied_segments import Covered, Marked
+from webapp.worker.store.applied_segments import AppliedBatch, Marked
 from webapp.worker.store.counters import count_applied
 
 
@@ -154,7 +154,7 @@ def test_metrics_are_added_up_by_minute(client: APIClient, url: str, replicator:
 def applied(table: ReplicatorTable, at: datetime, inserts: int) -> None:
     """As a merge is counted."""
     marked = Marked("log", "", inserts, inserts, 0, 0, 0, None, None, 100 * inserts)
-    count_applied(table, Covered.of([marked]), Applied(table.table_id, 1, -1, 0.5, "merge", at))
+    count_applied(table, AppliedBatch.of([marked]), Applied(table.table_id, 1, -1, 0.5, "merge", at))
 
 
 def test_charts_are_points_of_a_range_of_all_tables_or_of_one(

@@ -23,7 +23,7 @@ from webapp.monitoring.models import Failure, GaugeRow, MetricMinute, MetricRow
 from webapp.monitoring.slo.gauges import look
 from webapp.monitoring.slo.lag_histograms import Lags, add, drop_old
 from webapp.replicators.models import Replicator, ReplicatorTable, SegmentRow
-from webapp.worker.store.applied_segments import Covered, Marked
+from webapp.worker.store.applied_segments import AppliedBatch, Marked
 from webapp.worker.store.counters import count_applied
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +67,7 @@ def write(merges: list[Merge]) -> None:
     for one in merges:
         marked = Marked("log", "", 0, one.inserts, one.updates, one.deletes, one.reads, None, None, one.bytes)
         result = Applied(TableId("shop", one.table.name), 1, -1, one.seconds, "merge", one.at)
-        count_applied(one.table, Covered.of([marked]), result)
+        count_applied(one.table, AppliedBatch.of([marked]), result)
         late = Lags()
         for lag in one.lags:
             late.histogram.add_one(lag)

@@ -36,7 +36,7 @@ from webapp.database import fenced
 from webapp.monitoring.models import Failure, Stage
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, TableEventRow
-from webapp.worker.lease.lease_holder import Tenure
+from webapp.worker.lease.lease_holder import LeaseHolder
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import Lease as LeaseRow
 from webapp.worker.run import headless, work_slice
@@ -303,7 +303,7 @@ def test_the_lease_time_is_a_setting(settings: Any) -> None:
 
 def test_a_tenure_that_may_have_run_out_is_over_for_good(make: Any) -> None:
     replicator = make()
-    with Tenure(f"merge:{replicator.pk}", replicator.pk) as tenure:
+    with LeaseHolder(f"merge:{replicator.pk}", replicator.pk) as tenure:
         assert tenure.keep()
         renewed = tenure._renewed
         tenure._renewed = renewed - 9.5

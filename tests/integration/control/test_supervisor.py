@@ -28,8 +28,8 @@ from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
-from webapp.worker.failure.failures import stage_failed, stage_works
-from webapp.worker.failure.retry_policy import backoff, judge
+from webapp.worker.failure.failures import clear_stage_failure, stage_failed
+from webapp.worker.failure.retry_policy import backoff, decide
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.models import Dispatch
 from webapp.worker.store.chunk_store import OrmChunkStore
@@ -131,7 +131,7 @@ def test_a_retryable_failure_waits_and_is_counted_and_recovers(captured: Capture
     assert "capture_slice" not in sent.round()
     Failure.objects.update(next_retry_at=timezone.now() - timedelta(seconds=1))
     assert "capture_slice" in sent.round()
-    stage_works(pk, Stage.CAPTURE)
+    clear_stage_failure(pk, Stage.CAPTURE)
     replicator = Replicator.objects.get()
     assert (replicator.status, replicator.attempt, replicator.error_message) == (Status.RUNNING, 0, "")
 
@@ -139,7 +139,7 @@ def test_a_retryable_failure_waits_and_is_counted_and_recovers(captured: Capture
 def test_a_stage_that_works_does_not_hide_one_that_does_not(make: Any) -> None:
     replicator = make()
     stage_failed(replicator.pk, Stage.APPLY, SparkUnavailable("no java"))
-    stage_works(replicator.pk, Stage.CAPTURE)
+    clear_stage_failure(replicator.pk, Stage.CAPTURE)
     assert Replicator.objects.get().status == Status.RETRYING
 
 
@@ -169,14 +169,14 @@ def test_backoff_doubles_up_to_a_minute() -> None:
 def test_no_retry_time_means_stop_at_the_second_failure() -> None:
     now = timezone.now()
     options = ReplicatorOptions(retry_minutes=0)
-    verdict = judge(SourceUnreachable("x"), options, attempt=0, first_failure_at=None, now=now)
+    verdict = decide(SourceUnreachable("x"), options, attempt=0, first_failure_at=None, now=now)
     assert verdict.retry_at is None
 
 
 @pytest.mark.parametrize("kind", [SourceBusy, TableBusy])
 def test_what_ends_when_others_end_is_waited_for_without_end(kind: type[TidemarkError]) -> None:
     now, options = timezone.now(), ReplicatorOptions(retry_minutes=0)
-    verdict = judge(kind("x"), options, attempt=500, first_failure_at=now - timedelta(days=9), now=now)
+    verdict = decide(kind("x"), options, attempt=500, first_failure_at=now - timedelta(days=9), now=now)
     assert verdict.retry_at is not None
     assert timedelta(seconds=30) <= verdict.retry_at - now <= timedelta(seconds=60)
 
@@ -185,7 +185,7 @@ def test_a_tables_error_is_retried_as_long_as_any() -> None:
     """Then the table fails, with what the server said."""
     now, options = timezone.now(), ReplicatorOptions(retry_minutes=30)
     for minutes, again in ((29, True), (30, False)):
-        verdict = judge(
+        verdict = decide(
             TableNotRead("x"), options, attempt=40, first_failure_at=now - timedelta(minutes=minutes), now=now
         )
         assert (verdict.retry_at is not None) is again
@@ -194,7 +194,7 @@ def test_a_tables_error_is_retried_as_long_as_any() -> None:
 def test_what_a_server_answers_is_believed_at_the_third_time() -> None:
     now, options, denied = timezone.now(), ReplicatorOptions(), SourcePermissionDenied("SELECT denied")
     denied.of_server = True
-    verdicts = [judge(denied, options, attempt=attempt, first_failure_at=now, now=now) for attempt in range(3)]
+    verdicts = [decide(denied, options, attempt=attempt, first_failure_at=now, now=now) for attempt in range(3)]
     assert [verdict.retry_at is not None for verdict in verdicts] == [True, True, False]
 
 

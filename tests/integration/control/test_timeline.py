@@ -16,7 +16,7 @@ from webapp.monitoring.models import Failure, Stage, TimelineEvent
 from webapp.monitoring.timeline import CHOICES, TimelineFilters, timeline
 from webapp.replicators import services
 from webapp.worker.failure.failures import stage_failed
-from webapp.worker.lease.lease_holder import Tenure
+from webapp.worker.lease.lease_holder import LeaseHolder
 from webapp.worker.lease.lease_store import OrmLeaseStore
 from webapp.worker.store.chunk_store import OrmChunkStore
 
@@ -31,7 +31,7 @@ def test_a_lease_that_ran_out_is_told_as_a_failover(make: Any) -> None:
     replicator = make()
     name = f"capture:{replicator.pk}"
     OrmLeaseStore().acquire(name, "a worker that was killed", seconds=-7)
-    with Tenure(name, replicator.pk) as tenure:
+    with LeaseHolder(name, replicator.pk) as tenure:
         assert tenure.lease is not None
     event = TimelineEvent.objects.get(kind="failover")
     assert event.summary == "Failover: capture is taken over from a worker whose lease ran out 7.0 s ago"
@@ -42,7 +42,7 @@ def test_a_lease_that_was_given_back_or_is_ones_own_is_no_failover(make: Any) ->
     replicator = make()
     name = f"merge:{replicator.pk}"
     for _ in range(3):
-        with Tenure(name, replicator.pk) as tenure:
+        with LeaseHolder(name, replicator.pk) as tenure:
             assert tenure.lease is not None
     leases = OrmLeaseStore()
     leases.acquire(name, "the same", seconds=-5)
@@ -61,7 +61,7 @@ def test_the_moment_at_which_the_lease_ran_out_is_the_one_of_its_last_owner(make
     lease, ran_out = taken
     assert lease.fence == 3
     assert ran_out is not None
-    with Tenure("other", make().pk) as tenure:  # only to have the database's clock
+    with LeaseHolder("other", make().pk) as tenure:  # only to have the database's clock
         assert tenure.lease is not None
     from webapp.database import clock
 

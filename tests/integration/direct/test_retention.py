@@ -20,7 +20,7 @@ from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
 from tests.integration.spark.lake import Lake, insert, schema_of, update
 
@@ -49,7 +49,7 @@ def changed(lake: Lake, count: int, table: TargetTable | None = None, first: int
     return table
 
 
-def loaded(lake: Lake, table: TargetTable) -> LakeTable:
+def loaded(lake: Lake, table: TargetTable) -> IcebergTable:
     return lake.target._catalog.require(table)
 
 

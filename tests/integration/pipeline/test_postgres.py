@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from replicator.model.identifiers import TableId, written_database
-from replicator.sources.postgres.stream.catalog_observer import Sight, Watch
+from replicator.sources.postgres.stream.catalog_observer import CatalogObserver, CatalogSnapshot
 from replicator.sources.postgres.stream.relations import Relations
 from tests.integration.pipeline.lab import insert
 from tests.integration.pipeline.postgres_lab import PostgresLab
@@ -203,17 +203,17 @@ def test_a_publication_changed_after_the_load_and_before_capture_looked(
     lab.execute(
         f"CREATE TABLE t (n int {key})", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1), (2), (3)"
     )
-    look, looks = Watch.look, iter(["first"] if looked != "never" else [])
+    look, looks = CatalogObserver.look, iter(["first"] if looked != "never" else [])
     with lab.connect() as locking, locking.cursor() as cursor:
         if looked != "never":
             cursor.execute(f"LOCK TABLE {lab.database}.t IN SHARE UPDATE EXCLUSIVE MODE")
 
-        def looks_once(watch: Watch, relations: Relations) -> Sight | None:
+        def looks_once(watch: CatalogObserver, relations: Relations) -> CatalogSnapshot | None:
             sight = look(watch, relations) if next(looks, None) else None
             locking.commit()
             return sight
 
-        monkeypatch.setattr(Watch, "look", looks_once)
+        monkeypatch.setattr(CatalogObserver, "look", looks_once)
         lab.replicate("t")
         assert lab.run_and_compare(1) == 3
     monkeypatch.undo()

@@ -72,7 +72,7 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
 ) -> None:
     """Longer than its lease, between the look and the catalog's row: what has the name then is another's."""
     table = lake.table(KEYED, load="L1")
-    done = catalog_module.LakeCatalog._change
+    done = catalog_module.IcebergCatalog._change
 
     def slow(*args: object) -> bool:
         monkeypatch.undo()
@@ -80,7 +80,7 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
         lake.target.apply(table, Append([lake.segment(KEYED, [read(60, 1, "new")])], KEYED, 60), seen="L2")
         return done(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog_module.LakeCatalog, "_change", slow)
+    monkeypatch.setattr(catalog_module.IcebergCatalog, "_change", slow)
     with pytest.raises(TargetConflict, match="made anew"):
         lake.another_worker().apply(table, change, "L1")
     assert lake.rows(table) == [(1, "new")]
@@ -89,14 +89,14 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
 
 def test_a_name_that_was_taken_meanwhile_is_not_renamed_to(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table, new = lake.table(KEYED, load="L1"), TargetTable("shop", "taken_meanwhile")
-    done = catalog_module.LakeCatalog._change
+    done = catalog_module.IcebergCatalog._change
 
     def slow(*args: object) -> bool:
         monkeypatch.undo()
         lake.target.apply(new, Create(KEYED, 1, -1, "L9"), seen=NO_TABLE)
         return done(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog_module.LakeCatalog, "_change", slow)
+    monkeypatch.setattr(catalog_module.IcebergCatalog, "_change", slow)
     with pytest.raises(TargetConflict, match="cannot be renamed"):
         lake.another_worker().apply(table, Rename(new), "L1")
     assert lake.target.position(new) == Position(-1, -1, 1, "L9")
@@ -137,9 +137,9 @@ def test_rows_whose_staged_snapshot_was_expired_by_another_are_not_taken_for_app
 
 def after_the_write(lake: Lake, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> None:
     """`meanwhile` happens when Spark has staged its write, before the worker looks for it."""
-    again = catalog_module.LakeCatalog.again
+    again = catalog_module.IcebergCatalog.again
 
-    def slow(self: catalog_module.LakeCatalog, table: catalog_module.LakeTable) -> catalog_module.LakeTable:
+    def slow(self: catalog_module.IcebergCatalog, table: catalog_module.IcebergTable) -> catalog_module.IcebergTable:
         monkeypatch.undo()
         meanwhile()
         return again(self, table)

@@ -12,7 +12,7 @@ from replicator.model.schema import BEFORE, Column, TableSchema
 from replicator.model.types import BIGINT, STRING
 from tests.browser.factories import make_connection, make_replicator, make_table
 from webapp.database import clock
-from webapp.replicators.journal_notify import ring
+from webapp.replicators.journal_notify import notify_journal
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, SegmentRow
 from webapp.worker.run import wiring
 
@@ -74,7 +74,7 @@ class Journal:
     def advance(self, numbers: int) -> None:
         """Capture's commit."""
         Replicator.objects.filter(pk=self.replicator.pk).update(next_sequence=self.next + numbers)
-        ring(self.replicator.pk)
+        notify_journal(self.replicator.pk)
 
     def aged(self, row: SegmentRow, *, created: float, applied: float) -> None:
         """Hours ago."""

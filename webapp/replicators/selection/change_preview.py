@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from replicator.state.tables import TableState
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection.entries import Anew, SelectionEntry, changed_selection, check_selection
+from webapp.replicators.selection.entries import ReloadScope, SelectionEntry, changed_selection, check_selection
 
 UNREAD = frozenset({TableState.WAITING, TableState.DROPPED, TableState.SKIPPED})
 
@@ -53,7 +53,7 @@ def _columns(name: str, entry: SelectionEntry, before: SelectionEntry) -> list[s
     ]
 
 
-def _reading(name: str, how: Anew | None, row: ReplicatorTable | None) -> list[str]:
+def _reading(name: str, how: ReloadScope | None, row: ReplicatorTable | None) -> list[str]:
     if row is None or row.table_state in UNREAD:
         return [
             f"{name} is read that way when it is read first." if row is None else f"{name} stays as it is: {row.state}."
@@ -61,7 +61,7 @@ def _reading(name: str, how: Anew | None, row: ReplicatorTable | None) -> list[s
     if how is None:
         return []
     rows = f"about {row.rows_estimate:,} rows" if row.rows_estimate is not None else "all its rows"
-    if how is Anew.ROWS and row.load_complete and not row.keyless:
+    if how is ReloadScope.ROWS and row.load_complete and not row.keyless:
         return [f"{name} is read again ({rows}); its copy can be read meanwhile.  The other tables go on."]
     until = "until that is over, the target has only what was read again"
     return [

@@ -29,7 +29,7 @@ MOST_OF_A_NAME = 255  # what the columns of the models hold
 WILD = "*?"
 
 
-class Anew(StrEnum):
+class ReloadScope(StrEnum):
     """ROWS: read again while the copy stays.  COPY: made from nothing, so that no row of before is left in it."""
 
     ROWS = "rows"
@@ -95,11 +95,11 @@ class SelectionEntry:
             "new_tables": self.new_tables,
         }
 
-    def anew(self, before: SelectionEntry) -> Anew | None:
+    def anew(self, before: SelectionEntry) -> ReloadScope | None:
         """How the table must be read after what is taken of it was `before`; None where its rows stay as they are."""
         if (dict(self.masks), self.row_filter) != (dict(before.masks), before.row_filter):
-            return Anew.COPY
-        return Anew.ROWS if set(self.excluded_columns) != set(before.excluded_columns) else None
+            return ReloadScope.COPY
+        return ReloadScope.ROWS if set(self.excluded_columns) != set(before.excluded_columns) else None
 
 
 def rule_for(
@@ -225,17 +225,17 @@ PROTECTIONS = ("excluded_columns", "masks", "row_filter")
 
 
 @dataclass(frozen=True)
-class Written:
+class SelectionChange:
     """What `write_selection` did: `changed` lines, for people, and tables to be read."""
 
     changed: Sequence[str]
-    anew: Mapping[TableId, Anew]
+    anew: Mapping[TableId, ReloadScope]
 
 
-def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry]) -> Written:
+def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry]) -> SelectionChange:
     """Add or change lines; single tables get their rows, or lose them, at once."""
     changed: list[str] = []
-    anew: dict[TableId, Anew] = {}
+    anew: dict[TableId, ReloadScope] = {}
     lines = {(line.database, line.table): line for line in replicator.selection.all()}
     for given in sorted(selection, key=lambda one: not one.table):  # a table's own line goes before its database's
         _refuse_other_modes(replicator, given)
@@ -263,7 +263,7 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
         _need_salt(replicator)
     if any(entry.excluded and entry.pattern for entry in selection):
         drop_unselected(replicator)
-    return Written(changed, anew)
+    return SelectionChange(changed, anew)
 
 
 def protected(

@@ -24,7 +24,7 @@ from webapp.replicators.models import (
     TableSelection,
 )
 from webapp.replicators.selection.entries import (
-    Anew,
+    ReloadScope,
     SelectionEntry,
     changed_selection,
     check_selection,
@@ -66,14 +66,14 @@ def add_tables(*, replicator: Replicator, selection: Sequence[SelectionEntry], u
     return replicator
 
 
-def _take_anew(replicator: Replicator, table: TableId, how: Anew) -> None:
+def _take_anew(replicator: Replicator, table: TableId, how: ReloadScope) -> None:
     """Not tracked until capture has the new plan: nothing is read before it is known how."""
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     row = rows.filter(replicator=replicator, database=table.database, name=table.name).first()
     if row is None or row.table_state in {TableState.WAITING, TableState.DROPPED, TableState.SKIPPED}:
         return
     row.tracked = False
-    keep = how is Anew.ROWS and row.load_complete and not row.keyless
+    keep = how is ReloadScope.ROWS and row.load_complete and not row.keyless
     state = TableState.RELOADING if keep else TableState.LOADING
     begin_run(row, state, sequence=None, reason="what is taken of it was changed")
 

@@ -18,17 +18,17 @@ from webapp.replicators.services import OF_THE_CONNECTION
 from webapp.replicators.services.tables import begin_run, cancel_runs, replan
 from webapp.worker import signals
 from webapp.worker.failure.log_loss_recovery import recovered
-from webapp.worker.failure.retry_policy import Verdict, judge
+from webapp.worker.failure.retry_policy import RetryDecision, decide
 
 CODE, PLACE = 40, 200
 READ_ANEW = 10  # times an hour
 
 
-def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkError) -> Verdict:
+def table_attempt_failed(table: ReplicatorTable, stage: Stage, error: TidemarkError) -> RetryDecision:
     """One more failure in a row of a (locked, fresh) table: a retry time on it, or FAILED.  Saves it."""
     now = clock()
     options = table.replicator.parsed_options
-    verdict = judge(
+    verdict = decide(
         error,
         options,
         attempt=table.attempt,
@@ -109,7 +109,7 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
 
 
 @transaction.atomic
-def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verdict | None:
+def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> RetryDecision | None:
     """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
 
     None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one which
@@ -122,7 +122,7 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Verd
         return None
     now = clock()
     open_ones = _open(replicator_id, stage).exclude(code=SourceBusy.code)  # waiting for others is no failure
-    verdict = judge(
+    verdict = decide(
         error,
         replicator.parsed_options,
         attempt=open_ones.count(),
@@ -144,14 +144,14 @@ def stage_waits(replicator_id: int, stage: Stage, error: TidemarkError) -> None:
     replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
     if replicator is None:
         return
-    verdict = Verdict(0, clock(), None)
+    verdict = RetryDecision(0, clock(), None)
     told = {"message": without_nul(error.message), "remedy": without_nul(error.remedy)}
     if not _open(replicator_id, stage).filter(code=error.code).update(**told):
         _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
     _retrying(replicator_id, error, verdict)
 
 
-def _retrying(replicator_id: int, error: TidemarkError, verdict: Verdict) -> None:
+def _retrying(replicator_id: int, error: TidemarkError, verdict: RetryDecision) -> None:
     Replicator.objects.filter(pk=replicator_id, status__in=_RETRYABLE_STATUS).update(
         status=Status.RETRYING,
         attempt=verdict.attempt,
@@ -166,7 +166,7 @@ def _retrying(replicator_id: int, error: TidemarkError, verdict: Verdict) -> Non
 _RETRYABLE_STATUS = (Status.STARTING, Status.RUNNING, Status.RETRYING)
 
 
-def stage_works(replicator_id: int, stage: Stage) -> None:
+def clear_stage_failure(replicator_id: int, stage: Stage) -> None:
     """The stage got somewhere: its count begins anew; the replicator runs if no other stage fails."""
     resolved = _open(replicator_id, stage).update(resolved_at=clock())
     others = Failure.objects.filter(replicator_id=replicator_id, table=None, resolved_at=None).exists()

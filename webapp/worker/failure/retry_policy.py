@@ -20,7 +20,7 @@ ANNOUNCED_WINDOW = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RetryDecision:
     """`retry_at` None: stop."""
 
     attempt: int
@@ -34,7 +34,7 @@ def backoff(attempt: int, jitter: float | None = None) -> float:
     return longest * (1 - (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - not for secrecy
 
 
-def judge(
+def decide(
     error: TidemarkError,
     options: ReplicatorOptions,
     *,
@@ -42,7 +42,7 @@ def judge(
     first_failure_at: datetime | None,
     now: datetime,
     log_time: datetime | None = None,
-) -> Verdict:
+) -> RetryDecision:
     """`attempt` failures in a row came before this one, the first at `first_failure_at`; capture has read up to `log_time`."""
     first = first_failure_at or now
     over = now
@@ -55,8 +55,8 @@ def judge(
     elif error.of_server and attempt < BELIEVED_AFTER:
         retryable = True
     if not retryable or over - first >= window:
-        return Verdict(attempt + 1, first, None)
-    return Verdict(attempt + 1, first, now + timedelta(seconds=backoff(attempt + 1)))
+        return RetryDecision(attempt + 1, first, None)
+    return RetryDecision(attempt + 1, first, now + timedelta(seconds=backoff(attempt + 1)))
 
 
 class InternalError(TidemarkError):

@@ -31,7 +31,7 @@ RENEW_SHARE = 0.3
 SAFETY_SHARE = 0.1
 
 
-class Tenure:
+class LeaseHolder:
     """`with Tenure(...) as tenure:`; `tenure.lease` is None where somebody else holds it.  Invariants 2 and 10."""
 
     def __init__(

@@ -25,12 +25,12 @@ from replicator.state.journal import Checkpoint, JournalEntry
 from replicator.state.lease import Lease
 from webapp.database import fenced, stored
 from webapp.monitoring.models import Stage
-from webapp.replicators.journal_notify import heard
+from webapp.replicators.journal_notify import subscribe_to_journal
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
-from webapp.worker.failure.failures import stage_failed, stage_waits, stage_works
-from webapp.worker.failure.retry_policy import InternalError, Verdict, as_tidemark
-from webapp.worker.lease.lease_holder import Tenure
+from webapp.worker.failure.failures import clear_stage_failure, stage_failed, stage_waits
+from webapp.worker.failure.retry_policy import InternalError, RetryDecision, as_tidemark
+from webapp.worker.lease.lease_holder import LeaseHolder
 from webapp.worker.run import wiring
 from webapp.worker.run.snapshot_throttle import Pacing
 from webapp.worker.store.apply_store import OrmApplyStore, loads
@@ -40,9 +40,9 @@ from webapp.worker.store.journal import OrmJournal, OrmRawChunkStore
 LOGGER = logging.getLogger("tidemark.worker")
 LEASES = {Stage.CAPTURE: "capture", Stage.SNAPSHOT: "snapshot", Stage.APPLY: "merge"}
 IDLE_POLL, MOST_POLL = 0.2, 1.0
-BELL_SECONDS = 1.0  # what no bell is rung for (a retry whose time has come) waits no longer
+WAKE_SECONDS = 1.0  # what nothing wakes it for (a retry whose time has come) waits no longer
 Journaled = Callable[[], None]
-Work = Callable[[Replicator, Tenure, float | None, Journaled], None]
+Work = Callable[[Replicator, LeaseHolder, float | None, Journaled], None]
 
 
 def lease_name(stage: Stage, replicator_id: int) -> str:
@@ -71,7 +71,7 @@ def run_slice(
     try:
         if not Replicator.objects.filter(pk=replicator_id).exists():
             return False
-        with Tenure(
+        with LeaseHolder(
             lease_name(stage, replicator_id), replicator_id, seconds=seconds, over=over, stopped=stopped
         ) as tenure:
             if tenure.lease is None:
@@ -90,7 +90,7 @@ def run_slice(
         close_old_connections()
 
 
-def _work(stage: Stage, replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> bool:
+def _work(stage: Stage, replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> bool:
     try:
         WORK[stage](replicator, tenure, idle, journaled)
     except FenceLost:
@@ -127,7 +127,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
 
 
 @stored
-def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> Verdict | None:
+def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError) -> RetryDecision | None:
     with fenced(lease, expired=True):
         return stage_failed(replicator_id, stage, error)
 
@@ -136,10 +136,10 @@ def _count(stage: Stage, replicator_id: int, lease: Lease, error: TidemarkError)
 def _works(stage: Stage, replicator_id: int, lease: Lease) -> None:
     """Its failures are over."""
     with fenced(lease):
-        stage_works(replicator_id, stage)
+        clear_stage_failure(replicator_id, stage)
 
 
-def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
+def _capture(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     del idle  # the log never ends
     assert tenure.lease is not None
     staging = wiring.storage()
@@ -162,7 +162,7 @@ def _capture(replicator: Replicator, tenure: Tenure, idle: float | None, journal
 
 
 @contextmanager
-def _cancelled(source: Source, tenure: Tenure) -> Iterator[None]:
+def _cancelled(source: Source, tenure: LeaseHolder) -> Iterator[None]:
     """What the source is asked for within the block ends there once it is not to be finished (invariant 10); then an error is none."""
     cancelled = threading.Event()
 
@@ -180,7 +180,7 @@ def _cancelled(source: Source, tenure: Tenure) -> Iterator[None]:
                 raise
 
 
-def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenure: Tenure) -> None:
+def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenure: LeaseHolder) -> None:
     """The first checkpoint, and only then the tables that are there: what is made later is met in the log."""
     lease = tenure.lease
     assert lease is not None
@@ -201,7 +201,7 @@ def _waits(replicator: Replicator, lease: Lease, busy: SourceBusy) -> None:
     wiring.reporter(replicator, Stage.CAPTURE).log(Level.WARNING, busy.message, code=busy.code, remedy=busy.remedy)
 
 
-def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
+def _snapshot(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     del journaled
     assert tenure.lease is not None
     waited, told = Patience(idle), False
@@ -220,7 +220,7 @@ def _snapshot(replicator: Replicator, tenure: Tenure, idle: float | None, journa
             told = True
 
 
-def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, source: Source) -> int:
+def _read_chunks(replicator: Replicator, tenure: LeaseHolder, store: OrmChunkStore, source: Source) -> int:
     assert tenure.lease is not None
     parallel, report = replicator.parsed_options.snapshot_parallel, wiring.reporter(replicator, Stage.SNAPSHOT)
     try:
@@ -243,7 +243,7 @@ def _read_chunks(replicator: Replicator, tenure: Tenure, store: OrmChunkStore, s
         return 0  # one table's trouble (invariant 13)
 
 
-def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled: Journaled) -> None:
+def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     """Stays for `idle` seconds after the last commit: what comes then is applied at once."""
     del journaled
     assert tenure.lease is not None
@@ -251,7 +251,7 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled
     report = wiring.reporter(replicator, Stage.APPLY)
     works = _Once(lambda: _works(Stage.APPLY, replicator.pk, tenure.lease))
     waited, prepared = Patience(idle), False
-    with closing(wiring.open_target(replicator)) as target, heard(replicator.pk) as bell:
+    with closing(wiring.open_target(replicator)) as target, subscribe_to_journal(replicator.pk) as wake:
         while tenure.keep() and waited.on():
             replicator.refresh_from_db(fields=["options"])
             commits = run_apply(
@@ -262,7 +262,7 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled
                 hurried=tenure.hurried,
                 options=ApplyOptions(parallel=replicator.parsed_options.merge_parallel),
                 report=report,
-                bell=bell,
+                wake=wake,
                 turned=works,
                 released=connections.close_all,
             )
@@ -270,7 +270,7 @@ def _apply(replicator: Replicator, tenure: Tenure, idle: float | None, journaled
             if not (commits or prepared) and loads(replicator.pk):  # Spark starts while the first chunks are read
                 target.prepare()
                 prepared = True
-            bell.wait(BELL_SECONDS)
+            wake.wait(WAKE_SECONDS)
 
 
 class _Once:

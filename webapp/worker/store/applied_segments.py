@@ -40,7 +40,7 @@ class Marked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Covered:
+class AppliedBatch:
     """The segments of one target commit, and the sums of their row events."""
 
     segments: Sequence[Marked]
@@ -50,7 +50,7 @@ class Covered:
     reads: int
 
     @classmethod
-    def of(cls, segments: Sequence[Marked]) -> Covered:
+    def of(cls, segments: Sequence[Marked]) -> AppliedBatch:
         """With the sums."""
         sums = [sum(column) for column in zip(*(one[3:7] for one in segments), strict=True)] or [0, 0, 0, 0]
         return cls(segments, *sums)
@@ -71,8 +71,8 @@ class Covered:
         return max((one.last_commit_ts for one in self.segments if one.last_commit_ts is not None), default=None)
 
 
-def mark_applied(row: ReplicatorTable) -> Covered:
+def mark_applied(row: ReplicatorTable) -> AppliedBatch:
     """Up to the row's `applied` and `loaded`, in the transaction that saves these.  Events are marked too."""
     with connection.cursor() as cursor:
         cursor.execute(MARK, {"table": row.pk, "applied": row.applied, "loaded": row.loaded})
-        return Covered.of([Marked(*found) for found in cursor.fetchall()])
+        return AppliedBatch.of([Marked(*found) for found in cursor.fetchall()])

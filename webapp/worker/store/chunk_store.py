@@ -37,7 +37,7 @@ from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.services.partial_snapshots import end_partial
 from webapp.replicators.services.tables import clear_error
 from webapp.worker.failure.failures import table_attempt_failed
-from webapp.worker.failure.retry_policy import Verdict, judge
+from webapp.worker.failure.retry_policy import RetryDecision, decide
 from webapp.worker.store.chunk_admission import OPEN, UNDER_WAY, note_began
 from webapp.worker.store.journal import OF_CHUNK, chunk_of
 
@@ -249,21 +249,23 @@ class OrmChunkStore:
 
     def _judged(
         self, run: SnapshotRun, error: TidemarkError, attempt: int, first_failure_at: datetime | None
-    ) -> Verdict:
+    ) -> RetryDecision:
         """Of a run over a part of its table, the table is none the worse for it: the run goes on later, or ends."""
         if not run.partial:
             return self._count(run.pk, error, attempt, first_failure_at)
         self.blamed.append(error)
         now = clock()
-        verdict = Verdict(attempt + 1, first_failure_at or now, None)
+        verdict = RetryDecision(attempt + 1, first_failure_at or now, None)
         if error.retryable:
             options = run.table.replicator.parsed_options
-            verdict = judge(error, options, attempt=attempt, first_failure_at=first_failure_at, now=now)
+            verdict = decide(error, options, attempt=attempt, first_failure_at=first_failure_at, now=now)
         if verdict.retry_at is None:
             end_partial(run.pk, without_nul(f"{error.message} {error.remedy}"))
         return verdict
 
-    def _count(self, run_id: int, error: TidemarkError, attempt: int, first_failure_at: datetime | None) -> Verdict:
+    def _count(
+        self, run_id: int, error: TidemarkError, attempt: int, first_failure_at: datetime | None
+    ) -> RetryDecision:
         """By the chunk's or run's own count: the table's is the apply loop's."""
         self.blamed.append(error)
         tables = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")

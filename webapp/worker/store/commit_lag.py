@@ -12,7 +12,7 @@ from replicator.telemetry.commit_times import CommitTimes, read_commit_times
 from webapp.monitoring.slo import lag_histograms
 from webapp.replicators.models import ReplicatorTable
 from webapp.worker.run import wiring
-from webapp.worker.store.applied_segments import Covered, Marked
+from webapp.worker.store.applied_segments import AppliedBatch, Marked
 
 LOGGER = logging.getLogger("tidemark.worker")
 
@@ -22,7 +22,9 @@ def read_times(segments: Iterable[Segment | Marked]) -> dict[str, CommitTimes]:
     return {one.path: _times(one) for one in segments if _from_the_log(one)}
 
 
-def count_late(table: ReplicatorTable, covered: Covered, result: Applied, times: Mapping[str, CommitTimes]) -> None:
+def count_late(
+    table: ReplicatorTable, covered: AppliedBatch, result: Applied, times: Mapping[str, CommitTimes]
+) -> None:
     """In the transaction of the mark; `times` of segments as far as they are known, the others' are read now."""
     late = lag_histograms.Lags()
     if table.table_state is TableState.LOADING:  # nothing is promised of it yet: what waited is only counted

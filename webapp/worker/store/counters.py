@@ -12,7 +12,7 @@ from webapp.monitoring.charts.rollups import ADD
 from webapp.monitoring.models import LagSpan
 from webapp.monitoring.slo.lag_histograms import begin
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.worker.store.applied_segments import Covered
+from webapp.worker.store.applied_segments import AppliedBatch
 
 CAPTURED = """
 INSERT INTO monitoring_metricminute
@@ -67,7 +67,7 @@ def count_captured(replicator: Replicator, segments: Sequence[Segment], now: dat
         cursor.execute(CAPTURED, [replicator.pk, begin(LagSpan.MINUTE, now), *sums])
 
 
-def count_applied(table: ReplicatorTable, covered: Covered, result: Applied) -> None:
+def count_applied(table: ReplicatorTable, covered: AppliedBatch, result: Applied) -> None:
     """One target commit.  Snapshot rows count as reads."""
     values = {
         "replicator": table.replicator_id,

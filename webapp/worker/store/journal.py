@@ -21,7 +21,7 @@ from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState
 from webapp.database import fenced, stored
 from webapp.replicators import models, selectors
-from webapp.replicators.journal_notify import ring
+from webapp.replicators.journal_notify import notify_journal
 from webapp.replicators.selection.entries import drop_unselected
 from webapp.worker.store.journal_commit import write_entry
 from webapp.worker.store.table_discovery import discover
@@ -140,7 +140,7 @@ class OrmJournal:
             admitted = write_entry(self._id, entry, self._next)
             reach("journal.written")
             if news := bool(entry.segments or entry.events or entry.closed):
-                ring(self._id)
+                notify_journal(self._id)
             if self._discard is not None:
                 for path in admitted:
                     transaction.on_commit(lambda path=path: self._discard(path), robust=True)

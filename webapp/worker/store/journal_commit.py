@@ -26,11 +26,11 @@ from webapp.replicators.selection.entries import home_of
 from webapp.replicators.selectors import table_set
 from webapp.replicators.services.partial_snapshots import plan_parts_anew
 from webapp.replicators.services.tables import OPEN_RUN, begin_run
-from webapp.worker.failure.failures import fail_table, stage_works
+from webapp.worker.failure.failures import clear_stage_failure, fail_table
 from webapp.worker.store.chunk_admission import admit, meet, reopen, set_bases
 from webapp.worker.store.counters import count_captured
 from webapp.worker.store.schema_history import excluded_columns, made_by, note_statement, note_version
-from webapp.worker.store.snapshot_signals import obey
+from webapp.worker.store.snapshot_signals import apply_signals
 from webapp.worker.store.table_discovery import make_row
 from webapp.worker.store.table_lifecycle import created, dropped, renamed, tracked
 
@@ -51,7 +51,7 @@ def write_entry(replicator_id: int, entry: JournalEntry, follows: int | None = N
     write.run()
     _advance(replicator, entry, follows)
     if entry.signals:
-        obey(replicator_id, entry.signals)
+        apply_signals(replicator_id, entry.signals)
     return write.admitted
 
 
@@ -349,4 +349,4 @@ def _advance(replicator: Replicator, entry: JournalEntry, follows: int | None) -
     count_captured(replicator, entry.segments, now)
     if entry.source_ts is not None:  # it has really read something: the server answers and its log goes on
         Replicator.objects.filter(pk=replicator.pk, status=models.Status.STARTING).update(status=models.Status.RUNNING)
-        stage_works(replicator.pk, Stage.CAPTURE)
+        clear_stage_failure(replicator.pk, Stage.CAPTURE)

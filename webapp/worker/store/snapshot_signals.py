@@ -23,7 +23,7 @@ LOGGER = logging.getLogger("tidemark.worker")
 NAMED = 5  # tables in a sentence
 
 
-def obey(replicator_id: int, signals: Iterable[Signal]) -> None:
+def apply_signals(replicator_id: int, signals: Iterable[Signal]) -> None:
     """One that is wrong is told on the timeline and in the log, and is never a failure."""
     replicator = Replicator.objects.select_related("connection").get(pk=replicator_id)
     for signal in signals:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replicator.model.identifiers import TableId
-from replicator.sources.mysql.ddl.column_definition import Told, told
+from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, told
 from replicator.sources.mysql.ddl.tokenizer import NotUnderstood, Token, TokenReader
 
 
@@ -41,7 +41,7 @@ class Clause:
     to: str = ""
     table: TableId | None = None
     fills: bool = False
-    told: Told = field(default=Told(), compare=False)
+    told: DeclaredColumn = field(default=DeclaredColumn(), compare=False)
 
 
 def parse_clauses(tokens: Sequence[Token], database: str) -> Iterator[Clause]:

@@ -15,7 +15,7 @@ from replicator.model.types import Kind, widens
 from replicator.sources.mysql.catalog.catalog import read_labels
 from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
-from replicator.sources.mysql.ddl.column_definition import Told
+from replicator.sources.mysql.ddl.column_definition import DeclaredColumn
 from replicator.sources.mysql.types import LABELS, TEXTS, ColumnDefinition
 
 Signature = tuple[object, ...]
@@ -136,7 +136,7 @@ def recased(old: TableSchema, new: TableSchema) -> dict[str, str]:
     return {before[name.casefold()]: name for name in names if name.casefold() in before}
 
 
-def unexplained_is_harmless(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
+def is_value_preserving(old: TableSchema, new: TableSchema, announced: Collection[str] = ()) -> bool:
     """True where `new` came out of `old` without any row getting another value, whatever the statement was.
 
     `announced`: columns that are known to have been added with NULL in every row.
@@ -246,7 +246,7 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
     return columns, {c.name: name for name, c in columns if c is not None and c.name != name}
 
 
-def _as_told(was: Column, now: Column, told: Told) -> bool:
+def _as_told(was: Column, now: Column, told: DeclaredColumn) -> bool:
     """True where the statement made the column what it is taken for: a later one may have hidden that values were cut."""
     if was.nullable and told.not_null:
         return False

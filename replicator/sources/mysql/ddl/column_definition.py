@@ -14,7 +14,7 @@ _SYNONYMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class DeclaredColumn:
     """`column_type` in the catalog's words (display widths apart); `charset` empty where the statement names none."""
 
     column_type: str = ""
@@ -22,7 +22,7 @@ class Told:
     not_null: bool = False
 
 
-def told(definition: Sequence[Token]) -> Told:
+def told(definition: Sequence[Token]) -> DeclaredColumn:
     """From what stands behind the column's name, or behind CONVERT."""
     words = [token.word for token in _outside(definition)]
     name = definition[0].text.lower() if definition and definition[0].kind == "w" else ""
@@ -30,7 +30,7 @@ def told(definition: Sequence[Token]) -> Told:
     name = "varchar" if varying else _SYNONYMS.get(name, name)
     after = definition[2 if varying or words[1:2] == ["PRECISION"] else 1 :]
     unsigned = " unsigned" if "UNSIGNED" in words or "ZEROFILL" in words else ""
-    return Told(f"{name}{_arguments(after)}{unsigned}", _charset(definition), _not_null(words))
+    return DeclaredColumn(f"{name}{_arguments(after)}{unsigned}", _charset(definition), _not_null(words))
 
 
 def _not_null(words: Sequence[str]) -> bool:

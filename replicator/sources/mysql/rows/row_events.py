@@ -26,7 +26,7 @@ from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.bounded_slices import inflate, part
 from replicator.sources.mysql.wire.events import Event, length_encoded
-from replicator.sources.shared.undecodable_rows import parked, parted
+from replicator.sources.shared.undecodable_rows import bisect_undecodable, parked
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)  # as frame_kernel counts them
@@ -200,7 +200,7 @@ class TableRows:
             zero_dates += self.zero_dates
             return batch
 
-        found = parted(len(rows.new), convert, self.schema.change_arrow)
+        found = bisect_undecodable(len(rows.new), convert, self.schema.change_arrow)
         for place, error in found.bad:
             one = rows.at(np.array([place]))
             images = [image for image in (int(one.old[0]), int(one.new[0])) if image >= 0]

@@ -77,7 +77,7 @@ class WholeTransactions(NamedTuple):
     checksum: bool
 
 
-class Taken(NamedTuple):
+class DecodedRun(NamedTuple):
     """A run, None where there was none; `cut`: the next transaction has begun to arrive, and not yet ended."""
 
     run: Run | None
@@ -85,7 +85,7 @@ class Taken(NamedTuple):
     cut: bool
 
 
-def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool) -> Taken:
+def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, most: int, *, inside: bool) -> DecodedRun:
     """The plain events that come next, of `most` bytes, are taken from the stream.
 
     Those of the transaction that one is `inside` of, else whole transactions.
@@ -98,14 +98,14 @@ def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, mos
     )  # fmt: skip
     short = bool(cut) and end == stream.end
     if at == stream.at:
-        return Taken(None, None, short)
+        return DecodedRun(None, None, short)
     stream.at, parser.position = at, position
     gtids = [_gtid_range(stream.data, *numbers) for numbers in ranges[:reached].tolist()]
     run = Run(stream.data, events[:, :count].copy(), [one.source for one in gtids], parser.file)
     if inside:
-        return Taken(run, None, short)
+        return DecodedRun(run, None, short)
     tail = stream.data[max(at - _TAIL, 0) : at].tobytes()
-    return Taken(run, WholeTransactions(gtids, position, commit_us, tail, parser.checksum), short)
+    return DecodedRun(run, WholeTransactions(gtids, position, commit_us, tail, parser.checksum), short)
 
 
 def _gtid_range(data: Bytes, domain: int, server: int, low: int, high: int) -> GtidRange:

@@ -19,7 +19,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.charsets import charset_name, decoder
-from replicator.sources.mysql.ddl.alter_table import Signature, column_signature, signature, unexplained_is_harmless
+from replicator.sources.mysql.ddl.alter_table import Signature, column_signature, is_value_preserving, signature
 from replicator.sources.mysql.names import columns_left_out, lowered
 from replicator.sources.mysql.rows import table_map as t
 from replicator.sources.mysql.rows.table_map import LogColumn, TableMap
@@ -248,7 +248,7 @@ class LogSchemas:
         if known and self._describe is not None and schema != known:
             schema = self._build(found, known, present())
         announced = self.announced.pop(table, set())
-        harmless = self._as_assumed(found) and known is not None and unexplained_is_harmless(known, schema, announced)
+        harmless = self._as_assumed(found) and known is not None and is_value_preserving(known, schema, announced)
         reload = table not in self.empty and not harmless and self._describe is not None
         self.current[table], self._maps[table] = schema, found
         if not (found.mariadb and any(column_signature(column) in _AMBIGUOUS for column in schema.columns)):

@@ -65,7 +65,7 @@ class Attribute:
 
 
 @dataclass(frozen=True, slots=True)
-class Print:
+class ColumnFingerprint:
     """What tells a table, its storage and its definition from what they were: the text of `TableSchema.identity`.
 
     `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and those of its
@@ -87,14 +87,14 @@ class Print:
         return f"{said}/{self.published}" if self.published else said
 
     @classmethod
-    def parse(cls, identity: str) -> Print | None:
+    def parse(cls, identity: str) -> ColumnFingerprint | None:
         """None where it is none: a table of which no more than the name is known."""
         parts = identity.split("/")
         if len(parts) not in {4, 5} or not parts[0].isdigit():
             return None
         return cls(int(parts[0]), *parts[1:])
 
-    def with_partition(self, oid: int, came: str = "l") -> Print:
+    def with_partition(self, oid: int, came: str = "l") -> ColumnFingerprint:
         """With a partition, if there is none with this oid yet: one of which the log has rows, l, or that was seen to be empty, e."""
         if not self.node.startswith("p") or str(oid) in _partitions(self.node):
             return self
@@ -105,7 +105,7 @@ class Print:
         """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions stored."""
         return int(self.columns.partition(".")[2] or 0)
 
-    def attached_since(self, before: Print) -> dict[int, str]:
+    def attached_since(self, before: ColumnFingerprint) -> dict[int, str]:
         """Partitions that had not been there, and may have had rows, though none that was rewritten: how they came."""
         if not (self.node.startswith("p") and before.node.startswith("p")):
             return {}
@@ -115,15 +115,15 @@ class Print:
         }
         return {int(oid): came for oid, came in now.items() if came[:1] in _FILLED}
 
-    def same_table(self, other: Print) -> bool:
+    def same_table(self, other: ColumnFingerprint) -> bool:
         """However it is published."""
         return replace(self, published="") == replace(other, published="")
 
-    def republished(self, before: Print) -> bool:
+    def republished(self, before: ColumnFingerprint) -> bool:
         """May the log lack changes of the table since?  One that was not published is not read before it is, and rows that are read say how it is."""
         return bool(self.published) and before.published not in _UNPUBLISHED and self.published != before.published
 
-    def rewritten(self, before: Print) -> bool:
+    def rewritten(self, before: ColumnFingerprint) -> bool:
         """May existing rows have other values than before?  Where it is not known, they may."""
         if not all((self.node, self.columns, before.node, before.columns)):
             return True
@@ -137,7 +137,7 @@ class Print:
             return self._partitions_differ(before)
         return self.node != before.node and self.columns != before.columns
 
-    def _partitions_differ(self, before: Print) -> bool:
+    def _partitions_differ(self, before: ColumnFingerprint) -> bool:
         """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log showing it.
 
         One that is new and has other storage than it was made with (which has its oid for a number, or none) was emptied before it was seen.
@@ -156,7 +156,7 @@ class Print:
 
 def with_publication_of(shown: TableSchema, known: TableSchema) -> TableSchema:
     """`known`, as published as `shown` is, where it is not known how."""
-    seen, before = Print.parse(shown.identity), Print.parse(known.identity)
+    seen, before = ColumnFingerprint.parse(shown.identity), ColumnFingerprint.parse(known.identity)
     if seen is None or before is None or before.published not in _UNPUBLISHED:
         return known
     return replace(known, identity=str(replace(before, published=seen.published or before.published)))
@@ -164,7 +164,7 @@ def with_publication_of(shown: TableSchema, known: TableSchema) -> TableSchema:
 
 def is_partitioned(schema: TableSchema) -> bool:
     """As far as is known."""
-    known = Print.parse(schema.identity)
+    known = ColumnFingerprint.parse(schema.identity)
     return known is not None and known.node.startswith("p")
 
 
@@ -179,7 +179,7 @@ class TableDescription:
     """A table's schema with what reading it takes; `attributes` are in the order of `schema.columns`.
 
     `kind` is relkind: r, or p for a partitioned table.  `key_index`: the index behind `schema.key`, "" where there is none.
-    What tells a rewritten table from one that is as it was stands in `schema.identity` (see `Print`).
+    What tells a rewritten table from one that is as it was stands in `schema.identity` (see `ColumnFingerprint`).
     """
 
     schema: TableSchema
@@ -199,7 +199,7 @@ class TableDescription:
 
 def as_published(description: TableDescription, published: str) -> TableDescription:
     """The catalog's description says nothing of that."""
-    known = Print.parse(description.schema.identity)
+    known = ColumnFingerprint.parse(description.schema.identity)
     assert known is not None
     identity = str(replace(known, published=published))
     return replace(description, schema=replace(description.schema, identity=identity))

@@ -10,7 +10,7 @@ from replicator.errors import TableDisappeared, TableError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, RESERVED, TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.postgres.catalog.attributes import Attribute, Identity, Print, TableDescription
+from replicator.sources.postgres.catalog.attributes import Attribute, ColumnFingerprint, Identity, TableDescription
 from replicator.sources.postgres.catalog.replica_identity import choose_key
 from replicator.sources.postgres.catalog.type_resolution import Types
 from replicator.sources.postgres.connection import quoted
@@ -73,7 +73,7 @@ def description(
         columns,
         key.columns,
         partial=bool(key.columns) and identity is not Identity.FULL,
-        identity=str(Print(int(row["oid"]), *row["prints"])),
+        identity=str(ColumnFingerprint(int(row["oid"]), *row["prints"])),
     )
     return TableDescription(schema, attributes, row["oid"], identity, row["kind"], key.index)
 

@@ -76,7 +76,7 @@ _NEW_KEY = "pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.gen_random_uuid()
 
 
 @dataclass(frozen=True)
-class Told:
+class LoggedDefinition:
     """A message of the trigger: rows of `describe_sql.RELATIONS` and `TYPES`, and oids of tables that are gone."""
 
     relations: tuple[Mapping[str, Any], ...]
@@ -122,7 +122,7 @@ def read_key(connection: Connection, where: str) -> bytes | None:
     return bytes(rows[0][0]) if rows else None
 
 
-def told(content: bytes, key: bytes | None, xid: int) -> Told | None:
+def told(content: bytes, key: bytes | None, xid: int) -> LoggedDefinition | None:
     """None where the trigger has not written this, in this transaction.  LogCorrupt where it has, and it cannot be read."""
     signature, signed = content[:_SIGNATURE], content[_SIGNATURE:]
     number, _, said = signed.partition(b" ")
@@ -132,9 +132,11 @@ def told(content: bytes, key: bytes | None, xid: int) -> Told | None:
     return _parsed(said) if hmac.compare_digest(signature, expected) else None
 
 
-def _parsed(content: bytes) -> Told:
+def _parsed(content: bytes) -> LoggedDefinition:
     try:
         said = json.loads(content)
-        return Told(tuple(said["relations"]), tuple(said["types"]), frozenset(map(int, said.get("dropped") or ())))
+        return LoggedDefinition(
+            tuple(said["relations"]), tuple(said["types"]), frozenset(map(int, said.get("dropped") or ()))
+        )
     except (ValueError, KeyError, TypeError) as error:
         raise LogCorrupt(f"A message with a table's definition cannot be read: {error!r}") from error

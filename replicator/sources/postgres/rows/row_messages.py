@@ -24,7 +24,7 @@ from replicator.sources.postgres.rows.tuple_kernel import gather
 from replicator.sources.postgres.rows.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.wire.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
-from replicator.sources.shared.undecodable_rows import parked, parted
+from replicator.sources.shared.undecodable_rows import bisect_undecodable, parked
 
 Mask = npt.NDArray[np.bool_]
 _OPERATIONS = pa.array([Operation.INSERT.value, Operation.UPDATE.value, Operation.DELETE.value])
@@ -197,7 +197,7 @@ class TableRows:
             return batch
 
         schema = self.layout.schema.change_arrow
-        found = parted(len(all_rows.lengths), convert, schema)
+        found = bisect_undecodable(len(all_rows.lengths), convert, schema)
         for place, error in found.bad:
             message = data[bounds[place] : bounds[place + 1]]
             stamps = [

@@ -21,7 +21,7 @@ from replicator.sources.postgres.rows.tuples import Bytes
 from replicator.sources.postgres.snapshot.copy_kernel import MORE, OTHER, unframe
 from replicator.sources.postgres.snapshot.copy_libpq import CopyBlocks
 from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD
-from replicator.sources.postgres.wire.socket_stream import ERROR, NOTICE, PARAMETER, Line, fields
+from replicator.sources.postgres.wire.socket_stream import ERROR, NOTICE, PARAMETER, SocketState, fields
 
 _QUERY, _READY = b"QZ"
 _PASSED_OVER = frozenset(
@@ -45,12 +45,12 @@ class SocketBlocks(CopyBlocks):
         self._room = min(_FIRST, batch_bytes)
         self._buffer: Bytes = np.empty(_RECEIVED, np.uint8)
         self._at = self._end = self._left = 0  # what was received and not taken; of a message whose head was taken
-        self._line: Line | None = None
+        self._line: SocketState | None = None
         self._over = False
 
     def begin(self) -> None:
         try:
-            self._line = Line(self._connection, f"{self._where} could not be read")
+            self._line = SocketState(self._connection, f"{self._where} could not be read")
         except (OSError, psycopg2.Error) as error:
             raise self._lost(str(error)) from None
         self._line.send(_QUERY, self._sql.encode() + b"\0")

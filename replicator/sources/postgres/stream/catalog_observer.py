@@ -14,7 +14,7 @@ from typing import Any
 from replicator.errors import TableError
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.postgres.catalog.attributes import Print, TableDescription, as_published
+from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, TableDescription, as_published
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.describe_sql import PRINTS
 from replicator.sources.postgres.catalog.publication import NOT_PUBLISHED, published
@@ -51,7 +51,7 @@ class Now:
 
 
 @dataclass(frozen=True)
-class Sight:
+class CatalogSnapshot:
     """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
 
     `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how some of them are published.  `published`: those that were not when they were seen last.
@@ -60,7 +60,7 @@ class Sight:
     now: Now
     present: Mapping[int, TableId]
     descriptions: Mapping[int, TableDescription | TableError]
-    refused: Mapping[int, Print] = field(default_factory=dict)
+    refused: Mapping[int, ColumnFingerprint] = field(default_factory=dict)
     republished: bool = False
     published: frozenset[TableId] = frozenset()
 
@@ -71,7 +71,7 @@ def now(connection: Connection, where: str) -> Now:
     return Now(Snapshot.parse(snapshot), parse_lsn(lsn), at)
 
 
-class Watch:
+class CatalogObserver:
     """Takes a sight now and then.  One thread, one connection."""
 
     def __init__(
@@ -98,7 +98,7 @@ class Watch:
         """Something has changed."""
         self._next = 0.0
 
-    def look(self, relations: Relations) -> Sight | None:
+    def look(self, relations: Relations) -> CatalogSnapshot | None:
         """None where no table differs from what the reader knows, and none is gone."""
         began = time.monotonic()
         with translated(self._where), self._connection.cursor() as cursor:
@@ -117,19 +117,19 @@ class Watch:
             return False
         return time.monotonic() - self._awaited.setdefault(oid, time.monotonic()) < PATIENCE_SECONDS
 
-    def _look(self, cursor: Any, relations: Relations) -> Sight | None:
+    def _look(self, cursor: Any, relations: Relations) -> CatalogSnapshot | None:
         named = sorted(self._tables.tables)
         schemas, names = [t.database for t in named], [t.name for t in named]
         asked = (self._publication, relations.oids, sorted(self._tables.searched), schemas, names)
         cursor.execute(self._sql, asked)
         present: dict[int, TableId] = {}
-        changed: dict[int, Print] = {}
+        changed: dict[int, ColumnFingerprint] = {}
         for oid, schema, name, leaf, *prints in cursor.fetchall():
             table = TableId(schema, name)
             if leaf and table not in self._tables.tables:
                 continue
             present[oid] = table
-            seen = Print(oid, *prints)
+            seen = ColumnFingerprint(oid, *prints)
             if table in self._tables and relations.differs(oid, table, seen):
                 changed[oid] = seen
         followed = {oid for oid, table in present.items() if table in self._tables}
@@ -150,7 +150,7 @@ class Watch:
         refused = {oid: changed[oid] for oid, found in told.items() if isinstance(found, TableError)}
         cursor.execute(_NOW)
         snapshot, lsn, at = cursor.fetchone()
-        return Sight(
+        return CatalogSnapshot(
             Now(Snapshot.parse(snapshot), parse_lsn(lsn), at),
             present,
             told,

@@ -20,9 +20,9 @@ from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, literal, read_rows, server_version, translated
 from replicator.sources.postgres.offset import lsn_text, parse_lsn
 from replicator.sources.postgres.stream.catalog_observer import now
-from replicator.sources.postgres.wire.message_buffer import HEAD, Arrived
+from replicator.sources.postgres.wire.message_buffer import HEAD, MessageBuffer
 from replicator.sources.postgres.wire.messages import XLOG_HEADER
-from replicator.sources.postgres.wire.socket_stream import ERROR, Line, said
+from replicator.sources.postgres.wire.socket_stream import ERROR, SocketState, said
 
 FAR = 64 << 20  # bytes of the log behind its end from which on the stream is too slow
 _NEAR = 16 << 20
@@ -67,7 +67,7 @@ def catch_up(
         return None
 
 
-class Backlog(Arrived):
+class Backlog(MessageBuffer):
     """See above."""
 
     LEAD, MARK = HEAD + _ROW, 0
@@ -80,7 +80,7 @@ class Backlog(Arrived):
         self._control, self._slot, self._where = control, slot, config.where
         self._options = ", ".join(f"{literal(name)}, {literal(value)}" for name, value in options.items())
         self._connections: list[Connection] = []
-        self._lines: list[Line] = []
+        self._lines: list[SocketState] = []
         name = f"tidemark_{secrets.token_hex(8)}"
         self._names = [f"{name}_{number}" for number in range(2)]
         self._made: list[str] = [slot]
@@ -104,10 +104,10 @@ class Backlog(Arrived):
         if server_version(connection) >= _CHECKED_SINCE:
             with translated(self._where), connection.cursor() as cursor:
                 cursor.execute("SET client_connection_check_interval = '1s'")
-        self._lines.append(Line(connection))
+        self._lines.append(SocketState(connection))
 
     def fill(self, seconds: float) -> bool:
-        """As `Arrived` says; CaughtUp, SliceFailed."""
+        """As `MessageBuffer` says; CaughtUp, SliceFailed."""
         self._make_room()
         received = self._lines[self._turn].receive(self._view[self.end :], seconds)
         self.end += received or 0

@@ -33,13 +33,13 @@ from replicator.sources.postgres.log_identity import Past
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.rows.columns import exact
 from replicator.sources.postgres.rows.row_messages import Layout, TableRows, Transaction
-from replicator.sources.postgres.stream.catalog_observer import Now, Sight
+from replicator.sources.postgres.stream.catalog_observer import CatalogSnapshot, Now
 from replicator.sources.postgres.stream.message_runs import KnownRelations, Run
 from replicator.sources.postgres.stream.relations import Outcome, Relations, Step
 from replicator.sources.postgres.stream.streamed_transactions import StreamedTransactions
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.wire.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
-from replicator.sources.postgres.xid_snapshot import Settling, Snapshot
+from replicator.sources.postgres.xid_snapshot import InFlightTransactions, Snapshot
 
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
@@ -82,7 +82,7 @@ class Decoder:
         """
         self.out: list[LogMessage] = []
         self.relations, self._options, self._created = relations, options, created
-        self.settling = Settling(start.unsettled())
+        self.settling = InFlightTransactions(start.unsettled())
         self.position = start.lsn
         self.binary = binary
         self.repartitioned = (
@@ -106,7 +106,7 @@ class Decoder:
         self._uncommitted = False
         self._failed: dict[TableId, str] = {}
         self._nows: deque[Now] = deque()
-        self._sights: deque[Sight] = deque()
+        self._sights: deque[CatalogSnapshot] = deque()
         self.as_of: datetime | None = None
         self._looked = 0
         # Transactions that told definitions, or may have, and are not known to be visible.
@@ -327,7 +327,7 @@ class Decoder:
         if not self._sights:
             self._settle(now.snapshot)
 
-    def sight(self, sight: Sight) -> None:
+    def sight(self, sight: CatalogSnapshot) -> None:
         """What the catalog shows; acted upon when the log was read up to there."""
         self._sights.append(sight)
 
@@ -336,7 +336,7 @@ class Decoder:
         if not self._sights:
             self._looked = max(self._looked, lsn)
 
-    def _look(self, sight: Sight) -> None:
+    def _look(self, sight: CatalogSnapshot) -> None:
         """Not where the catalog that was seen lacks definitions that the log already told: a later sight will have them."""
         self._blind = self._blind and EVERY in self.settling.unsettled()
         self._settle(sight.now.snapshot)

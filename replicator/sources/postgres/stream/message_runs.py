@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from replicator.sources.postgres.rows.row_messages import TableRows, Transaction
 from replicator.sources.postgres.wire.frame_kernel import frame
-from replicator.sources.postgres.wire.message_buffer import Arrived
+from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 
 Places = npt.NDArray[np.int64]
 _ROOM = 16_384  # rows in one run
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
 
 def plain_run(
-    arrived: Arrived, known: KnownRelations, inside: Transaction | None, *, start: int, limit: int, whole: bool
+    arrived: MessageBuffer, known: KnownRelations, inside: Transaction | None, *, start: int, limit: int, whole: bool
 ) -> Run | None:
     """The plain messages that come next are taken; None where there was none.
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from replicator.errors import TableBusy, TableError
 from replicator.model.identifiers import TableId
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _DOUBTED = 2.0  # pauses after which another answer is hoped for
@@ -16,7 +16,7 @@ _DOUBTED = 2.0  # pauses after which another answer is hoped for
 class Additions:
     """Of one reading of the log, by its thread."""
 
-    def __init__(self, slot: PostgresLog, missing: Iterable[TableId]) -> None:
+    def __init__(self, slot: ReplicationSlot, missing: Iterable[TableId]) -> None:
         self._slot = slot
         self._pauses = dict.fromkeys(missing, _FIRST_PAUSE)
         self._next = dict.fromkeys(self._pauses, 0.0)

@@ -29,17 +29,17 @@ from replicator.sources.postgres.connection import Connection, connect, literal,
 from replicator.sources.postgres.ddl import event_trigger
 from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.rows.columns import exact
-from replicator.sources.postgres.stream.catalog_observer import Now, Watch, now
+from replicator.sources.postgres.stream.catalog_observer import CatalogObserver, Now, now
 from replicator.sources.postgres.stream.catch_up import Backlog, CaughtUp, SliceFailed, catch_up
 from replicator.sources.postgres.stream.decoder import Decoder, NotInBinary
 from replicator.sources.postgres.stream.message_runs import plain_run
 from replicator.sources.postgres.stream.publication_additions import Additions
 from replicator.sources.postgres.stream.relations import Relations
-from replicator.sources.postgres.stream.slot import PostgresLog
+from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.wire.copy_both import CopyStream
-from replicator.sources.postgres.wire.message_buffer import Arrived
+from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 from replicator.sources.postgres.wire.socket_stream import SocketStream
 from replicator.sources.postgres.xid_snapshot import parsed
 
@@ -68,7 +68,7 @@ class PgOutputReader:
         self._config, self._options, self._replicator = config, options, replicator
         self._control: Connection | None = None
         self._connection: Any = None
-        self._stream: Arrived | None = None
+        self._stream: MessageBuffer | None = None
         self._durable = 0
         self._was_at, self._moved_at, self._marked_at = 0, time.monotonic(), 0
         self._slot = config.slot_for(replicator)
@@ -77,7 +77,7 @@ class PgOutputReader:
         """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
         assert isinstance(start, LsnOffset)
         self._control = connect(self._config)
-        slot = PostgresLog(self._control, self._config, self._replicator)
+        slot = ReplicationSlot(self._control, self._config, self._replicator)
         self._durable = slot.confirmed()
         if self._durable > start.needed_from:
             message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, beyond {start}: somebody else has read from it."
@@ -94,7 +94,7 @@ class PgOutputReader:
         )  # fmt: skip
         self._decoder.charset = self._charset
         ours = not self._config.publication
-        self._watch = Watch(self._control, self._config.where, catalog, tables, slot.publication, ours=ours)
+        self._watch = CatalogObserver(self._control, self._config.where, catalog, tables, slot.publication, ours=ours)
         self._stream = self._begin(slot, start)
         slot.withdraw(tables)
         yield Settled(self._decoder.settling.unsettled())
@@ -136,7 +136,7 @@ class PgOutputReader:
 
     # ---- the stream
 
-    def _begin(self, slot: PostgresLog, start: LsnOffset) -> Arrived:
+    def _begin(self, slot: ReplicationSlot, start: LsnOffset) -> MessageBuffer:
         """What is read from there: a long way at once, where there is one."""
         assert self._control is not None
         far = None
@@ -145,7 +145,7 @@ class PgOutputReader:
             far = catch_up(self._config, self._control, slot.slot, start.lsn, self._durable, options)
         return far or self._open(slot)
 
-    def _follow(self, slot: PostgresLog, position: int = 0) -> None:
+    def _follow(self, slot: ReplicationSlot, position: int = 0) -> None:
         """The stream, from where the log was read up to: a transaction's end, or `position` behind it."""
         decoder = self._decoder
         if decoder.in_transaction:
@@ -155,7 +155,7 @@ class PgOutputReader:
             self._stream.close()
         self._stream = self._open(slot)
 
-    def _follow_partitions(self, slot: PostgresLog) -> None:
+    def _follow_partitions(self, slot: ReplicationSlot) -> None:
         """Before 15 a stream goes on giving a partition's rows, or not, as what it was when the stream first met it.
 
         What is read again is so after this: from here on all that is committed comes in a stream that knows.
@@ -166,7 +166,7 @@ class PgOutputReader:
             self._decoder.forget_streamed()
             self._follow(slot)
 
-    def _open(self, slot: PostgresLog) -> Arrived:
+    def _open(self, slot: ReplicationSlot) -> MessageBuffer:
         """From where the decoder goes on.  A reader that is there already is one of ours, whose lease is over: it is ended."""
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
@@ -187,14 +187,14 @@ class PgOutputReader:
             else:
                 return CopyStream(self._connection)
 
-    def _command(self, slot: PostgresLog) -> str:
+    def _command(self, slot: ReplicationSlot) -> str:
         options = self._plugin_options(slot, server_version(self._connection))
         if int(options["proto_version"]) > 1:
             options |= {"streaming": "on"}
         listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
         return f'START_REPLICATION SLOT "{slot.slot}" LOGICAL {lsn_text(self._decoder.resumes_at)} ({listed})'
 
-    def _plugin_options(self, slot: PostgresLog, version: int) -> dict[str, str]:
+    def _plugin_options(self, slot: ReplicationSlot, version: int) -> dict[str, str]:
         protocol = next((number for since, number in _PROTOCOLS if version >= since), 1)
         options = {"proto_version": str(protocol), "publication_names": '"' + slot.publication.replace('"', '""') + '"'}
         if protocol > 1:
@@ -212,7 +212,7 @@ class PgOutputReader:
 
     # ---- reading
 
-    def _messages(self, slot: PostgresLog) -> Iterator[LogMessage]:
+    def _messages(self, slot: ReplicationSlot) -> Iterator[LogMessage]:
         decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
@@ -237,7 +237,7 @@ class PgOutputReader:
         out, self._decoder.out = self._decoder.out, []
         yield from out
 
-    def _receive(self, slot: PostgresLog, *, settling: bool) -> bool:
+    def _receive(self, slot: ReplicationSlot, *, settling: bool) -> bool:
         """Take what is there for a while; True where nothing has come for some time.
 
         `settling`: up to where a transaction has ended, if one does.
@@ -273,7 +273,7 @@ class PgOutputReader:
         _AS_TEXT.add(self._slot)
         return SourceUnreachable(f"The log is read again, as text: {why}")
 
-    def _advance(self, stream: Arrived, *, settling: bool) -> bool:
+    def _advance(self, stream: MessageBuffer, *, settling: bool) -> bool:
         """Take the messages that come next, all at once as long as they are plain; False where none is there."""
         decoder = self._decoder
         if IN_RUNS and (known := decoder.known()) is not None:
@@ -298,7 +298,7 @@ class PgOutputReader:
         if reply and self._stream is not None:
             self._stream.feedback(self._decoder.position, self._durable)
 
-    def _beat(self, slot: PostgresLog) -> None:
+    def _beat(self, slot: ReplicationSlot) -> None:
         """Look at the source beside its log, and ask how far the server has read it."""
         assert self._control is not None
         assert self._stream is not None

@@ -18,8 +18,8 @@ from replicator.model.table_set import TableSet
 from replicator.model.types import widens
 from replicator.sources.postgres.catalog.attributes import (
     Attribute,
+    ColumnFingerprint,
     Identity,
-    Print,
     TableDescription,
     with_publication_of,
 )
@@ -27,7 +27,7 @@ from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.catalog.replica_identity import NoIdentity
 from replicator.sources.postgres.catalog.table_description import PartitionOfSelected, table_of
 from replicator.sources.postgres.catalog.type_resolution import Types
-from replicator.sources.postgres.ddl.event_trigger import Told
+from replicator.sources.postgres.ddl.event_trigger import LoggedDefinition
 from replicator.sources.postgres.rows.row_messages import Layout
 from replicator.sources.postgres.types import column_of
 from replicator.sources.postgres.wire.messages import Relation, RelationColumn
@@ -60,24 +60,29 @@ class Relations:
         """`schemas` are those that held where reading begins."""
         self._catalog, self._tables, self._zero_dates = catalog, tables, zero_dates
         self._known = dict(schemas)
-        self._names = {known.oid: table for table, schema in schemas.items() if (known := Print.parse(schema.identity))}
-        self._refused: dict[int, tuple[TableId, Print]] = {}
+        self._names = {
+            known.oid: table for table, schema in schemas.items() if (known := ColumnFingerprint.parse(schema.identity))
+        }
+        self._refused: dict[int, tuple[TableId, ColumnFingerprint]] = {}
         self.layouts: dict[int, Layout | None] = {}
 
-    def differs(self, oid: int, table: TableId, seen: Print) -> bool:
+    def differs(self, oid: int, table: TableId, seen: ColumnFingerprint) -> bool:
         """Is a table of the catalog another than the one that is known here (or known to be refused), or not known?"""
         if self._refused.get(oid) == (table, seen):
             return False
         return self._names.get(oid) != table or self._known[table].identity != str(seen)
 
-    def refuse(self, refused: Mapping[int, Print], present: Mapping[int, TableId]) -> None:
+    def refuse(self, refused: Mapping[int, ColumnFingerprint], present: Mapping[int, TableId]) -> None:
         """They were told, and are not described again as long as they stay as they are."""
         self._refused |= {oid: (present[oid], seen) for oid, seen in refused.items()}
 
     def is_known(self, schema: TableSchema) -> bool:
         """Is this the table that is known here, as the catalog has it, however its definition is read?"""
         known = self._known.get(schema.table)
-        before, now = Print.parse(known.identity) if known else None, Print.parse(schema.identity)
+        before, now = (
+            ColumnFingerprint.parse(known.identity) if known else None,
+            ColumnFingerprint.parse(schema.identity),
+        )
         return before is not None and now is not None and before.same_table(now)
 
     def published_as(self, shown: TableSchema) -> bool:
@@ -86,13 +91,13 @@ class Relations:
         if known is None:
             return True
         known = self._known[shown.table] = with_publication_of(shown, known)
-        before, now = Print.parse(known.identity), Print.parse(shown.identity)
+        before, now = ColumnFingerprint.parse(known.identity), ColumnFingerprint.parse(shown.identity)
         return before is None or now is None or not now.republished(before)
 
     def publication_of(self, oid: int) -> str:
         """How the table is known to be published."""
         table = self._names.get(oid)
-        known = Print.parse(self._known[table].identity) if table else None
+        known = ColumnFingerprint.parse(self._known[table].identity) if table else None
         return known.published if known else ""
 
     def fail(self, table: TableId) -> None:
@@ -117,7 +122,11 @@ class Relations:
     def nameless(self) -> list[TableId]:
         """Known tables whose relation is known as another: it was renamed, and described under that name where reading began."""
         named = set(self._names.values())
-        return [table for table, known in self._known.items() if table not in named and Print.parse(known.identity)]
+        return [
+            table
+            for table, known in self._known.items()
+            if table not in named and ColumnFingerprint.parse(known.identity)
+        ]
 
     def table(self, oid: int) -> TableId | None:
         """The table that a relation is, if it is followed."""
@@ -159,7 +168,7 @@ class Relations:
             yield from self.met(relation)
         self.layouts[relation.oid] = None
         table = self._names.get(root)
-        present = Print.parse(self._known[table].identity) if table else None
+        present = ColumnFingerprint.parse(self._known[table].identity) if table else None
         if table is not None and present is not None and (more := present.with_partition(relation.oid)) != present:
             self._known[table] = replace(self._known[table], identity=str(more))
             yield Step(Ddl.ALTER_TABLE, table, self._known[table])
@@ -177,7 +186,7 @@ class Relations:
             else:
                 yield from self._become(described.schema, {a.name: a for a in described.attributes})
 
-    def told(self, said: Told) -> Iterator[Outcome]:
+    def told(self, said: LoggedDefinition) -> Iterator[Outcome]:
         """A message of the event trigger: what a statement has made of these tables, at this place of the log."""
         for oid in said.dropped:
             yield from self._left(oid)
@@ -223,7 +232,7 @@ class Relations:
 
     def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
         """From here on the relation has this name and this schema."""
-        table, now = schema.table, Print.parse(schema.identity)
+        table, now = schema.table, ColumnFingerprint.parse(schema.identity)
         assert now is not None
         if not now.published:  # only sights tell
             now = replace(now, published=self.publication_of(now.oid))
@@ -231,7 +240,7 @@ class Relations:
         before = self._names.get(now.oid)
         occupant = self._known.get(table)
         if before != table and occupant is not None:
-            if Print.parse(occupant.identity) is None:  # from before tables had identities here
+            if ColumnFingerprint.parse(occupant.identity) is None:  # from before tables had identities here
                 before = table
             else:
                 oid = next((oid for oid, name in self._names.items() if name == table), None)
@@ -255,9 +264,9 @@ class Relations:
         self._keep(schema, now.oid)
         yield from _altered(self._with_empty(old, now), schema, attributes)
 
-    def _with_empty(self, old: TableSchema, now: Print) -> TableSchema:
+    def _with_empty(self, old: TableSchema, now: ColumnFingerprint) -> TableSchema:
         """As if it had had the partitions that were attached since, where they have brought no rows: often they are made so."""
-        before = Print.parse(old.identity)
+        before = ColumnFingerprint.parse(old.identity)
         attached = now.attached_since(before) if before else {}
         if before is None or not attached or not self._catalog.are_empty(attached):
             return old
@@ -288,7 +297,7 @@ class Relations:
             schema = replace(described.schema, table=table)
             if described.kind == "p":
                 known = self._known.get(self._names[relation.oid]) if relation.oid in self._names else None
-                schema = replace(schema, identity=known.identity if known else str(Print(relation.oid)))
+                schema = replace(schema, identity=known.identity if known else str(ColumnFingerprint(relation.oid)))
         else:
             attributes = tuple(self._attribute(column, old) for column in columns)
             schema = self._schema(relation, table, attributes, old, keyed=keyed)
@@ -322,7 +331,7 @@ class Relations:
             _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
         )
         partial = bool(key) and relation.identity != Identity.FULL
-        schema = TableSchema(table, columns, key, partial, str(Print(relation.oid)))
+        schema = TableSchema(table, columns, key, partial, str(ColumnFingerprint(relation.oid)))
         return (
             replace(schema, identity=old.identity) if old == schema else schema
         )  # a sight will tell if it was rewritten
@@ -342,7 +351,7 @@ def _consistent(identity: str, columns: Iterable[RelationColumn], described: Tab
 
 
 def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Step]:
-    before, now = Print.parse(old.identity), Print.parse(new.identity)
+    before, now = ColumnFingerprint.parse(old.identity), ColumnFingerprint.parse(new.identity)
     rewritten = before is None or now is None or now.rewritten(before)
     numbers = {c.number: c.name for c in old.columns if c.number}
     renamed = {numbers[c.number]: c.name for c in new.columns if numbers.get(c.number, c.name) != c.name}

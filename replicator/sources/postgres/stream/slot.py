@@ -65,7 +65,7 @@ _UNREADABLE = " AND (s.confirmed_flush_lsn IS NULL OR s.wal_status = 'lost')"  #
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
 
 
-class PostgresLog:
+class ReplicationSlot:
     """A SourceLog (replicator.sources.base), on a connection that is the source's."""
 
     has_gaps = True  # it has the tables that the publication had at the time

@@ -15,14 +15,14 @@ from typing import Any
 import psycopg2
 
 from replicator.errors import SourceUnreachable
-from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, Arrived
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, MessageBuffer
 
 _HEAD = struct.Struct(">Bi")
 _SQLSTATE = ord("C")  # PG_DIAG_SQLSTATE
 _MOST = 1 << 20  # bytes that are taken at once, but for a message that is larger
 
 
-class CopyStream(Arrived):
+class CopyStream(MessageBuffer):
     """Of a psycopg2 connection on which START_REPLICATION was executed: what libpq gives by message goes into one buffer."""
 
     def __init__(self, connection: Any) -> None:
@@ -35,7 +35,7 @@ class CopyStream(Arrived):
         self._last = 0
 
     def fill(self, seconds: float) -> bool:
-        """As `Arrived` says."""
+        """As `MessageBuffer` says."""
         if self._take():
             return True
         readable, _, _ = select.select([self._connection.fileno()], [], [], seconds)

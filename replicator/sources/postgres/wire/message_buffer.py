@@ -25,7 +25,7 @@ HEAD = 5
 COPY_DATA = ord("d")
 
 
-class Arrived(ABC):
+class MessageBuffer(ABC):
     """What has arrived is data[at:end], whole messages and the beginning of one; who has read it moves `at` on.  One thread.
 
     Of a message of the log, pgoutput's part begins at LEAD, and there is MARK behind the head.

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from replicator.errors import SourceUnreachable
 from replicator.sources.postgres.wire.copy_both import send_query
-from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, Arrived
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, MessageBuffer
 
 _SIZE = struct.Struct(">i")
 _MUCH = (
@@ -28,7 +28,7 @@ _PEEKED = 64 * 1024
 COPY_BOTH, NOTICE, PARAMETER, ERROR = b"WNSE"
 
 
-class Line:
+class SocketState:
     """The socket of a psycopg2 connection; libpq keeps its own hold of it."""
 
     def __init__(self, connection: Any, lost: str = "The connection for the source's log was lost") -> None:
@@ -86,17 +86,17 @@ class Line:
             self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _MUCH if much else 1)
 
 
-class SocketStream(Arrived):
+class SocketStream(MessageBuffer):
     """The copy-both stream of a replication connection."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SocketState) -> None:
         super().__init__()
         self._line = line
 
     @classmethod
     def begin(cls, connection: Any, command: str) -> Self | None:
         """Of a psycopg2 connection that has nothing under way; None where the server refuses: it says why when asked again."""
-        line = Line(connection)
+        line = SocketState(connection)
         try:
             if send_query(connection, command) and _accepted(line.peer):
                 return cls(line)
@@ -106,7 +106,7 @@ class SocketStream(Arrived):
         return None
 
     def fill(self, seconds: float) -> bool:
-        """As `Arrived` says."""
+        """As `MessageBuffer` says."""
         self._make_room()
         received = self._line.receive(self._view[self.end :], seconds)
         self.end += received or 0

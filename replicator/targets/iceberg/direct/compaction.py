@@ -18,7 +18,7 @@ from replicator.targets.iceberg.direct.data_files import (
 from replicator.targets.iceberg.direct.key_lookup import deleted
 from replicator.targets.iceberg.direct.manifest_entries import data_files
 from replicator.targets.iceberg.direct.scan_plan import PlannedFile, carry_on
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
 
 SMALL_FILE = 32 * 1024 * 1024
@@ -60,7 +60,7 @@ def chosen(files: Sequence[PlannedFile], small_files: int, *, worn: bool) -> lis
     return found
 
 
-def rewrite(files: LakeFiles, table: LakeTable, chosen_files: Sequence[PlannedFile]) -> None:
+def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[PlannedFile]) -> None:
     """The rows that live of some of the table's files in new ones, by one compare-and-set.
 
     The snapshot carries no position, `position` searches past it.

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from replicator.errors import StorageFull, TargetError
 from replicator.model.schema import SEQUENCE
 from replicator.targets.iceberg.direct.key_index import Places, ascending
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.types import from_iceberg
 
 FIELD_ID = b"PARQUET:field_id"
@@ -154,7 +154,7 @@ def lake_files(warehouse: str) -> LakeFiles | None:
     return files
 
 
-def target_schema(table: LakeTable) -> pa.Schema:
+def target_schema(table: IcebergTable) -> pa.Schema:
     """The table's columns in their order, with Iceberg's ids."""
     fields = []
     for field in table.fields:
@@ -228,12 +228,12 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def new_data_file(table: LakeTable) -> str:
+def new_data_file(table: IcebergTable) -> str:
     """A name of its own for a data file or a file of deletes."""
     return f"{table.data_location}/{uuid.uuid4().hex}.parquet"
 
 
-def sequence_id(table: LakeTable) -> int:
+def sequence_id(table: IcebergTable) -> int:
     """Iceberg's id of _sequence_num."""
     return next(int(field["id"]) for field in table.fields if field["name"] == SEQUENCE)
 

@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 BYTES = 256 * 1024 * 1024
 
 
-class FileMemory:
+class FileCache:
     """Least recently used first out; at most `limit` bytes.  Thread-safe."""
 
     def __init__(self, limit: int = BYTES) -> None:
@@ -55,4 +55,4 @@ class FileMemory:
                 self.used -= self._kept.popitem(last=False)[1][1]
 
 
-MEMORY = FileMemory()
+MEMORY = FileCache()

@@ -10,31 +10,31 @@ import pyarrow as pa
 
 from replicator.folding import history_and_soft_delete
 from replicator.folding.footers import KeyRange
-from replicator.folding.history_and_soft_delete import Kept
+from replicator.folding.history_and_soft_delete import RowVersions
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
 from replicator.targets.iceberg.direct.data_files import LakeFiles, shaped, target_schema
-from replicator.targets.iceberg.direct.key_lookup import Doomed, Held, Lookup
-from replicator.targets.iceberg.direct.read_rows import held_rows
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.direct.key_lookup import Lookup, MatchedRows, RowsToDelete
+from replicator.targets.iceberg.direct.read_rows import read_rows
+from replicator.targets.iceberg.table.catalog import IcebergTable
 
 
 @dataclass(frozen=True)
-class Keeping:
+class HistoryWriter:
     """Rows to write, rows that go for them, and how many of the former replace none."""
 
     put: pa.Table
-    doomed: list[Doomed]
+    doomed: list[RowsToDelete]
     new: int
 
 
 def fold(
-    files: LakeFiles, table: LakeTable, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], most: int
-) -> Keeping | None:
+    files: LakeFiles, table: IcebergTable, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], most: int
+) -> HistoryWriter | None:
     """Of timed changes; None where the rows to read lie in row groups of more than `most` bytes.  Raises Unreadable."""
     lookup, target = Lookup(files, table, schema), target_schema(table)
     hits = lookup.held(history_and_soft_delete.touched(changes, schema), ranges)
-    held = held_rows(files, hits, target, most)
+    held = read_rows(files, hits, target, most)
     if held is None:
         return None
     by_mode = history_and_soft_delete.versions if table.mode is Mode.HISTORY else history_and_soft_delete.soft_deleted
@@ -44,10 +44,10 @@ def fold(
     for name, values in kept.own.items():
         place = put.schema.get_field_index(name)
         put = put.set_column(place, put.schema.field(place), values)
-    return Keeping(put, _doomed(lookup, hits, kept), kept.new)
+    return HistoryWriter(put, _doomed(lookup, hits, kept), kept.new)
 
 
-def _doomed(lookup: Lookup, hits: Sequence[Held], kept: Kept) -> list[Doomed]:
+def _doomed(lookup: Lookup, hits: Sequence[MatchedRows], kept: RowVersions) -> list[RowsToDelete]:
     gone, first, found = np.sort(kept.gone), 0, []
     for hit in hits:
         mine = gone[(gone >= first) & (gone < first + len(hit.rows))] - first

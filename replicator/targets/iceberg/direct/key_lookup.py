@@ -16,14 +16,14 @@ from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
 from replicator.targets.iceberg.direct.scan_plan import PlannedFile, planned
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 
 Flags = npt.NDArray[np.bool_]
 _SMALL = 512  # bytes: about what a layout's row group takes
 
 
 @dataclass(frozen=True)
-class Doomed:
+class RowsToDelete:
     """Rows of a data file that are deleted after the change: those that were before among them; ascending."""
 
     file: PlannedFile
@@ -31,7 +31,7 @@ class Doomed:
 
 
 @dataclass(frozen=True)
-class Held:
+class MatchedRows:
     """Rows of a data file that have not been deleted, under keys that were looked for."""
 
     file: PlannedFile
@@ -39,12 +39,12 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Found:
+class LookupResult:
     """For each wanted key: is there a row; is there one that is older than its change.  And the rows that go."""
 
     present: Flags
     older: Flags
-    doomed: list[Doomed]
+    doomed: list[RowsToDelete]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Group:
 class Lookup:
     """Of keys in one table.  What it learns of a file is kept in `MEMORY`: files never change."""
 
-    def __init__(self, files: LakeFiles, table: LakeTable, schema: TableSchema | None = None) -> None:
+    def __init__(self, files: LakeFiles, table: IcebergTable, schema: TableSchema | None = None) -> None:
         """Reads nothing.  schema: not needed to find rows by their sequence numbers."""
         self._files, self._table = files, table
         ids = {field["name"]: int(field["id"]) for field in table.fields}
@@ -71,28 +71,28 @@ class Lookup:
         self._types = tuple(column.type.arrow for column in key)
         self._sequence = sequence_id(table)
 
-    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> Found:
+    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> LookupResult:
         """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants 4 and 5).
 
         Raises Unreadable.
         """
-        found = Found(np.zeros(len(seq), bool), np.zeros(len(seq), bool), [])
+        found = LookupResult(np.zeros(len(seq), bool), np.zeros(len(seq), bool), [])
         if len(seq) and keys.num_columns:
             wanted = Wanted.of(keys)
             for file in planned(self._table, ranges):
                 self._look_into(file, wanted, seq, found)
         return found
 
-    def held(self, keys: pa.Table, ranges: Sequence[KeyRange]) -> list[Held]:
+    def held(self, keys: pa.Table, ranges: Sequence[KeyRange]) -> list[MatchedRows]:
         """All rows under these keys, ascending in each file.  Raises Unreadable."""
         wanted, found = Wanted.of(keys), []
         for file in planned(self._table, ranges):
             parts = [rows + group.first for _, group, _, rows in self._live(file, wanted)]
             if len(rows := ascending(parts)):
-                found.append(Held(file, rows))
+                found.append(MatchedRows(file, rows))
         return found
 
-    def below(self, sequence: int) -> Iterator[Doomed]:
+    def below(self, sequence: int) -> Iterator[RowsToDelete]:
         """Rows with a smaller number, of each file that has any left.  Raises Unreadable."""
         for file in planned(self._table, [KeyRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
             parts = [
@@ -110,9 +110,9 @@ class Lookup:
             return np.arange(group.rows)
         return np.flatnonzero(self._numbers(file, number) < sequence)
 
-    def doomed(self, file: PlannedFile, rows: Places) -> Doomed:
+    def doomed(self, file: PlannedFile, rows: Places) -> RowsToDelete:
         """These rows of the file go."""
-        return Doomed(file, ascending([self.deleted(file), rows]))
+        return RowsToDelete(file, ascending([self.deleted(file), rows]))
 
     def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _Group, Places, Places]]:
         """Of each row group that has wanted keys: its number, itself, places of keys, and their rows in it."""
@@ -133,7 +133,7 @@ class Lookup:
             live = ~_among(rows + group.first, gone)
             yield number, group, places[live], rows[live]
 
-    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: Found) -> None:
+    def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: LookupResult) -> None:
         doomed: list[Places] = []
         for number, group, places, rows in self._live(file, wanted):
             older = self._older(file, number, group, rows, seq[places])

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 
 from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID, POSITION_ID, Written
 from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile
-from replicator.targets.iceberg.table.catalog import Json, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 
 
-def data_files(table: LakeTable, written: Sequence[Written]) -> list[PlannedFile]:
+def data_files(table: IcebergTable, written: Sequence[Written]) -> list[PlannedFile]:
     """Column statistics are Iceberg's own reading of the footers, by the table's settings."""
     if not written:
         return []
@@ -29,7 +29,7 @@ def data_files(table: LakeTable, written: Sequence[Written]) -> list[PlannedFile
     return found
 
 
-def delete_files(table: LakeTable, written: Mapping[str, Written]) -> dict[str, Deletes]:
+def delete_files(table: IcebergTable, written: Mapping[str, Written]) -> dict[str, Deletes]:
     """Files of position deletes, by the data file whose rows they delete.
 
     Iceberg's JSON form of a scan task makes all of them in one call, where its builder takes a dozen calls for each.

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 
 from replicator.targets.iceberg.direct.data_files import LakeFiles, field_ids, projected
 from replicator.targets.iceberg.direct.key_index import Places
-from replicator.targets.iceberg.direct.key_lookup import Held
+from replicator.targets.iceberg.direct.key_lookup import MatchedRows
 
 
-def held_rows(files: LakeFiles, hits: Sequence[Held], columns: pa.Schema, most: int) -> pa.Table | None:
+def read_rows(files: LakeFiles, hits: Sequence[MatchedRows], columns: pa.Schema, most: int) -> pa.Table | None:
     """These columns (some of `target_schema`) of all these rows; None where the row groups that they lie in take more than `most` bytes for them."""
     parts, size, wanted = [columns.empty_table()], 0, set(field_ids(columns))
     for hit in hits:

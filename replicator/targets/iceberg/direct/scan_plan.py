@@ -11,7 +11,7 @@ from replicator.folding.footers import KeyRange
 from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.pruning import within
-from replicator.targets.iceberg.table.catalog import Json, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 
 MOST_REMEMBERED = 500
 
@@ -45,7 +45,7 @@ class Unreadable(Exception):
     """The table has files that only Iceberg's own readers understand."""
 
 
-def planned(table: LakeTable, ranges: Sequence[KeyRange] = ()) -> Sequence[PlannedFile]:
+def planned(table: IcebergTable, ranges: Sequence[KeyRange] = ()) -> Sequence[PlannedFile]:
     """Data files of the snapshot in `table` that may hold rows in these key ranges, and perhaps others.  Raises Unreadable.
 
     For a table of few files the plan is remembered, and carried on from commit to commit: no manifest is read then.
@@ -62,7 +62,7 @@ def planned(table: LakeTable, ranges: Sequence[KeyRange] = ()) -> Sequence[Plann
     )
 
 
-def carry_on(table: LakeTable, snapshot: int, gone: Collection[str], new: Sequence[PlannedFile]) -> None:
+def carry_on(table: IcebergTable, snapshot: int, gone: Collection[str], new: Sequence[PlannedFile]) -> None:
     """Our own commit `snapshot` has taken data files from the plan of `table`, and has put others there."""
     before = () if table.snapshot is None else MEMORY.known(_place(table, table.snapshot))
     if before is None:
@@ -73,7 +73,7 @@ def carry_on(table: LakeTable, snapshot: int, gone: Collection[str], new: Sequen
     MEMORY.forget([_place(table, table.snapshot)])
 
 
-def _place(table: LakeTable, snapshot: int | None) -> tuple[object, ...]:
+def _place(table: IcebergTable, snapshot: int | None) -> tuple[object, ...]:
     return "plan", table.engine.generation, table.uuid, snapshot
 
 
@@ -81,7 +81,7 @@ def _size(files: Sequence[PlannedFile]) -> int:
     return 2048 * (len(files) + 1)
 
 
-def _planned(table: LakeTable, scan: Any) -> tuple[PlannedFile, ...]:
+def _planned(table: IcebergTable, scan: Any) -> tuple[PlannedFile, ...]:
     tasks = scan.planFiles()
     parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
     try:

@@ -1,6 +1,6 @@
 """Small changes without Spark: rows found and files written by pyarrow, one commit through Iceberg's Java API.
 
-What it cannot do it leaves to Spark, and says why (`NotDirectly`), before anything is written.
+What it cannot do it leaves to Spark, and says why (`FallBackToSpark`), before anything is written.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from replicator.targets.iceberg.direct.data_files import (
     target_schema,
     write_stream,
 )
-from replicator.targets.iceberg.direct.key_lookup import Doomed, Lookup, forget_positions, remember_positions
+from replicator.targets.iceberg.direct.key_lookup import Lookup, RowsToDelete, forget_positions, remember_positions
 from replicator.targets.iceberg.direct.manifest_entries import data_files, delete_files
-from replicator.targets.iceberg.direct.read_rows import held_rows
+from replicator.targets.iceberg.direct.read_rows import read_rows
 from replicator.targets.iceberg.direct.scan_plan import Unreadable, carry_on
 from replicator.targets.iceberg.spark.changes import opened
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
 
 
@@ -54,7 +54,7 @@ Rows = Callable[[Segment], Iterator[pa.Table]]
 SPARK_ONLY = Limits(-1, -1, -1)
 
 
-class NotDirectly(Exception):
+class FallBackToSpark(Exception):
     """Spark must do it, because …"""
 
 
@@ -70,21 +70,21 @@ class Counts:
 class Direct:
     """Direct changes of one table, as it was read."""
 
-    def __init__(self, storage: Storage, table: LakeTable, files: LakeFiles, limits: Limits) -> None:
+    def __init__(self, storage: Storage, table: IcebergTable, files: LakeFiles, limits: Limits) -> None:
         """`storage`: the segments'; `files`: the target's."""
         self._storage, self._table, self._files, self._limits = storage, table, files, limits
         self._written: list[str] = []
 
     @classmethod
-    def of(cls, storage: Storage, table: LakeTable, warehouse: str, limits: Limits) -> Direct:
+    def of(cls, storage: Storage, table: IcebergTable, warehouse: str, limits: Limits) -> Direct:
         """Raises NotDirectly."""
         files = lake_files(warehouse)
         if files is None:
-            raise NotDirectly("warehouse")
+            raise FallBackToSpark("warehouse")
         if limits.rows < 0:
-            raise NotDirectly("switched off")
+            raise FallBackToSpark("switched off")
         if any(spec["fields"] for spec in table.metadata["partition-specs"]):
-            raise NotDirectly("partitions")
+            raise FallBackToSpark("partitions")
         return cls(storage, table, files, limits)
 
     @property
@@ -118,7 +118,7 @@ class Direct:
             self._storage, segments, schema, at.applied, most, timed=keeps, partial=partial
         )
         if changes is None:
-            raise NotDirectly("memory")
+            raise FallBackToSpark("memory")
         opened()
         if partial:
             changes = self._filled(schema, changes, ranges)
@@ -128,10 +128,10 @@ class Direct:
         try:
             found = Lookup(self._files, self._table, schema).find(folded.keys, folded.seq, ranges)
         except Unreadable as error:
-            raise NotDirectly(str(error)) from None
+            raise FallBackToSpark(str(error)) from None
         staying = folded.stays.num_rows
         if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
-            raise NotDirectly("kept columns")  # their values are in the rows that would be written anew
+            raise FallBackToSpark("kept columns")  # their values are in the rows that would be written anew
         put = folded.stays.filter(pa.array(~found.present[:staying] | found.older[:staying]))
         counts = Counts(
             int(np.count_nonzero(~found.present[:staying])),
@@ -153,14 +153,14 @@ class Direct:
         try:
             hits = Lookup(self._files, self._table, schema).held(unchanged_values.concerned(changes, schema), ranges)
         except Unreadable as error:
-            raise NotDirectly(str(error)) from None
-        held = held_rows(self._files, hits, columns, self._limits.memory)
+            raise FallBackToSpark(str(error)) from None
+        held = read_rows(self._files, hits, columns, self._limits.memory)
         if held is None:
-            raise NotDirectly("rows to read")
+            raise FallBackToSpark("rows to read")
         newest = self.mode is Mode.MIRROR
         filled = unchanged_values.filled(changes, held, schema, self._limits.memory, newest=newest)
         if filled is None:
-            raise NotDirectly("values left out")
+            raise FallBackToSpark("values left out")
         return filled
 
     def _keep(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], after: Position) -> Counts:
@@ -168,11 +168,11 @@ class Direct:
         try:
             kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)
         except Unreadable as error:
-            raise NotDirectly(str(error)) from None
+            raise FallBackToSpark(str(error)) from None
         if kept is None:
-            raise NotDirectly("rows to read")
+            raise FallBackToSpark("rows to read")
         if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.doomed:
-            raise NotDirectly("kept columns")
+            raise FallBackToSpark("kept columns")
         staging()
         with self._writing():
             written, deletes = self._rows(kept.put), self._deletes(kept.doomed)
@@ -186,9 +186,9 @@ class Direct:
             for one in lookup.below(below):
                 doomed.append(one)
                 if sum(each.rows.nbytes for each in doomed) > self._limits.memory:
-                    raise NotDirectly("memory")
+                    raise FallBackToSpark("memory")
         except Unreadable as error:
-            raise NotDirectly(str(error)) from None
+            raise FallBackToSpark(str(error)) from None
         if not doomed:
             self.nothing(after)
             return Counts()
@@ -202,11 +202,11 @@ class Direct:
     def _within_limits(self, schema: TableSchema, segments: Sequence[Segment]) -> None:
         rows, size = sum(segment.rows for segment in segments), sum(segment.size for segment in segments)
         if rows > self._limits.rows:
-            raise NotDirectly(f"{rows:,} changes")
+            raise FallBackToSpark(f"{rows:,} changes")
         if size > self._limits.file_bytes:
-            raise NotDirectly(f"{size >> 20} MiB")
+            raise FallBackToSpark(f"{size >> 20} MiB")
         if not fold.comparable(schema):
-            raise NotDirectly("key type")
+            raise FallBackToSpark("key type")
 
     def append(self, schema: TableSchema, segments: Sequence[Segment], at: Position, after: Position) -> Counts:
         """The READ rows of these segments, of any number: streamed."""
@@ -243,7 +243,11 @@ class Direct:
         return [self._files.write_rows(self._new_file(), shaped(rows, target_schema(self._table)))]
 
     def _commit(
-        self, written: Sequence[Written], doomed: Sequence[Doomed], deletes: Mapping[str, Written], after: Position
+        self,
+        written: Sequence[Written],
+        doomed: Sequence[RowsToDelete],
+        deletes: Mapping[str, Written],
+        after: Position,
     ) -> None:
         """`deletes`: by data file; a doomed one that has none there goes as a whole."""
         with self._writing():
@@ -267,7 +271,7 @@ class Direct:
         carry_on(self._table, snapshot, {one.file.uri for one in doomed}, [*worn, *new])
         forget_positions(one.uri for hit in doomed for one in hit.file.deletes)
 
-    def _deletes(self, doomed: Iterable[Doomed]) -> dict[str, Written]:
+    def _deletes(self, doomed: Iterable[RowsToDelete]) -> dict[str, Written]:
         """By data file, of those that keep rows."""
         found = {}
         for one in doomed:

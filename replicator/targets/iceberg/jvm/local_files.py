@@ -23,7 +23,7 @@ public class PlainLocalFileSystem extends org.apache.hadoop.fs.RawLocalFileSyste
 """
 
 
-def write_plainly(engine: Engine, file_io: Any) -> None:
+def bypass_hadoop_permissions(engine: Engine, file_io: Any) -> None:
     """Let this HadoopFileIO write `file:` so; another FileIO, or a JVM that cannot, stays as it is."""
     if str(file_io.getClass().getSimpleName()) != "HadoopFileIO":
         return

@@ -14,7 +14,7 @@ ARRIVES = "_arrives"
 READ = "_read"
 
 
-def halves(changes: DataFrame, schema: TableSchema) -> DataFrame:
+def key_events(changes: DataFrame, schema: TableSchema) -> DataFrame:
     """c0…, _seq, _at, _arrives, _read; of what leaves the key columns only.
 
     An UPDATE that moves its key is both halves, with one number; at one and the same key the arrival is the later one.

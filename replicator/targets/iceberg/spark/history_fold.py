@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.model.mode import CURRENT, VALID_FROM, VALID_TO
 from replicator.model.schema import TableSchema
-from replicator.targets.iceberg.spark.arrivals_and_departures import ARRIVES, READ, halves
+from replicator.targets.iceberg.spark.arrivals_and_departures import ARRIVES, READ, key_events
 from replicator.targets.iceberg.spark.changes import AT, SEQ, key_places, row
 from replicator.targets.iceberg.spark.keyless_fold import exact
 
@@ -62,7 +62,7 @@ def fold(changes: DataFrame, held: DataFrame | None, schema: TableSchema) -> Dat
 
 def concerned(changes: DataFrame, schema: TableSchema) -> DataFrame:
     """Keys (c0…, key columns only) that the changes touch; some repeat."""
-    return halves(changes, schema).select(*[row(i) for i in key_places(schema)])
+    return key_events(changes, schema).select(*[row(i) for i in key_places(schema)])
 
 
 def newest(versions: DataFrame, schema: TableSchema) -> DataFrame:
@@ -74,7 +74,7 @@ def newest(versions: DataFrame, schema: TableSchema) -> DataFrame:
 def _events(changes: DataFrame, held: DataFrame | None, schema: TableSchema) -> DataFrame:
     """The changes' halves, and what the target holds as what it is: a row that arrived, or left, at its own place."""
     no, never = F.expr("false"), F.expr("CAST(NULL AS TIMESTAMP)")
-    events = halves(changes, schema).withColumn(_HELD, no).withColumn(VALID_FROM, never)
+    events = key_events(changes, schema).withColumn(_HELD, no).withColumn(VALID_FROM, never)
     if held is None:
         return events
     known = [F.col(row(i)) for i in range(len(schema.columns))]

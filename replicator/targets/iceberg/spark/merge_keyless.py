@@ -15,13 +15,18 @@ from replicator.targets.iceberg.spark import keyless_fold
 from replicator.targets.iceberg.spark.changes import GONE, SEQ, Staged, read, row, spark_type
 from replicator.targets.iceberg.spark.merge_sql import merge_keyless
 from replicator.targets.iceberg.spark.row_shape import insert
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.commit import commit, unless_overtaken
 from replicator.targets.iceberg.table.naming import sql_name
 
 
 def merge(
-    catalog: LakeCatalog, table: LakeTable, schema: TableSchema, files: Sequence[Staged], at: Position, after: Position
+    catalog: IcebergCatalog,
+    table: IcebergTable,
+    schema: TableSchema,
+    files: Sequence[Staged],
+    at: Position,
+    after: Position,
 ) -> tuple[str, Mapping[str, str]]:
     """Returns how it was done and the commit's summary.  Raises TableError where a row to delete is not there."""
     how = ["append"]
@@ -41,8 +46,8 @@ def merge(
 
 def _take_and_put(
     spark: SparkSession,
-    catalog: LakeCatalog,
-    table: LakeTable,
+    catalog: IcebergCatalog,
+    table: IcebergTable,
     schema: TableSchema,
     delta: keyless_fold.Delta,
     needed: int,

@@ -16,12 +16,12 @@ from replicator.targets.iceberg.spark import fold, history_fold, soft_delete_fol
 from replicator.targets.iceberg.spark.changes import SEQ, key_places, quoted, row
 from replicator.targets.iceberg.spark.merge_sql import bounds, merge_keyed, merge_soft_deleted, merge_versions
 from replicator.targets.iceberg.spark.row_shape import insert
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_name, sql_string
 
 
 def put_folded(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange] | None
 ) -> None:
     """A mirror's fold.  ranges: of the batch's keys; None where the table has no row under any of them."""
     if ranges is None:
@@ -31,7 +31,7 @@ def put_folded(
 
 
 def put_changes(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
 ) -> None:
     """Timed changes of a table that keeps what goes: soft delete, history_fold."""
     if table.mode is Mode.HISTORY:
@@ -45,7 +45,7 @@ def put_changes(
 
 
 def _put_versions(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
 ) -> None:
     held = None if ranges is None else _held(spark, table, schema, changes, ranges)
     versions = history_fold.fold(changes, held, schema)
@@ -56,7 +56,7 @@ def _put_versions(
 
 
 def _held(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange]
 ) -> DataFrame:
     """The newest version of each key that the changes touch."""
     keys = key_places(schema)
@@ -72,7 +72,7 @@ def _held(
     return history_fold.newest(versions.join(touched, condition, "left_semi"), schema)
 
 
-def end_below(spark: SparkSession, table: LakeTable, change: DeleteBelow) -> None:
+def end_below(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> None:
     """Rows below the number end, and stay."""
     at = f"TIMESTAMP {sql_string((change.at or datetime.now(UTC)).astimezone(UTC).isoformat())}"
     below = f"{quoted(SEQUENCE)} < {change.below}"

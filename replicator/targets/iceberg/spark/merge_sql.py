@@ -14,12 +14,12 @@ from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.iceberg.spark.changes import GONE, SEQ, quoted, row
 from replicator.targets.iceberg.spark.history_fold import HIT
 from replicator.targets.iceberg.spark.soft_delete_fold import KNOWN
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_literal, sql_name
 
 
 def merge_keyed(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
 ) -> None:
     """Apply a fold (c0…, _seq, _gone) to the table."""
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
@@ -33,7 +33,7 @@ def merge_keyed(
 
 
 def merge_soft_deleted(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
 ) -> None:
     """Apply a fold of `merge.soft_delete`: what goes is marked, and keeps the values that the table has where the batch knows none."""
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
@@ -48,7 +48,7 @@ def merge_soft_deleted(
 
 
 def merge_versions(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, versions: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, versions: DataFrame, ranges: Sequence[KeyRange]
 ) -> None:
     """Apply a fold of `merge.history`: new versions, and ends of present ones."""
     own = quoted(SEQUENCE)
@@ -61,7 +61,7 @@ def merge_versions(
 
 
 def merge_keyless(
-    spark: SparkSession, table: LakeTable, schema: TableSchema, delta: DataFrame, doomed: tuple[int, int]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, delta: DataFrame, doomed: tuple[int, int]
 ) -> None:
     """Apply a delta (c0…, _seq, _gone): rows are found by their own sequence number, between the two of `doomed`."""
     own = f"t.{quoted(SEQUENCE)}"

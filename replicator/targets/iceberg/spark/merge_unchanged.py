@@ -16,7 +16,7 @@ from replicator.targets.base import Merge
 from replicator.targets.iceberg.spark import unchanged_values
 from replicator.targets.iceberg.spark.changes import SEQ, key_places, quoted, row
 from replicator.targets.iceberg.spark.merge_sql import bounds
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.commit import unless_overtaken
 from replicator.targets.iceberg.table.naming import sql_name
 
@@ -25,7 +25,7 @@ BROADCAST = 100_000  # keys at most; a larger set is shuffled together with the 
 
 def _held(
     spark: SparkSession,
-    table: LakeTable,
+    table: IcebergTable,
     schema: TableSchema,
     changes: DataFrame,
     ranges: Sequence[KeyRange],
@@ -51,8 +51,8 @@ def _held(
 @contextmanager
 def folded(
     spark: SparkSession,
-    catalog: LakeCatalog,
-    table: LakeTable,
+    catalog: IcebergCatalog,
+    table: IcebergTable,
     change: Merge,
     changes: DataFrame,
     ranges: Sequence[KeyRange] | None,
@@ -73,8 +73,8 @@ def folded(
 @contextmanager
 def filled(
     spark: SparkSession,
-    catalog: LakeCatalog,
-    table: LakeTable,
+    catalog: IcebergCatalog,
+    table: IcebergTable,
     change: Merge,
     changes: DataFrame,
     ranges: Sequence[KeyRange] | None,
@@ -88,12 +88,12 @@ def filled(
         yield found.rows
 
 
-def _require_known(catalog: LakeCatalog, table: LakeTable, change: Merge, unknown: int) -> None:
+def _require_known(catalog: IcebergCatalog, table: IcebergTable, change: Merge, unknown: int) -> None:
     if unknown and not change.emptied:
         raise unless_overtaken(catalog, table, _lost(table, change.schema, unknown))
 
 
-def _lost(table: LakeTable, schema: TableSchema, rows: int) -> ValuesLost:
+def _lost(table: IcebergTable, schema: TableSchema, rows: int) -> ValuesLost:
     message = (
         f"{table.name} has lost step with its source: {rows} changed rows have values that the source's log left out "
         "as unchanged_values, and that the target does not hold."

@@ -10,17 +10,17 @@ from replicator.model.change import Operation
 from replicator.model.mode import CURRENT, DELETED, VALID_FROM
 from replicator.model.schema import OPERATION, SEQUENCE, TableSchema
 from replicator.targets.iceberg.spark.changes import AT, SEQ, row
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.table.types import from_iceberg
 
 
-def insert(table: LakeTable, rows: DataFrame, schema: TableSchema) -> None:
+def insert(table: IcebergTable, rows: DataFrame, schema: TableSchema) -> None:
     """Append rows c0…, _seq, and those columns of the mode that are not null."""
     shaped(table, rows, schema).writeTo(sql_name(table.name)).append()
 
 
-def shaped(table: LakeTable, rows: DataFrame, schema: TableSchema) -> DataFrame:
+def shaped(table: IcebergTable, rows: DataFrame, schema: TableSchema) -> DataFrame:
     """Rows c0…, _seq under the target's names; a column that the source no longer has is null."""
     require_columns(table, schema)
     places = {name: i for i, name in enumerate(schema.names)}
@@ -39,7 +39,7 @@ def as_read(rows: DataFrame) -> DataFrame:
     return rows.withColumns({**said, OPERATION: F.lit(Operation.READ.value)})
 
 
-def require_columns(table: LakeTable, schema: TableSchema) -> None:
+def require_columns(table: IcebergTable, schema: TableSchema) -> None:
     """TargetError where the table has not the columns that the segments have: an Evolve must come first."""
     there = {name: from_iceberg(text) for name, text in table.columns}
     wrong = [c.name for c in schema.columns if there.get(c.name) != c.type]

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.model.mode import DELETED, DELETED_AT
 from replicator.model.schema import TableSchema
-from replicator.targets.iceberg.spark.arrivals_and_departures import ARRIVES, halves
+from replicator.targets.iceberg.spark.arrivals_and_departures import ARRIVES, key_events
 from replicator.targets.iceberg.spark.changes import AT, GONE, SEQ, key_places, row
 
 KNOWN = "_known"
@@ -23,7 +23,7 @@ def fold(changes: DataFrame, schema: TableSchema) -> DataFrame:
     columns = [row(i) for i in range(len(schema.columns))]
     event = F.struct(SEQ, ARRIVES, AT)
     values = F.struct(SEQ, *columns)  # compared by the number alone, which no two arrivals at a key share
-    grouped = halves(changes, schema).groupBy(*[row(i) for i in keys])
+    grouped = key_events(changes, schema).groupBy(*[row(i) for i in keys])
     newest = grouped.agg(F.max(event).alias(_NEWEST), F.max(F.when(F.col(ARRIVES), values)).alias(_LAST))
     known = F.col(_LAST).isNotNull()
     told = [

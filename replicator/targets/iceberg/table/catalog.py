@@ -18,7 +18,7 @@ from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
-from replicator.targets.iceberg.jvm.local_files import write_plainly
+from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import CATALOG, SparkPool, java_map
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
 
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class LakeTable:
+class IcebergTable:
     """A table as its metadata file says it is; `metadata` has the form of the Iceberg specification.
 
     Of many snapshots it has the newest only; `whole` has all.
@@ -121,14 +121,14 @@ class LakeTable:
         return 0
 
 
-class LakeCatalog:
+class IcebergCatalog:
     """Tables of one replicator in the catalog.  Thread-safe."""
 
     def __init__(self, pool: SparkPool, replicator: str) -> None:
         """`replicator` marks the tables as ours."""
         self.pool, self.replicator = pool, replicator
         self._plain: int | None = None  # the engine whose files are written so
-        self._known: dict[TargetTable, LakeTable] = {}
+        self._known: dict[TargetTable, IcebergTable] = {}
         self._lock = threading.Lock()
         self._busy: set[SparkSession] = set()
 
@@ -152,7 +152,7 @@ class LakeCatalog:
             with suppress(Exception):
                 spark.interruptAll()
 
-    def load(self, name: TargetTable) -> LakeTable | None:
+    def load(self, name: TargetTable) -> IcebergTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""
         engine, catalog = self.pool.catalog()
         if (found := self._read_before(engine, name)) is not None:
@@ -169,17 +169,17 @@ class LakeCatalog:
                 return None
             raise
         if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
-            write_plainly(engine, handle.io())
+            bypass_hadoop_permissions(engine, handle.io())
             self._plain = engine.generation
         return self._kept(self._described(engine, name, handle))
 
-    def _kept(self, table: LakeTable) -> LakeTable:
+    def _kept(self, table: IcebergTable) -> IcebergTable:
         found = self._ours(table)
         with self._lock:
             self._known[table.name] = found
         return found
 
-    def _read_before(self, engine: Engine, name: TargetTable) -> LakeTable | None:
+    def _read_before(self, engine: Engine, name: TargetTable) -> IcebergTable | None:
         """The table by the handle that read it last: where the catalog still names the same metadata file, one query is all."""
         with self._lock:
             known = self._known.pop(name, None)
@@ -196,7 +196,7 @@ class LakeCatalog:
         same = location == known.base.metadataFileLocation()
         return self._kept(known if same else self._described(engine, name, known.handle))
 
-    def require(self, name: TargetTable) -> LakeTable:
+    def require(self, name: TargetTable) -> IcebergTable:
         """Like `load`; TargetError where it does not exist."""
         found = self.load(name)
         if found is None:
@@ -204,7 +204,7 @@ class LakeCatalog:
             raise TargetError(message, table=str(name))
         return found
 
-    def again(self, table: LakeTable) -> LakeTable:
+    def again(self, table: IcebergTable) -> IcebergTable:
         """The same table, freshly read.  TargetConflict where another one has its name by now."""
         fresh = self.load(table.name)
         if fresh is None or fresh.uuid != table.uuid:
@@ -218,12 +218,12 @@ class LakeCatalog:
         builder = catalog.buildTable(_identifier(engine, name), schema).withLocation(where)
         builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
 
-    def drop(self, table: LakeTable) -> None:
+    def drop(self, table: IcebergTable) -> None:
         """Forget the table; its files are `dropped`'s.  TargetConflict where it is not as it was read."""
         if not self._change(table, "DELETE FROM iceberg_tables"):
             raise _overtaken(table)
 
-    def rename(self, table: LakeTable, new: TargetTable) -> None:
+    def rename(self, table: IcebergTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, new)
@@ -239,7 +239,7 @@ class LakeCatalog:
         if not moved:
             raise _overtaken(table)
 
-    def _change(self, table: LakeTable, statement: str, *values: str) -> bool:
+    def _change(self, table: IcebergTable, statement: str, *values: str) -> bool:
         """The catalog's row of the table, if it is as it was read: False otherwise.
 
         The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood still for
@@ -284,7 +284,7 @@ class LakeCatalog:
             prepared.executeUpdate()
         return bool(new)
 
-    def _ours(self, table: LakeTable) -> LakeTable:
+    def _ours(self, table: IcebergTable) -> IcebergTable:
         owner = table.properties.get(OWNER)
         if owner == self.replicator:
             return table
@@ -294,7 +294,7 @@ class LakeCatalog:
         raise ConfigurationError(message, table=str(table.name), remedy=remedy)
 
     @staticmethod
-    def _described(engine: Engine, name: TargetTable, handle: Any) -> LakeTable:
+    def _described(engine: Engine, name: TargetTable, handle: Any) -> IcebergTable:
         base = handle.operations().current()
         snapshots = base.snapshots()
         count = int(snapshots.size())
@@ -304,7 +304,7 @@ class LakeCatalog:
             described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
             if described.currentSnapshot() is None:  # it was rolled back to an older one
                 described = base
-        return LakeTable(name, engine, handle, base, _as_json(engine, described), count)
+        return IcebergTable(name, engine, handle, base, _as_json(engine, described), count)
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
@@ -322,12 +322,12 @@ def _as_json(engine: Engine, base: Any) -> Json:
     return found
 
 
-def _overtaken(table: LakeTable) -> TargetConflict:
+def _overtaken(table: IcebergTable) -> TargetConflict:
     message = f"{table.name} was changed or made anew by another worker."
     return TargetConflict(message, table=str(table.name))
 
 
-def publish(table: LakeTable, updated: Any) -> None:
+def publish(table: IcebergTable, updated: Any) -> None:
     """Make `updated` the table's metadata, if and only if it still is what `table` says.
 
     One compare-and-set on the metadata file: no other commit can come in between, not even an empty one.  So the position
@@ -336,7 +336,7 @@ def publish(table: LakeTable, updated: Any) -> None:
     table.handle.operations().commit(table.base, updated)
 
 
-def with_staged(table: LakeTable, fresh: LakeTable, snapshot: Json) -> Any:
+def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json) -> Any:
     """The metadata of `fresh` with its staged snapshot made current.  TargetConflict where the table is not as `table` says."""
     if fresh.snapshot != table.snapshot or snapshot.get("parent-snapshot-id") != table.snapshot:
         message = f"Another worker committed to {table.name} in the meantime."
@@ -349,7 +349,7 @@ def with_staged(table: LakeTable, fresh: LakeTable, snapshot: Json) -> Any:
 class Prepared:
     """A snapshot that is written and not published: the metadata with it."""
 
-    table: LakeTable
+    table: IcebergTable
     updated: Any
 
     @property
@@ -366,7 +366,7 @@ class Prepared:
                 io.deleteFile(path)
 
 
-def prepared(table: LakeTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> Prepared:
+def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> Prepared:
     """Write the snapshot of the update that `build` makes, on a transaction on the table as it was read.
 
     Raises TargetConflict where another table has its name by now.
@@ -391,7 +391,7 @@ def refused(error: Exception) -> bool:
     return isinstance(error, Py4JJavaError) and _is(error, "CommitFailedException")
 
 
-def without_snapshots(table: LakeTable, gone: Iterable[int], properties: Mapping[str, str]) -> Any:
+def without_snapshots(table: IcebergTable, gone: Iterable[int], properties: Mapping[str, str]) -> Any:
     """The table's metadata without these snapshots, and with these properties."""
     numbers = table.engine.java("java.util.HashSet")()
     for number in gone:
@@ -402,7 +402,7 @@ def without_snapshots(table: LakeTable, gone: Iterable[int], properties: Mapping
     return build.removeSnapshots(numbers).build()
 
 
-def stage_nothing(table: LakeTable, summary: Mapping[str, str]) -> None:
+def stage_nothing(table: IcebergTable, summary: Mapping[str, str]) -> None:
     """A staged snapshot without a change of rows."""
     append = table.handle.newFastAppend().stageOnly()
     for key, value in summary.items():

@@ -14,8 +14,8 @@ from replicator.faults import reach
 from replicator.targets.base import Position
 from replicator.targets.iceberg.table.catalog import (
     STAGED,
-    LakeCatalog,
-    LakeTable,
+    IcebergCatalog,
+    IcebergTable,
     prepared,
     publish,
     refused,
@@ -28,14 +28,14 @@ Write = Callable[[SparkSession], None]
 Build = Callable[[Any], Any]
 
 
-def unless_overtaken(catalog: LakeCatalog, table: LakeTable, error: TableError) -> TableError | TargetConflict:
+def unless_overtaken(catalog: IcebergCatalog, table: IcebergTable, error: TableError) -> TableError | TargetConflict:
     """What is wrong with the rows that were read; a conflict where they may be another worker's, who committed since `table` was read."""
     if catalog.again(table).snapshot == table.snapshot:
         return error
     return TargetConflict(f"Another worker committed to {table.name} in the meantime.", table=str(table.name))
 
 
-def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | None) -> Mapping[str, str]:
+def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Write | None) -> Mapping[str, str]:
     """Let `write` change the table's rows through Spark; the commit carries `at`.  Returns its snapshot summary.
 
     Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is still
@@ -69,7 +69,7 @@ def commit(catalog: LakeCatalog, table: LakeTable, at: Position, write: Write | 
     return summary
 
 
-def commit_directly(table: LakeTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
+def commit_directly(table: IcebergTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
     """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).  Returns the snapshot's id.
 
     `build` makes the update, given a transaction on the table as `table` has it.  The snapshot is written before it is
@@ -91,7 +91,7 @@ def commit_directly(table: LakeTable, at: Position | None, build: Build, discard
     return made.snapshot
 
 
-def _is_absent(table: LakeTable, snapshot: int) -> bool:
+def _is_absent(table: IcebergTable, snapshot: int) -> bool:
     """True where the catalog certainly does not have the snapshot.
 
     Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.

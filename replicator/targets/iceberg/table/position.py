@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.errors import TargetError
 from replicator.model.mode import Mode
 from replicator.targets.base import Position
-from replicator.targets.iceberg.table.catalog import LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable
 
 APPLIED = "tidemark.applied"
 LOADED = "tidemark.loaded"
@@ -14,7 +14,7 @@ ITEM = "tidemark.item"
 SCHEMA_VERSION = "tidemark.schema-version"
 
 
-def position(table: LakeTable) -> Position:
+def position(table: IcebergTable) -> Position:
     """From the newest snapshot that says it.
 
     Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was created.
@@ -27,7 +27,7 @@ def position(table: LakeTable) -> Position:
     return _said(table.properties, version, table.mode) or Position(-1, -1, version, "", table.mode)
 
 
-def depth(table: LakeTable) -> int:
+def depth(table: IcebergTable) -> int:
     """How many of the newest snapshots must be kept so that the position stays readable."""
     for place, snapshot in enumerate(table.history(), 1):
         if APPLIED in snapshot["summary"]:

@@ -17,7 +17,7 @@ from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
-from replicator.targets.iceberg.table.catalog import MODE, LakeCatalog, LakeTable, publish
+from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.naming import location
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
@@ -41,7 +41,7 @@ PROPERTIES = {
 
 
 def create(
-    catalog: LakeCatalog, table: TargetTable, older: LakeTable | None, change: Create, retention: Retention
+    catalog: IcebergCatalog, table: TargetTable, older: IcebergTable | None, change: Create, retention: Retention
 ) -> None:
     """In place of `older`, a table of this replicator, whose files stay for the grace.  TargetConflict where another worker was quicker."""
     change.mode.check(change.schema)
@@ -57,7 +57,7 @@ def create(
     catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
 
 
-def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
+def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool:
     """Make the columns those of `change.schema` in one Iceberg transaction with the version; False where they are already.
 
     Versions only grow: a stale worker that comes with an older one changes nothing.
@@ -82,7 +82,7 @@ def evolve(catalog: LakeCatalog, table: LakeTable, change: Evolve) -> bool:
     return True
 
 
-def rename(catalog: LakeCatalog, table: LakeTable | None, change: Rename) -> bool:
+def rename(catalog: IcebergCatalog, table: IcebergTable | None, change: Rename) -> bool:
     """False where it is done already (or there is nothing to rename)."""
     if table is None or table.name == change.new:
         return False
@@ -140,7 +140,7 @@ def _reorder(transaction: Any, order: Sequence[str]) -> None:
     update.commit()
 
 
-def _present(table: LakeTable, new: TableSchema) -> TableSchema:
+def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
     columns = []
     for name, text in table.columns:
         kind = from_iceberg(text)

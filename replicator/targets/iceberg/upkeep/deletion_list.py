@@ -18,7 +18,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from replicator.faults import reach
-from replicator.targets.iceberg.table.catalog import Json, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 from replicator.targets.iceberg.upkeep.readable_history import FOLDER, LIST_NAME, METADATA, SNAPSHOTS, plain
 
 METADATA_SECONDS = (
@@ -44,7 +44,7 @@ class Waiting:
         return now - self.at / 1000 > seconds
 
 
-def write(table: LakeTable, kind: str, entries: Sequence[Any], size: int = 0) -> None:
+def write(table: IcebergTable, kind: str, entries: Sequence[Any], size: int = 0) -> None:
     """List metadata files or other files by their paths, or snapshots as the specification has them."""
     entries = [_reduced(one) for one in entries] if kind == SNAPSHOTS else entries
     name = f"{int(time.time() * 1000)}.{kind}.{table.last_sequence}.{size}.{uuid.uuid4().hex}.json"
@@ -55,13 +55,13 @@ def write(table: LakeTable, kind: str, entries: Sequence[Any], size: int = 0) ->
         stream.close()
 
 
-def lists(table: LakeTable) -> list[Waiting]:
+def lists(table: IcebergTable) -> list[Waiting]:
     """All, the oldest first: one listing of a folder that has a file per expiry pass of the last day."""
     names = [(uri, LIST_NAME.fullmatch(uri.rpartition("/")[2])) for uri in listed(table, _folder(table))]
     return sorted(Waiting(int(name[1]), name[2], int(name[3]), int(name[4]), uri) for uri, name in names if name)
 
 
-def behind(table: LakeTable, found: Iterable[Waiting]) -> bool:
+def behind(table: IcebergTable, found: Iterable[Waiting]) -> bool:
     """The catalog names an older state of the table than one that was there before: a restored database.
 
     What it does not know may need what it does not name.
@@ -69,7 +69,7 @@ def behind(table: LakeTable, found: Iterable[Waiting]) -> bool:
     return any(one.sequence > table.last_sequence for one in found)
 
 
-def delete_due(table: LakeTable, found: Sequence[Waiting], grace: float, now: float) -> int:
+def delete_due(table: IcebergTable, found: Sequence[Waiting], grace: float, now: float) -> int:
     """Delete what waited for long enough and is not needed, then its list.  Returns the number of files.
 
     Whatever is interrupted is done again: a snapshot's manifest list goes last, a list after all its files.
@@ -102,7 +102,7 @@ def expired_sizes(snapshots: Sequence[Json], gone: set[int]) -> int:
     return sum(int(s.get("summary", {}).get("removed-files-size", 0)) for s in after)
 
 
-def listed(table: LakeTable, folder: str) -> list[str]:
+def listed(table: IcebergTable, folder: str) -> list[str]:
     """Files below a folder; none where there is no such folder."""
     try:
         iterator = table.handle.io().listPrefix(f"{folder}/").iterator()
@@ -116,11 +116,11 @@ def listed(table: LakeTable, folder: str) -> list[str]:
     return found
 
 
-def _folder(table: LakeTable) -> str:
+def _folder(table: IcebergTable) -> str:
     return f"{table.metadata['location'].rstrip('/')}/{FOLDER}"
 
 
-def _read(table: LakeTable, uri: str) -> list[Any]:
+def _read(table: IcebergTable, uri: str) -> list[Any]:
     stream = table.handle.io().newInputFile(uri).newStream()
     try:
         entries: list[Any] = json.loads(bytes(stream.readAllBytes()))
@@ -129,7 +129,7 @@ def _read(table: LakeTable, uri: str) -> list[Any]:
     return entries
 
 
-def _delete(table: LakeTable, paths: Iterable[str], needed: set[str]) -> int:
+def _delete(table: IcebergTable, paths: Iterable[str], needed: set[str]) -> int:
     gone = table.engine.java("java.util.ArrayList")()
     for path in dict.fromkeys(paths):
         if plain(path) not in needed:
@@ -139,7 +139,7 @@ def _delete(table: LakeTable, paths: Iterable[str], needed: set[str]) -> int:
     return int(gone.size())
 
 
-def _delete_snapshots(table: LakeTable, snapshots: Sequence[Json], needed: set[str]) -> int:
+def _delete_snapshots(table: IcebergTable, snapshots: Sequence[Json], needed: set[str]) -> int:
     """Data files, then manifests, then the manifest lists that name them."""
     io, kept = table.handle.io(), {s["snapshot-id"] for s in table.whole.get("snapshots", [])}
     manifests: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def _delete_snapshots(table: LakeTable, snapshots: Sequence[Json], needed: set[s
     return count + _delete(table, manifests, needed) + _delete(table, lists_, needed)
 
 
-def _reachable(table: LakeTable) -> set[str]:
+def _reachable(table: IcebergTable) -> set[str]:
     """All that the present snapshots need: manifest lists, manifests, files, statistics."""
     manifests: dict[str, Any] = {}
     found = set()
@@ -169,12 +169,12 @@ def _reachable(table: LakeTable) -> set[str]:
     return found | {plain(path) for path in manifests} | {plain(one["statistics-path"]) for one in statistics}
 
 
-def _metadata_files(table: LakeTable) -> set[str]:
+def _metadata_files(table: IcebergTable) -> set[str]:
     log = [one["metadata-file"] for one in table.whole.get("metadata-log", ())]
     return {plain(path) for path in (*log, table.base.metadataFileLocation())}
 
 
-def _manifests(table: LakeTable, snapshot: Json, known: dict[str, Any]) -> list[str]:
+def _manifests(table: IcebergTable, snapshot: Json, known: dict[str, Any]) -> list[str]:
     """Paths of a snapshot's manifests; those that are new go into `known`.  Two calls of the JVM, and one for each new one."""
     of = table.engine.java("org.apache.iceberg.SnapshotParser.fromJson")(json.dumps(_reduced(snapshot)))
     manifests = of.allManifests(table.handle.io())
@@ -187,7 +187,7 @@ def _manifests(table: LakeTable, snapshot: Json, known: dict[str, Any]) -> list[
     return paths
 
 
-def _files(table: LakeTable, manifest: Any) -> list[str]:
+def _files(table: IcebergTable, manifest: Any) -> list[str]:
     """Live files of a manifest, in one call of the JVM."""
     paths = table.engine.java("org.apache.iceberg.ManifestFiles.readPaths")(
         manifest, table.handle.io(), table.base.specsById()
@@ -198,7 +198,7 @@ def _files(table: LakeTable, manifest: Any) -> list[str]:
         paths.close()
 
 
-def _joiner(table: LakeTable) -> Any:
+def _joiner(table: IcebergTable) -> Any:
     return table.engine.java("org.apache.iceberg.relocated.com.google.common.base.Joiner.on")("\n")
 
 

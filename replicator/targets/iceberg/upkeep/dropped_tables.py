@@ -15,7 +15,7 @@ from collections.abc import Collection
 from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.upkeep.expiry import own_retention
 from replicator.targets.iceberg.upkeep.readable_history import plain
 
@@ -23,7 +23,7 @@ FOLDER = "_dropped"  # no namespace's folder begins so (`naming.location`)
 _NAME = re.compile(r"(\d+)\.[0-9a-f]{32}\.json")
 
 
-def drop(catalog: LakeCatalog, table: LakeTable, retention: Retention) -> None:
+def drop(catalog: IcebergCatalog, table: IcebergTable, retention: Retention) -> None:
     """The catalog forgets the table; its files stay for the grace.  TargetConflict where it is not as it was read."""
     due = int(time.time() + own_retention(table, retention).grace)
     uri = f"{catalog.pool.config.warehouse.rstrip('/')}/{FOLDER}/{due}.{uuid.uuid4().hex}.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.errors import ConfigurationError
 from replicator.faults import reach
 from replicator.model.retention import STEPS, Retention
-from replicator.targets.iceberg.table.catalog import STAGED, Json, LakeTable, publish, without_snapshots
+from replicator.targets.iceberg.table.catalog import STAGED, IcebergTable, Json, publish, without_snapshots
 from replicator.targets.iceberg.table.position import depth
 from replicator.targets.iceberg.upkeep import deletion_list, readable_history
 
@@ -18,7 +18,7 @@ METADATA_PROPERTIES = {
 }
 
 
-def expire(table: LakeTable, retention: Retention, now: float) -> int:
+def expire(table: IcebergTable, retention: Retention, now: float) -> int:
     """Returns the number of snapshots that went.  Raises TargetConflict where anybody committed since `table` was read.
 
     The list of what waits is written before; a crash between the two leaves a list of snapshots that are there.
@@ -42,7 +42,7 @@ def expire(table: LakeTable, retention: Retention, now: float) -> int:
     return len(gone)
 
 
-def expirable(table: LakeTable, retention: Retention, now: float) -> set[int]:
+def expirable(table: IcebergTable, retention: Retention, now: float) -> set[int]:
     """Ids of snapshots that go: thinned out, or written by a stale worker and never made current.
 
     What a tag or a branch names stays, with all of a branch; so does the snapshot that says the position (invariant 3).
@@ -63,7 +63,7 @@ def expirable(table: LakeTable, retention: Retention, now: float) -> set[int]:
     return set(by_id) - named - retention.thinned(series, now)
 
 
-def own_retention(table: LakeTable, default: Retention) -> Retention:
+def own_retention(table: IcebergTable, default: Retention) -> Retention:
     """The table's, by its properties (`ALTER TABLE … SET TBLPROPERTIES`); what they do not say is the default's.
 
     Raises ConfigurationError.

@@ -12,7 +12,7 @@ from replicator.targets.iceberg.direct.data_files import lake_files
 from replicator.targets.iceberg.direct.scan_plan import Unreadable, planned
 from replicator.targets.iceberg.jvm.session import CATALOG
 from replicator.targets.iceberg.spark.changes import quoted
-from replicator.targets.iceberg.table.catalog import LakeCatalog, LakeTable
+from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.naming import sql_string
 from replicator.targets.iceberg.upkeep import deletion_list, readable_history
 from replicator.targets.iceberg.upkeep.expiry import CHECKED, expire, own_retention
@@ -44,7 +44,7 @@ class _Looked:
 _LOOKED: dict[str, _Looked] = {}
 
 
-def maintain(catalog: LakeCatalog, table: LakeTable, retention: Retention, *, reloading: bool = False) -> str:
+def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention, *, reloading: bool = False) -> str:
     """A sentence of what was done; empty where nothing was due.  reloading: see `Target`."""
     done = []
     if rewritten := _compacted(catalog, table, reloading=reloading):
@@ -67,7 +67,7 @@ def maintain(catalog: LakeCatalog, table: LakeTable, retention: Retention, *, re
     return f"{table.name}: {', '.join(done)}." if done else ""
 
 
-def _deleted_files(table: LakeTable, retention: Retention, now: float) -> list[str]:
+def _deleted_files(table: IcebergTable, retention: Retention, now: float) -> list[str]:
     lists = deletion_list.lists(table)
     if deletion_list.behind(table, lists):
         return ["the catalog names an older state than the table's folder has, so no file is deleted"]
@@ -75,7 +75,7 @@ def _deleted_files(table: LakeTable, retention: Retention, now: float) -> list[s
     return [f"deleted {deleted} files that waited"] if deleted else []
 
 
-def _compacted(catalog: LakeCatalog, table: LakeTable, *, reloading: bool) -> int:
+def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool) -> int:
     """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot keep up."""
     if table.snapshot is None:
         return 0
@@ -94,15 +94,15 @@ def _compacted(catalog: LakeCatalog, table: LakeTable, *, reloading: bool) -> in
     return len(found)
 
 
-def _small_files(table: LakeTable) -> int:
+def _small_files(table: IcebergTable) -> int:
     return table.total("data-files") - table.total("files-size") // TARGET_FILE
 
 
-def _deleted(table: LakeTable, least: int, share: float) -> bool:
+def _deleted(table: IcebergTable, least: int, share: float) -> bool:
     return table.total("position-deletes") > max(least, table.total("records") * share)
 
 
-def _compaction_due(table: LakeTable, *, alone: bool, reloading: bool) -> bool:
+def _compaction_due(table: IcebergTable, *, alone: bool, reloading: bool) -> bool:
     """By Spark.  Deletes are read again by every reader, and small files are opened by every reader.
 
     alone: there is no other compaction than Spark's.
@@ -113,7 +113,7 @@ def _compaction_due(table: LakeTable, *, alone: bool, reloading: bool) -> bool:
     return many or worn or _small_files(table) > MAX_SMALL_FILES
 
 
-def _compact(catalog: LakeCatalog, table: LakeTable) -> int:
+def _compact(catalog: IcebergCatalog, table: IcebergTable) -> int:
     """Its snapshot carries no position; `position` searches past it."""
     options = {
         "target-file-size-bytes": str(TARGET_FILE),
@@ -128,12 +128,12 @@ def _compact(catalog: LakeCatalog, table: LakeTable) -> int:
     return int(row["rewritten_data_files_count"])
 
 
-def _orphans_due(table: LakeTable) -> bool:
+def _orphans_due(table: IcebergTable) -> bool:
     """Counted from the table's birth or the last look."""
     return CHECKED in table.properties and time.time() - int(table.properties[CHECKED]) > ORPHANS_EVERY
 
 
-def _list_orphans(catalog: LakeCatalog, table: LakeTable) -> list[str]:
+def _list_orphans(catalog: IcebergCatalog, table: IcebergTable) -> list[str]:
     """Files of writes that never were committed, three days old at least: a write takes minutes.
 
     Files that wait to be deleted are among them.  They wait once more, so that none goes before its grace is over.
@@ -152,6 +152,6 @@ def _list_orphans(catalog: LakeCatalog, table: LakeTable) -> list[str]:
     return ["looked for orphaned files"]
 
 
-def _call(procedure: str, table: LakeTable, arguments: str) -> str:
+def _call(procedure: str, table: IcebergTable, arguments: str) -> str:
     name = f"{quoted(table.name.namespace)}.{quoted(table.name.name)}"
     return f"CALL {CATALOG}.system.{procedure}(table => {sql_string(name)}, {arguments})"

@@ -9,7 +9,7 @@ from django.db import connection
 
 from replicator.state.journal import SchemaVersion
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
-from webapp.replicators.journal_notify import heard
+from webapp.replicators.journal_notify import subscribe_to_journal
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LONG = 30.0
@@ -18,29 +18,29 @@ LONG = 30.0
 def test_an_entry_rings_the_bells_of_its_replicator_only(make: Any) -> None:
     capture = Captured(make(initial_snapshot=False))
     capture.begin()
-    with heard(capture.replicator.pk) as bell, heard(capture.replicator.pk + 1) as other:
-        bell.wait(LONG), other.wait(LONG)  # what came before the listener was there
+    with subscribe_to_journal(capture.replicator.pk) as wake, subscribe_to_journal(capture.replicator.pk + 1) as other:
+        wake.wait(LONG), other.wait(LONG)  # what came before the listener was there
         capture.commit(next_sequence=1)  # nothing to apply
-        assert not bell.wait(0.3)
+        assert not wake.wait(0.3)
         capture.commit(
             next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),)
         )
-        assert bell.wait(LONG)
+        assert wake.wait(LONG)
         assert not other.wait(0.1)
 
 
 def test_a_listener_that_was_cut_off_listens_again(make: Any) -> None:
     capture = Captured(make(initial_snapshot=False))
     capture.begin()
-    with heard(capture.replicator.pk) as bell:
-        bell.wait(LONG)
+    with subscribe_to_journal(capture.replicator.pk) as wake:
+        wake.wait(LONG)
         with connection.cursor() as cursor:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"
             )
             assert len(cursor.fetchall()) == 1
-        assert bell.wait(LONG)  # it rings when it is back, because something may have been missed
+        assert wake.wait(LONG)  # it rings when it is back, because something may have been missed
         capture.commit(
             next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),)
         )
-        assert bell.wait(LONG)
+        assert wake.wait(LONG)
