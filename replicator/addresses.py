@@ -15,8 +15,8 @@ from functools import lru_cache
 
 from replicator.errors import ConfigurationError
 
-MOST_OF_A_HOST = 253
-MOST_PORTS = 65535
+MAX_HOST_LENGTH = 253
+MAX_PORTS = 65535
 _LABEL = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _METADATA = (ipaddress.IPv6Address("fd00:ec2::254"),)
@@ -42,8 +42,8 @@ def is_link_local(address: Address) -> bool:
 def checked_host(host: str) -> str:
     """A name or an address as it is; ConfigurationError for a socket's path, a link-local address, or what is neither."""
     host = host.strip()
-    if not host or len(host) > MOST_OF_A_HOST:
-        raise ConfigurationError(f"The host must have 1 to {MOST_OF_A_HOST} characters, not {len(host)}.")
+    if not host or len(host) > MAX_HOST_LENGTH:
+        raise ConfigurationError(f"The host must have 1 to {MAX_HOST_LENGTH} characters, not {len(host)}.")
     if host.startswith(("/", "@")):
         raise ConfigurationError("The host must be a name or an address, not a socket.", remedy="Connect over TCP.")
     if (address := _literal(host)) is not None:
@@ -65,8 +65,8 @@ def checked_servers(servers: str) -> str:
     for server in found:
         host, port = host_and_port(server)
         checked_host(host)
-        if not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= MOST_PORTS:
-            raise ConfigurationError(f"The port of {server[:MOST_OF_A_HOST]} must be a number from 1 to {MOST_PORTS}.")
+        if not port.isascii() or not port.isdigit() or not 1 <= int(port[:6]) <= MAX_PORTS:
+            raise ConfigurationError(f"The port of {server[:MAX_HOST_LENGTH]} must be a number from 1 to {MAX_PORTS}.")
     return ",".join(found)
 
 

@@ -51,7 +51,7 @@ FENCE = """
 SELECT owner, fence, expires_at > clock_timestamp(), set_config('idle_in_transaction_session_timeout', %s, true)
 FROM worker_lease WHERE name = %s FOR UPDATE
 """
-LEAST_IDLE_SECONDS = 5.0
+MIN_IDLE_SECONDS = 5.0
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def fenced(lease: Lease, *, expired: bool = False) -> Iterator[None]:
     midst of it is cut off by the database after the lease time, or its standby would wait for it for ever.
     Raises FenceLost before anything is written.  expired: it may have run out, if nobody has taken it since.
     """
-    idle = max(settings.TIDEMARK_LEASE_SECONDS, LEAST_IDLE_SECONDS)
+    idle = max(settings.TIDEMARK_LEASE_SECONDS, MIN_IDLE_SECONDS)
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute(FENCE, [f"{idle * 1000:.0f}", lease.name])

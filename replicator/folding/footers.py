@@ -18,8 +18,8 @@ from replicator.model.types import DataType, Kind
 from replicator.staging.storage import Storage
 
 Bound = int | str | date | Decimal
-LONGEST = 64
-FEW = 1_000
+MAX_TEXT_LENGTH = 64
+MAX_LISTED = 1_000
 _KINDS = frozenset({Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE, Kind.DECIMAL})
 
 
@@ -98,7 +98,7 @@ def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRang
         with storage.open(path) as file:
             for column in file.read(columns=[one.column, BEFORE + one.column]).columns:
                 found |= set(column.unique().drop_null().to_pylist())
-        if len(found) > FEW or sum(len(str(value)) for value in found) > FEW * LONGEST:
+        if len(found) > MAX_LISTED or sum(len(str(value)) for value in found) > MAX_LISTED * MAX_TEXT_LENGTH:
             return list(ranges)
     return [replace(one, values=tuple(found))]
 
@@ -134,4 +134,4 @@ def _range(name: str, kind: DataType, values: Sequence[Any]) -> KeyRange | None:
     if kind.kind is not Kind.STRING:
         return KeyRange(name, kind, min(values), max(values))
     low, high = min(values, key=str.encode), max(values, key=str.encode)
-    return KeyRange(name, kind, low[:LONGEST], high if len(high) <= LONGEST else None)
+    return KeyRange(name, kind, low[:MAX_TEXT_LENGTH], high if len(high) <= MAX_TEXT_LENGTH else None)

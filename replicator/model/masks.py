@@ -21,7 +21,7 @@ class MaskKind(StrEnum):
     HASH = "hash"
 
 
-MOST_SHOWN = 1000
+MAX_SHOWN = 1000
 # Kinds whose every value has one text: digits, `1`/`0`, ISO dates and times with six digits (in UTC), the text itself.
 TEXTUAL = WRITABLE
 FIXABLE = frozenset({Kind.STRING, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.BOOLEAN})
@@ -143,7 +143,7 @@ def _text(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_SHOWN:
-        message = f"A partial mask shows 0 to {MOST_SHOWN} characters, not {value!r}."
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_SHOWN:
+        message = f"A partial mask shows 0 to {MAX_SHOWN} characters, not {value!r}."
         raise ConfigurationError(message)
     return value

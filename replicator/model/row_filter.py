@@ -17,7 +17,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.types import DataType, Kind
 
 WHOLE_ROWS = "Let the source's log have whole old rows (Postgres: ALTER TABLE … REPLICA IDENTITY FULL;), or take the filter away."
-MOST = 2000  # characters of a filter
+MAX_FILTER_LENGTH = 2000  # characters of a filter
 _QUOTED = frozenset({Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 _TOKEN = re.compile(
     r"""\s*(?:(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")+"|`(?:[^`]|``)+`)|(?P<number>[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"""
@@ -125,8 +125,8 @@ class RowFilter:
 
 def parse_filter(text: str) -> RowFilter:
     """ConfigurationError that says where `text` is wrong; empty text is no filter."""
-    if len(text) > MOST:
-        message = f"A row filter has at most {MOST} characters."
+    if len(text) > MAX_FILTER_LENGTH:
+        message = f"A row filter has at most {MAX_FILTER_LENGTH} characters."
         raise ConfigurationError(message)
     if not text.strip():
         return RowFilter()

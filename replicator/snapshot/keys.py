@@ -20,7 +20,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind
 from replicator.snapshot.window import Key
 
-MOST_KEYS = 100_000
+MAX_KEYS = 100_000
 TextKey = tuple[str, ...]
 _TRUE, _FALSE = frozenset({"true", "t", "1", "yes"}), frozenset({"false", "f", "0", "no"})
 
@@ -177,8 +177,8 @@ def _distinct(keys: list[TextKey], schema: TableSchema) -> list[TextKey]:
     found = list(dict.fromkeys(keys))
     if not found:
         raise _wrong("There is no key in the list.", schema)
-    if len(found) > MOST_KEYS:
-        raise _wrong(f"There are {len(found):,} keys in the list, more than {MOST_KEYS:,}.", schema)
+    if len(found) > MAX_KEYS:
+        raise _wrong(f"There are {len(found):,} keys in the list, more than {MAX_KEYS:,}.", schema)
     return found
 
 

@@ -19,8 +19,8 @@ from replicator.model.identifiers import TableId, TablePattern, written_name
 from replicator.model.schema import OPERATION
 from replicator.state.journal import Signal
 
-LONGEST = 8 * 1024 * 1024  # characters of a signal's data
-LONGEST_NAME = 300
+MAX_SIGNAL_LENGTH = 8 * 1024 * 1024  # characters of a signal's data
+MAX_NAME = 300
 COLUMNS = ("id", "type", "data")
 _REMEDY = "Insert another row; docs/snapshots.md shows the form."
 
@@ -104,8 +104,8 @@ def create_table(table: TableId, quote: str) -> str:
 
 
 def _object(text: str) -> Mapping[str, Any]:
-    if len(text) > LONGEST:
-        message = f"The data of the signal is longer than {LONGEST:,} characters."
+    if len(text) > MAX_SIGNAL_LENGTH:
+        message = f"The data of the signal is longer than {MAX_SIGNAL_LENGTH:,} characters."
         raise ConfigurationError(message, remedy=_REMEDY)
     try:
         found = json.loads(text) if text.strip() else {}
@@ -128,8 +128,8 @@ def _tables(found: Any, *, required: bool) -> tuple[str, ...] | None:
 
 
 def _pattern(text: str) -> str:
-    if len(text) > LONGEST_NAME:
-        message = f"A name in data-collections is longer than {LONGEST_NAME} characters."
+    if len(text) > MAX_NAME:
+        message = f"A name in data-collections is longer than {MAX_NAME} characters."
         raise ConfigurationError(message, remedy=_REMEDY)
     return text
 

@@ -24,7 +24,7 @@ Key = tuple[Any, ...]
 Shows = Callable[[str], bool]
 DOUBTFUL = 20_000  # transactions without known changes that are named
 RECALL_BYTES = 64 * 1024 * 1024
-MOST_MET = 10_000  # attempts whose low marks are remembered
+MAX_MET = 10_000  # attempts whose low marks are remembered
 ANY = ""  # stands for all transactions of a log that is ordered by visibility
 
 
@@ -105,7 +105,7 @@ class Windows:
         if (mark.chunk, mark.attempt) in self._met:
             return
         self._met[mark.chunk, mark.attempt] = None
-        if len(self._met) > MOST_MET:
+        if len(self._met) > MAX_MET:
             del self._met[next(iter(self._met))]
         window = self._open[mark.chunk] = Window(table, mark, doubtful=frozenset(self._doubtful))
         for batch, _ in self._recalled:

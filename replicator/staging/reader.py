@@ -17,7 +17,7 @@ Batches = Iterator[pa.RecordBatch]
 
 
 BATCH_BYTES = 8 * 1024 * 1024
-FEW_ROWS, MOST_ROWS = 2048, 65_536
+MIN_ROWS, MAX_ROWS = 2048, 65_536
 
 
 def read(storage: Storage, segment: Segment, schema: TableSchema, names: Sequence[str], *, since: int = -1) -> Batches:
@@ -60,14 +60,14 @@ def _greatest(group: pq.RowGroupMetaData) -> int | None:
 def _batch_rows(file: pq.ParquetFile) -> int:
     """So many make a batch.  Few where values may come from a dictionary: what it repeats is small in the file and large in memory."""
     metadata = file.metadata
-    if metadata.num_rows <= FEW_ROWS:
-        return FEW_ROWS
+    if metadata.num_rows <= MIN_ROWS:
+        return MIN_ROWS
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     columns = range(metadata.num_columns)
     if any(group.column(number).has_dictionary_page for group in groups for number in columns):
-        return FEW_ROWS
+        return MIN_ROWS
     each: int = sum(group.total_byte_size for group in groups) // metadata.num_rows + 1
-    return max(FEW_ROWS, min(MOST_ROWS, BATCH_BYTES // each))
+    return max(MIN_ROWS, min(MAX_ROWS, BATCH_BYTES // each))
 
 
 def _whole(rows: pa.RecordBatch, segment: Segment, arrow: pa.Schema, place: int) -> pa.RecordBatch:

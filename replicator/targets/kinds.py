@@ -14,7 +14,7 @@ from replicator.targets.kafka.config import FORM as KAFKA_FORM
 from replicator.targets.kafka.config import KafkaConfig
 
 Settings = Mapping[str, Any]
-MOST_OF_A_PREFIX = 100  # with a database's name behind it, it must fit where a namespace is stored
+MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 ICEBERG_FORM = (
     FormField(
         "namespace_prefix",
@@ -54,8 +54,8 @@ class TargetForm:
 
 def _iceberg_valid(settings: Settings) -> None:
     prefix = settings["namespace_prefix"]
-    if len(prefix) > MOST_OF_A_PREFIX:
-        raise ConfigurationError(f"target: namespace_prefix must be a text of at most {MOST_OF_A_PREFIX} characters.")
+    if len(prefix) > MAX_PREFIX_LENGTH:
+        raise ConfigurationError(f"target: namespace_prefix must be a text of at most {MAX_PREFIX_LENGTH} characters.")
 
 
 def _kafka_namespace(settings: Settings, database: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-LEAST_BUDGET = 1e-6  # a promise of 100 % would burn infinitely with its first late event
+MIN_BUDGET = 1e-6  # a promise of 100 % would burn infinitely with its first late event
 # Of a burn rate that a promise can reach at all: one of 90 % can burn ten times as fast as allowed, never 14.4 times.
 REACHABLE = 0.8
 MINUTES = {"5m": 5, "30m": 30, "1h": 60, "6h": 360, "24h": 1440}
@@ -28,7 +28,7 @@ class Promise:
     @property
     def budget(self) -> float:
         """The share of the changes that may be late."""
-        return max(LEAST_BUDGET, 1 - self.percent / 100)
+        return max(MIN_BUDGET, 1 - self.percent / 100)
 
 
 @dataclass(frozen=True)

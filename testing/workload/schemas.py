@@ -19,7 +19,7 @@ ODD_NAMES = (
     "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "key",
     "values", "x" * 64, "ünïcode", "größe", "имя", "表", "名前", " leading",
 )  # fmt: skip
-FEWEST = 2
+MIN_COLUMNS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class TableModel(ABC):
     @property
     def droppable(self) -> list[ColumnModel]:
         """Columns on which nothing depends."""
-        if len(self.plain) <= FEWEST:
+        if len(self.plain) <= MIN_COLUMNS:
             return []
         return [column for column in self.columns if not column.number and not self._needed(column)]
 

@@ -9,13 +9,13 @@ from testing.workload.keys import KeyModel
 from testing.workload.model import Draft
 from testing.workload.schemas import Statements, TableModel
 
-MOST_TABLES = 6
+MAX_TABLES = 6
 NO_KEY = KeyModel("none")
 
 
 def create(draft: Draft, _table: TableModel) -> Statements | None:
     """One more, with rows."""
-    if len(draft.tables) >= MOST_TABLES:
+    if len(draft.tables) >= MAX_TABLES:
         return None
     table = draft.table()
     draft.keep(table)

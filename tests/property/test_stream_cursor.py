@@ -149,8 +149,8 @@ def seen(batch: cursor.Batch) -> list[tuple[Any, ...]]:
 
 @pytest.fixture
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replicator.staging.reader.FEW_ROWS", 3)
-    monkeypatch.setattr("replicator.staging.reader.MOST_ROWS", 3)
+    monkeypatch.setattr("replicator.staging.reader.MIN_ROWS", 3)
+    monkeypatch.setattr("replicator.staging.reader.MAX_ROWS", 3)
 
 
 @pytest.mark.parametrize("seed", range(examples(40)))

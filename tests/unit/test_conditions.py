@@ -9,7 +9,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, Masked, MaskKind
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
-from replicator.sources.shared.conditions import LONGEST, condition_sql
+from replicator.sources.shared.conditions import MAX_CONDITION_LENGTH, condition_sql
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(
@@ -78,7 +78,7 @@ def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
         ("u.v = 1", "which is no column"),
         ("mail LIKE 'a%'", "mail is masked"),
         ("v = 'a\\\\b'", "backslash"),
-        ("x" * (LONGEST + 1), "longer than"),
+        ("x" * (MAX_CONDITION_LENGTH + 1), "longer than"),
         ("v = '\0'", "NUL"),
         ("(" * 4000 + "v" + ")" * 4000, "nested|longer"),
         ("NOT " * 2400 + "v", "nested"),

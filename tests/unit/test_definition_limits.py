@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replicator.errors import ConfigurationError
-from webapp.console.definitions.document import LONGEST, parsed
+from webapp.console.definitions.document import MAX_DOCUMENT_BYTES, parsed
 
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{n}: &{n} [{', '.join([f'*{p}'] * 9)}]\n" for p, n in zip("abcdefgh", "bcdefghi", strict=True)
@@ -17,7 +17,7 @@ BOMB = "a: &a [x, x]\n" + "".join(
     [
         (BOMB, "line 2, column 8: aliases"),
         ("x: " + "[" * 5000, "nested too deeply"),
-        ("x: " + "y" * LONGEST, "more than 2,097,152 characters"),
+        ("x: " + "y" * MAX_DOCUMENT_BYTES, "more than 2,097,152 characters"),
     ],
 )
 def test_what_would_grow_is_refused(text: str, said: str) -> None:

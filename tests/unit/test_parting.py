@@ -28,7 +28,7 @@ from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.rows import row_messages as postgres_rows
 from replicator.sources.postgres.rows.row_messages import Layout, Transaction
 from replicator.sources.shared import undecodable_rows
-from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MOST_BAD, bisect_undecodable
+from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MAX_BAD, bisect_undecodable
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema(
@@ -67,9 +67,9 @@ def test_one_bad_row_of_many_costs_few_conversions() -> None:
 
 
 def test_more_bad_rows_than_are_kept_stop_the_table() -> None:
-    assert len(bisect_undecodable(2_000, refusing(set(range(MOST_BAD)), []), PLAIN).bad) == MOST_BAD
-    with pytest.raises(TooManyParked, match=f"More than {MOST_BAD:,} rows .* row 0 is bad") as raised:
-        bisect_undecodable(2_000, refusing(set(range(MOST_BAD + 1)), []), PLAIN)
+    assert len(bisect_undecodable(2_000, refusing(set(range(MAX_BAD)), []), PLAIN).bad) == MAX_BAD
+    with pytest.raises(TooManyParked, match=f"More than {MAX_BAD:,} rows .* row 0 is bad") as raised:
+        bisect_undecodable(2_000, refusing(set(range(MAX_BAD + 1)), []), PLAIN)
     assert raised.value.column == "v"
 
 

@@ -10,7 +10,7 @@ import pytest
 from replicator.errors import ConfigurationError
 from replicator.model.change import EVERY
 from replicator.sources.postgres.offset import LsnOffset, lsn_text, parse_lsn, parse_offset
-from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
+from replicator.sources.postgres.wire.lsn_kernel import MAX_LSN_LENGTH, write_lsns
 from replicator.sources.postgres.xid_snapshot import NAMED, InFlightTransactions, Snapshot
 
 
@@ -86,7 +86,7 @@ def test_what_is_no_offset_is_refused(stored: dict[str, object]) -> None:
 
 def test_places_have_the_same_text_one_by_one_and_many_at_once() -> None:
     lsns = np.array([0, 1, 15, 16, 0xB374D848, 1 << 32, (0x16 << 32) | 0xB374D848, (1 << 63) - 1, 0xABCDEF << 32])
-    offsets, out = np.empty(len(lsns) + 1, np.int32), np.empty(LONGEST * len(lsns), np.uint8)
+    offsets, out = np.empty(len(lsns) + 1, np.int32), np.empty(MAX_LSN_LENGTH * len(lsns), np.uint8)
     write_lsns(lsns, offsets, out)
     texts = [out[first:last].tobytes().decode() for first, last in pairwise(offsets)]
     assert texts == list(map(lsn_text, lsns.tolist()))

@@ -23,8 +23,8 @@ from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator
 from webapp.web.outbound import NotSentError, checked_url
 
-MOST_RECIPIENTS = 20
-LONGEST_SNOOZE = timedelta(days=30)
+MAX_RECIPIENTS = 20
+MAX_SNOOZE = timedelta(days=30)
 
 
 def save_channel(
@@ -81,8 +81,8 @@ def _recipients(given: Sequence[str]) -> list[str]:
     found = [address.strip() for address in given if address.strip()]
     if not found:
         raise ConfigurationError("Name at least one e-mail address.")
-    if len(found) > MOST_RECIPIENTS:
-        raise ConfigurationError(f"At most {MOST_RECIPIENTS} addresses; use a mailing list for more.")
+    if len(found) > MAX_RECIPIENTS:
+        raise ConfigurationError(f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more.")
     for address in found:
         try:
             validate_email(address)
@@ -179,5 +179,5 @@ def snooze_all(*, replicator: Replicator, until: datetime | None, user: User | N
 
 
 def _check_snooze(until: datetime | None) -> None:
-    if until is not None and until > timezone.now() + LONGEST_SNOOZE:
+    if until is not None and until > timezone.now() + MAX_SNOOZE:
         raise ConfigurationError("An alert can be snoozed for 30 days at most; switch its rule off instead.")

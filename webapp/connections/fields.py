@@ -9,8 +9,8 @@ from typing import Any
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
-LONGEST = {"number": 20, "password": 10_000, "textarea": 500_000}  # a bundle of authorities has 200,000
-LONGEST_TEXT = 2000
+MAX_LENGTH = {"number": 20, "password": 10_000, "textarea": 500_000}  # a bundle of authorities has 200,000
+MAX_TEXT = 2000
 LINES = dict.fromkeys(map(ord, "\r\n\t"), " ")
 
 
@@ -64,7 +64,7 @@ def _text(one: FormField, value: Any) -> str:
     if not isinstance(value, str | int | float | None):
         raise ConfigurationError(f"{one.label} must be a text or a number.")
     text = "" if value is None else str(value)
-    if len(text) > (longest := LONGEST.get(one.kind, LONGEST_TEXT)):
+    if len(text) > (longest := MAX_LENGTH.get(one.kind, MAX_TEXT)):
         raise ConfigurationError(f"{one.label} has more than {longest:,} characters.")
     if one.kind == "textarea":
         text = text.rstrip("\0")  # MySQL 8.0 ends the ca.pem that it makes so

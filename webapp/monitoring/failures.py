@@ -25,7 +25,7 @@ RANGES: Mapping[str, tuple[str, float | None]] = {
 DEFAULT_RANGE = "24h"
 STATES: Mapping[str, str] = {"open": "Open", "over": "Over"}
 WHOLE = "0"  # of the filter by table: failures of the whole replicator
-MOST_COUNTS = 200
+MAX_COUNTS = 200
 DIGITS = 15
 
 
@@ -126,7 +126,7 @@ def counts(
             open=row["open"],
             last_at=row["last_at"],
         )
-        for row in found[:MOST_COUNTS]
+        for row in found[:MAX_COUNTS]
     ]
 
 

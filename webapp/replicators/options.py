@@ -24,7 +24,7 @@ DDL_OPERATIONS = (
     "drop_table",
     "rename_table",
 )
-MOST_OF_A_NAME = 128
+MAX_NAME_LENGTH = 128
 IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "zero_dates": ("null", "text", "fail"),
@@ -56,7 +56,7 @@ DDL_PRESETS: dict[str, dict[str, str]] = {
     "keep": _policy("apply", drop_column="ignore", truncate="ignore", drop_table="ignore"),
     "strict": _policy("stop"),
 }
-LONGEST = 86_400  # seconds of a promise
+MAX_SLO_SECONDS = 86_400  # seconds of a promise
 
 
 @dataclass(frozen=True)
@@ -222,12 +222,12 @@ def _validate(options: ReplicatorOptions) -> None:
 
 
 def _fits(table: TableId) -> bool:
-    return max(len(table.database), len(table.name)) <= MOST_OF_A_NAME
+    return max(len(table.database), len(table.name)) <= MAX_NAME_LENGTH
 
 
 def check_seconds(seconds: float) -> None:
     """ConfigurationError for a promise whose keeping could not be counted exactly; it names those beside it."""
-    if not 0 < seconds <= LONGEST:  # neither what is no number
+    if not 0 < seconds <= MAX_SLO_SECONDS:  # neither what is no number
         raise ConfigurationError("What is promised must be readable within 24 hours, and not at once.")
     if exact_seconds(seconds):
         return

@@ -230,13 +230,13 @@ class GroupViewSet(ApiViewSet):
 def _asked(query: Mapping[str, str]) -> reading.Asked:
     usual = Limits()
     return reading.Asked(
-        shard=_number(query, "shard", None, 0, services.MOST_SHARDS),
+        shard=_number(query, "shard", None, 0, services.MAX_SHARDS),
         begin=query.get("from", ""),
         group=query.get("group", ""),
         member=query.get("member", ""),
         limits=Limits(
-            _number(query, "max_rows", usual.rows, 1, reading.MOST_ROWS),
-            _number(query, "max_bytes", usual.size, 1, reading.MOST_BYTES),
+            _number(query, "max_rows", usual.rows, 1, reading.MAX_ROWS),
+            _number(query, "max_bytes", usual.size, 1, reading.MAX_BYTES),
         ),
         wait=_seconds(query),
     )
@@ -257,4 +257,4 @@ def _seconds(query: Mapping[str, str]) -> float:
         wait = math.nan
     if not wait >= 0:  # neither what is no number
         raise ConfigurationError("wait must be a number of seconds.")
-    return min(wait, reading.MOST_WAIT)
+    return min(wait, reading.MAX_WAIT)

@@ -39,13 +39,13 @@ class StreamForm(forms.Form):
         label="Shards",
         initial=1,
         help_text="So many clients of a group can read at once. It cannot be changed later.",
-        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MOST_SHARDS}),
+        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MAX_SHARDS}),
     )
     retention_hours = forms.FloatField(
         label="Keeps changes for",
         initial=24,
         help_text="Hours. A client that was away for longer has to begin anew.",
-        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MOST_HOURS}),
+        widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MAX_HOURS}),
     )
     tables = forms.CharField(
         label="Only these tables",

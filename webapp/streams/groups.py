@@ -20,9 +20,9 @@ from webapp.streams.feed import captured
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint, StreamGroup
 from webapp.streams.services import NAME
 
-LEASE_SECONDS, LEAST_LEASE, MOST_LEASE = 30.0, 2.0, 600.0
+LEASE_SECONDS, MIN_LEASE, MAX_LEASE = 30.0, 2.0, 600.0
 OLDEST, LATEST = "oldest", "latest"
-MOST_MEMBERS = 100
+MAX_MEMBERS = 100
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def join(
     *, stream: Stream, group: str, name: str = "", lease_seconds: float = LEASE_SECONDS, begin: str = OLDEST
 ) -> Membership:
     """A new member; the group is made if there is none, at `begin`."""
-    if not LEAST_LEASE <= lease_seconds <= MOST_LEASE:
-        raise ConfigurationError(f"A lease lasts {LEAST_LEASE:g} to {MOST_LEASE:g} seconds.")
+    if not MIN_LEASE <= lease_seconds <= MAX_LEASE:
+        raise ConfigurationError(f"A lease lasts {MIN_LEASE:g} to {MAX_LEASE:g} seconds.")
     with _locked(stream, group, begin) as (found, now):
-        if GroupMember.objects.filter(group=found, expires_at__gt=now).count() >= MOST_MEMBERS:
-            raise ConfigurationError(f"A group has {MOST_MEMBERS} members at most.")
+        if GroupMember.objects.filter(group=found, expires_at__gt=now).count() >= MAX_MEMBERS:
+            raise ConfigurationError(f"A group has {MAX_MEMBERS} members at most.")
         ends = now + timedelta(seconds=lease_seconds)
         made = GroupMember.objects.create(group=found, name=name[:100], lease_seconds=lease_seconds, expires_at=ends)
         _share(found, now)

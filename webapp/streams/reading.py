@@ -17,11 +17,11 @@ from webapp.streams import groups
 from webapp.streams.feed import captured, stretch_of
 from webapp.streams.models import Stream
 
-MOST_ROWS, MOST_BYTES = 100_000, 64 * 1024 * 1024
-MOST_WAIT = 25.0  # seconds
-MOST_WAITING = 3  # requests of a process: others than streams' clients need its threads, too
+MAX_ROWS, MAX_BYTES = 100_000, 64 * 1024 * 1024
+MAX_WAIT = 25.0  # seconds
+MAX_WAITING = 3  # requests of a process: others than streams' clients need its threads, too
 LOOK_SECONDS = 2.0
-_waiting = threading.BoundedSemaphore(MOST_WAITING)
+_waiting = threading.BoundedSemaphore(MAX_WAITING)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from webapp.streams.carried import carried, find_tables, name_tables
 from webapp.streams.models import Stream
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
-MOST_SHARDS, MOST_HOURS = 64, 24 * 31
+MAX_SHARDS, MAX_HOURS = 64, 24 * 31
 STILL = (TableState.STREAMING.value,)
 
 
@@ -123,10 +123,10 @@ def _check(name: str, shards: int, hours: float, *, new: bool = True) -> None:
         )
     if new and Stream.objects.filter(name=name).exists():
         raise ConfigurationError(f"There is a stream {name} already.", remedy="Choose another name.")
-    if not 1 <= shards <= MOST_SHARDS:
-        raise ConfigurationError(f"A stream has 1 to {MOST_SHARDS} shards.")
-    if not 1 <= hours <= MOST_HOURS:  # neither what is no number
-        raise ConfigurationError(f"A stream keeps changes for 1 to {MOST_HOURS} hours.")
+    if not 1 <= shards <= MAX_SHARDS:
+        raise ConfigurationError(f"A stream has 1 to {MAX_SHARDS} shards.")
+    if not 1 <= hours <= MAX_HOURS:  # neither what is no number
+        raise ConfigurationError(f"A stream keeps changes for 1 to {MAX_HOURS} hours.")
 
 
 def _carry(stream: Stream, tables: Sequence[TableId] | None, exclude: Sequence[TableId], *, since: int) -> None:

@@ -21,7 +21,7 @@ from django.utils import timezone
 LOGGER = logging.getLogger("tidemark.web")
 _TOKEN = re.compile(rb"name=\"csrfmiddlewaretoken\" value=\"\w+\"|X-CSRFToken[^}]*")
 UNANSWERED = (OperationalError, InterfaceError)
-LONGEST_ZONE = 64
+MAX_ZONE = 64
 NOT_THERE = {"42P01", "42703"}  # a table or a column
 
 # Swagger UI sets styles from its script, so its page gets a policy of its own; scripts stay vendored there too.
@@ -74,7 +74,7 @@ class Zone:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         """The API's times carry theirs."""
         name = unquote(request.COOKIES.get("zone", ""))
-        if not name or len(name) > LONGEST_ZONE or request.path.startswith("/api/"):
+        if not name or len(name) > MAX_ZONE or request.path.startswith("/api/"):
             return self.get_response(request)
         try:
             zone = ZoneInfo(name)

@@ -22,7 +22,7 @@ from replicator.errors import ConfigurationError
 
 SECONDS = 10.0
 PORTS = {"http": 80, "https": 443}
-MOST_OF_A_URL = 2000
+MAX_URL_LENGTH = 2000
 WHOLE_SECONDS = 20.0  # a server that answers a byte at a time is cut off
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -43,7 +43,7 @@ def checked_url(url: str) -> SplitResult:
         port = parts.port
     except ValueError:
         raise ConfigurationError("The address is no URL.") from None
-    if parts.scheme not in PORTS or not parts.hostname or port == 0 or len(url) > MOST_OF_A_URL:
+    if parts.scheme not in PORTS or not parts.hostname or port == 0 or len(url) > MAX_URL_LENGTH:
         raise ConfigurationError("The address must be a URL that begins with https:// or http:// and names a host.")
     if parts.username is not None or parts.password is not None:
         raise ConfigurationError("The address must not hold a user name or password.")

@@ -65,7 +65,7 @@ SMALL_BYTES = (
     4 * 1024 * 1024
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
-MOST_PARKED = 1000  # rows of one table that wait for somebody; one that has more is better read anew
+MAX_PARKED = 1000  # rows of one table that wait for somebody; one that has more is better read anew
 
 
 @dataclass(frozen=True)
@@ -307,8 +307,8 @@ class _Capture:
         error = rows[0].error
         told = f"{len(rows):,} row{'' if len(rows) == 1 else 's'} parked: {error.message}"
         self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
-        if self._tracking.park(table, len(rows)) > MOST_PARKED:
-            self._fail(TableFailed(table, too_many(MOST_PARKED, error), message.offset))
+        if self._tracking.park(table, len(rows)) > MAX_PARKED:
+            self._fail(TableFailed(table, too_many(MAX_PARKED, error), message.offset))
 
     def _fail(self, failed: TableFailed) -> None:
         if self._tracking.late(failed.table):

@@ -24,7 +24,7 @@ CHARSETS = (
     "utf16le", "utf32", "utf8mb3", "utf8mb4",
 )  # fmt: skip
 
-_MOST_BITS = 64
+_MAX_BITS = 64
 TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
 BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 GEOMETRIES = frozenset(
@@ -130,7 +130,7 @@ def _bit(definition: ColumnDefinition) -> DataType:
     bits = definition.precision or 1
     if bits == 1:
         return types.BOOLEAN
-    return types.BIGINT if bits < _MOST_BITS else types.decimal(20, 0)
+    return types.BIGINT if bits < _MAX_BITS else types.decimal(20, 0)
 
 
 _RULES: dict[str, DataType | Callable[[ColumnDefinition], DataType]] = {

@@ -62,7 +62,7 @@ SESSION_SETTINGS = {
 }
 SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
 _NEWER_SETTINGS = ((140000, "SET idle_session_timeout = 0"), (170000, "SET transaction_timeout = 0"))
-_LEAST_TIMEOUT = 2  # libpq takes less as this
+_MIN_TIMEOUT = 2  # libpq takes less as this
 # A peer that is gone without a word is noticed within a minute; a quiet one is not mistaken for it.
 _KEEPALIVE = {
     "keepalives": 1,
@@ -141,7 +141,7 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
         "user": config.user,
         "password": config.password,
         "dbname": config.database,
-        "connect_timeout": max(_LEAST_TIMEOUT, math.ceil(config.connect_timeout)),
+        "connect_timeout": max(_MIN_TIMEOUT, math.ceil(config.connect_timeout)),
         "application_name": "tidemark",
         "options": f"{SESSION_OPTIONS} -c statement_timeout={config.statement_timeout}s",
         "sslmode": str(config.tls),

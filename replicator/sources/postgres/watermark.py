@@ -11,7 +11,7 @@ from replicator.sources.postgres.connection import Connection, literal, server_v
 
 MESSAGES_SINCE = 140000
 PREFIX = "tidemark"
-MOST_BYTES = 1_000  # of a mark
+MAX_BYTES = 1_000  # of a mark
 SCHEMA, TABLE = "tidemark", "watermark"
 
 

@@ -21,7 +21,7 @@ from replicator.model.schema import TableSchema
 if TYPE_CHECKING:
     from sqlglot import exp
 
-LONGEST = 10_000
+MAX_CONDITION_LENGTH = 10_000
 _REMEDY = "Give what would stand behind WHERE, such as: updated_at >= '2026-01-01' AND region = 'north'"
 _CODE = re.compile(r"\((?:error|SQLSTATE) \w+\)")
 # Names of sqlglot's classes; of functions, those that neither wait nor tell anything but of their arguments.
@@ -121,8 +121,8 @@ def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
 
     if not text:
         raise _refused(schema, "it is empty")
-    if len(text) > LONGEST or "\0" in text:
-        raise _refused(schema, f"it is longer than {LONGEST:,} characters, or has a NUL")
+    if len(text) > MAX_CONDITION_LENGTH or "\0" in text:
+        raise _refused(schema, f"it is longer than {MAX_CONDITION_LENGTH:,} characters, or has a NUL")
     try:
         [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect)
     except (sqlglot.errors.SqlglotError, ValueError):

@@ -13,7 +13,7 @@ from replicator.errors import TableError, TooManyParked
 from replicator.model.change import Operation, ParkedRow
 
 Places = npt.NDArray[np.int64]
-MOST_BAD = 1000  # of one batch
+MAX_BAD = 1000  # of one batch
 KEPT_BYTES = 64 * 1024  # of one row
 
 
@@ -41,8 +41,8 @@ def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], 
                 todo += [places[len(places) // 2 :], places[: len(places) // 2]]
                 continue
             bad.append((int(places[0]), error))
-            if len(bad) > MOST_BAD:
-                raise too_many(MOST_BAD, bad[0][1]) from None
+            if len(bad) > MAX_BAD:
+                raise too_many(MAX_BAD, bad[0][1]) from None
     return DecodeSplit(pa.concat_batches(good) if good else pa.RecordBatch.from_pylist([], schema=schema), bad)
 
 

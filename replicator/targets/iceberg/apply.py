@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.folding.footers import FEW, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
+from replicator.folding.footers import MAX_LISTED, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
@@ -124,7 +124,7 @@ def _in_spark(
 ) -> Outcome:
     ranges, lacking = batch.ranges, batch.lacking
     new_keys = table.total("records") == 0 or nothing_in(table, ranges)
-    if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in batch.segments) <= FEW:
+    if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in batch.segments) <= MAX_LISTED:
         ranges = with_values(storage, batch.paths, ranges)
 
     near = None if new_keys else ranges

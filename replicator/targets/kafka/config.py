@@ -14,9 +14,9 @@ from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
 LEGAL = re.compile(r"[A-Za-z0-9._-]*")
-MOST_OF_A_PREFIX = 100
-MOST_PARTITIONS = 1000
-MOST_OF_A_MESSAGE = 64 * 1024 * 1024  # bytes; topics that Tidemark makes take as much
+MAX_PREFIX_LENGTH = 100
+MAX_PARTITIONS = 1000
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # bytes; topics that Tidemark makes take as much
 TRANSACTION_SECONDS = 900  # the most that a broker allows by default
 DELIVERY_SECONDS = 60
 QUEUE_KILOBYTES = 32 * 1024  # of each table's messages under way (invariant 9)
@@ -108,9 +108,9 @@ class KafkaConfig:
         if not servers:
             raise ConfigurationError("The Kafka target has no bootstrap servers.")
         prefix = str(given.get("topic_prefix", ""))
-        if not LEGAL.fullmatch(prefix) or len(prefix) > MOST_OF_A_PREFIX:
+        if not LEGAL.fullmatch(prefix) or len(prefix) > MAX_PREFIX_LENGTH:
             raise ConfigurationError(
-                f"The topic prefix must be at most {MOST_OF_A_PREFIX} letters, digits, dots, - and _, not {prefix!r}."
+                f"The topic prefix must be at most {MAX_PREFIX_LENGTH} letters, digits, dots, - and _, not {prefix!r}."
             )
         protocol = _one_of(given, "security_protocol", PROTOCOLS)
         if protocol.startswith("SASL") and not (given.get("username") and given.get("password")):
@@ -168,7 +168,7 @@ class KafkaConfig:
             "transactional.id": transactional_id,
             "transaction.timeout.ms": TRANSACTION_SECONDS * 1000,
             "message.timeout.ms": DELIVERY_SECONDS * 1000,
-            "message.max.bytes": MOST_OF_A_MESSAGE,
+            "message.max.bytes": MAX_MESSAGE_BYTES,
             "queue.buffering.max.kbytes": QUEUE_KILOBYTES,
             "queue.buffering.max.messages": 100_000,
             "compression.type": "lz4",
@@ -199,6 +199,6 @@ def _number(given: Mapping[str, Any], name: str, default: int) -> int:
         value = int(given.get(name, default))
     except (TypeError, ValueError):
         raise ConfigurationError(f"{name} must be a whole number, not {given[name]!r}.") from None
-    if value != default and not 0 < value <= MOST_PARTITIONS:
-        raise ConfigurationError(f"{name} must be between 1 and {MOST_PARTITIONS}, not {value}.")
+    if value != default and not 0 < value <= MAX_PARTITIONS:
+        raise ConfigurationError(f"{name} must be between 1 and {MAX_PARTITIONS}, not {value}.")
     return value

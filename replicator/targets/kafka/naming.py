@@ -7,7 +7,7 @@ import re
 
 from replicator.targets.base import TargetTable
 
-MOST_OF_A_TOPIC = 200  # Kafka's 249, less what tells a second generation apart
+MAX_TOPIC_LENGTH = 200  # Kafka's 249, less what tells a second generation apart
 APPLIED = "tidemark-applied"
 SCHEMAS = "tidemark-schemas"
 
@@ -20,7 +20,7 @@ def digest(text: str) -> str:
 def topic_of(table: TargetTable) -> str:
     """`namespace.name`, with a digest behind it where that is no name of a topic."""
     plain = str(table)
-    legal = re.sub(r"[^A-Za-z0-9._-]", "_", plain)[:MOST_OF_A_TOPIC]
+    legal = re.sub(r"[^A-Za-z0-9._-]", "_", plain)[:MAX_TOPIC_LENGTH]
     return plain if legal == plain else f"{legal}-{digest(plain)}"
 
 

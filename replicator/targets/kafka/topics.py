@@ -5,14 +5,14 @@ from __future__ import annotations
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from replicator.targets.kafka.config import MOST_OF_A_MESSAGE, KafkaConfig
+from replicator.targets.kafka.config import MAX_MESSAGE_BYTES, KafkaConfig
 
 SECONDS = 10.0
 KEPT = {
     "cleanup.policy": "delete",
     "retention.ms": "-1",
     "retention.bytes": "-1",
-    "max.message.bytes": str(MOST_OF_A_MESSAGE),
+    "max.message.bytes": str(MAX_MESSAGE_BYTES),
 }
 COMPACTED = {"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"}
 

@@ -19,7 +19,7 @@ from replicator.targets.base import TargetTable
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.failures import translated
 
-MOST_PRODUCERS = 32  # each has threads and connections
+MAX_PRODUCERS = 32  # each has threads and connections
 BEGIN_SECONDS = 20.0
 COMMIT_SECONDS = 60.0
 ABORT_SECONDS = 5.0
@@ -144,7 +144,7 @@ class Producers:
     def _spare(self) -> list[_Slot]:
         """Those longest unused, beyond what there may be.  Under the lock."""
         idle = sorted((name for name, slot in self._slots.items() if not slot.busy), key=lambda n: self._slots[n].used)
-        return [self._slots.pop(name) for name in idle[: max(0, len(self._slots) - MOST_PRODUCERS)]]
+        return [self._slots.pop(name) for name in idle[: max(0, len(self._slots) - MAX_PRODUCERS)]]
 
     def _commit(self, slot: _Slot) -> None:
         deadline = time.monotonic() + COMMIT_SECONDS

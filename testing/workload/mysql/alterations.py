@@ -15,7 +15,7 @@ WIDER = {"tinyint": "smallint", "smallint": "mediumint", "mediumint": "int", "in
          "text": "mediumtext", "mediumtext": "longtext", "tinyblob": "blob", "blob": "mediumblob", "float": "double"}  # fmt: skip
 NARROWER = {wide: narrow for narrow, wide in WIDER.items()}
 FRACTIONS = ("datetime", "timestamp", "time")
-FEWEST = 2
+MIN_COLUMNS = 2
 
 
 def place(draft: Draft, table: TableModel) -> tuple[str, int]:
@@ -71,7 +71,7 @@ def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
 def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
     """Two columns change names in one statement."""
     columns = [column for column in table.renamable if column.plain]
-    if len(columns) < FEWEST:
+    if len(columns) < MIN_COLUMNS:
         return None
     first, second = draft.pen.sample(columns, 2)
     swapped = {first.name: replace(first, name=second.name), second.name: replace(second, name=first.name)}
@@ -258,7 +258,7 @@ def _comment_table(draft: Draft, table: TableModel) -> Statements:
 
 def _hide_column(draft: Draft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([column for column in table.free if column.nullable or column.default] or [None])
-    if column is None or draft.dialect != "mariadb" or len(table.plain) <= FEWEST:
+    if column is None or draft.dialect != "mariadb" or len(table.plain) <= MIN_COLUMNS:
         return None
     return _modified(draft, table, column, replace(column, invisible=not column.invisible))
 

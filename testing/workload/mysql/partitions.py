@@ -8,9 +8,9 @@ from testing.workload.model import Draft, Operation
 from testing.workload.mysql.schemas import SchemaMaker
 from testing.workload.mysql.schemas import TableModel as MySQLTable
 from testing.workload.schemas import Statements, TableModel
-from testing.workload.tables import MOST_TABLES
+from testing.workload.tables import MAX_TABLES
 
-FEWEST = 2
+MIN_PARTITIONS = 2
 
 
 def _partition(draft: Draft, table: TableModel) -> Statements | None:
@@ -23,7 +23,7 @@ def _partition(draft: Draft, table: TableModel) -> Statements | None:
             bound = bounds[-1] * 2
             draft.keep(replace(table, bounds=(*bounds, bound)))
             return (f"ALTER TABLE {table.sql} ADD PARTITION (PARTITION p{bound} VALUES LESS THAN ({bound}))",)
-        case "drop" if len(bounds) > FEWEST:
+        case "drop" if len(bounds) > MIN_PARTITIONS:
             draft.keep(replace(table, bounds=bounds[1:]))
             return (f"ALTER TABLE {table.sql} DROP PARTITION p{bounds[0]}",)
         case "rebuild":
@@ -52,7 +52,7 @@ def _repartition(draft: Draft, table: TableModel) -> Statements | None:
 
 def _exchange(draft: Draft, table: TableModel) -> Statements | None:
     """A partition's rows and a table's change places, without a row in the log."""
-    if not table.bounds or _lost(table) or len(draft.tables) > MOST_TABLES:
+    if not table.bounds or _lost(table) or len(draft.tables) > MAX_TABLES:
         return None
     other = replace(table, name=draft.maker.name("t"), bounds=(), partitions="", top=table.top)
     draft.keep(other)
@@ -71,7 +71,12 @@ def _exchange(draft: Draft, table: TableModel) -> Statements | None:
 
 def _converted(draft: Draft, table: TableModel) -> Statements | None:
     """MariaDB: the last partition becomes a table, and a partition again, without a row in the log."""
-    if draft.dialect != "mariadb" or len(table.bounds) < FEWEST or _lost(table) or len(draft.tables) > MOST_TABLES:
+    if (
+        draft.dialect != "mariadb"
+        or len(table.bounds) < MIN_PARTITIONS
+        or _lost(table)
+        or len(draft.tables) > MAX_TABLES
+    ):
         return None
     bound, other = table.bounds[-1], replace(table, name=draft.maker.name("t"), bounds=(), partitions="")
     out = f"ALTER TABLE {table.sql} CONVERT PARTITION p{bound} TO TABLE {other.sql}"

@@ -76,7 +76,7 @@ def _online_change(draft: Draft, table: TableModel) -> Statements:
 
 
 def _create_like(draft: Draft, table: TableModel) -> Statements | None:
-    if len(draft.tables) >= tables.MOST_TABLES:
+    if len(draft.tables) >= tables.MAX_TABLES:
         return None
     copy = replace(table, name=draft.maker.name("t", odd=0.3), top=0)
     draft.keep(copy)
@@ -90,7 +90,7 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
 
 def _create_select(draft: Draft, table: TableModel) -> Statements | None:
     """The columns are as in the other table, without key, generated ones stored; MySQL with GTIDs refuses it until 8.0.21."""
-    if len(draft.tables) >= tables.MOST_TABLES or draft.dialect != "mariadb":
+    if len(draft.tables) >= tables.MAX_TABLES or draft.dialect != "mariadb":
         return None
     columns = tuple(
         replace(column, extra="", generated="", invisible=False) for column in table.columns if not column.invisible

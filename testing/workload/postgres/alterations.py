@@ -12,7 +12,7 @@ from testing.workload.postgres.values import kinds
 from testing.workload.postgres.values.kinds import Kind
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.rng_literals import plain
-from testing.workload.schemas import FEWEST, ColumnModel, Statements, TableModel
+from testing.workload.schemas import MIN_COLUMNS, ColumnModel, Statements, TableModel
 
 
 def _with(table: TableModel, column: ColumnModel) -> TableModel:
@@ -86,7 +86,7 @@ def _renamed(table: TableModel, old: str, new: str) -> str:
 def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
     """Two columns change names in one transaction."""
     columns = [column for column in table.renamable if column.plain]
-    if len(columns) < FEWEST:
+    if len(columns) < MIN_COLUMNS:
         return None
     first, second = draft.pen.sample(columns, 2)
     swapped = {first.name: replace(first, name=second.name), second.name: replace(second, name=first.name)}

@@ -10,7 +10,7 @@ from testing.workload.postgres.schemas import TableModel as PostgresTable
 from testing.workload.postgres.values.rng_literals import quoted
 from testing.workload.schemas import Statements, TableModel
 
-FEWEST = 1
+MIN_PARTITIONS = 1
 
 
 def _add(draft: Draft, table: TableModel) -> Statements | None:
@@ -79,7 +79,7 @@ def _for_a_moment(draft: Draft, table: TableModel) -> Statements | None:
 
 def _drop(draft: Draft, table: TableModel) -> Statements | None:
     """Rows go without a trace in the log."""
-    if not isinstance(table, PostgresTable) or len(table.bounds) <= FEWEST:
+    if not isinstance(table, PostgresTable) or len(table.bounds) <= MIN_PARTITIONS:
         return None
     gone = table.parts[0]
     draft.keep(replace(table, bounds=table.bounds[1:], parts=table.parts[1:]))

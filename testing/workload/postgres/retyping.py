@@ -29,7 +29,7 @@ NARROWER = {
     "text": "varchar",
     "timestamp": "date",
 }
-MOST_LABELS = 12
+MAX_LABELS = 12
 
 
 def altered(table: TableModel, *clauses: str) -> str:
@@ -132,7 +132,7 @@ def _add_label(draft: Draft, _table: TableModel) -> Statements | None:
     maker = draft.maker
     assert isinstance(maker, SchemaMaker)
     kind = draft.pen.choice(maker.types.enums)
-    if len(kind.labels) >= MOST_LABELS:
+    if len(kind.labels) >= MAX_LABELS:
         return None
     label, at = f"new {maker.name('label', odd=0)}", draft.pen.choice(("", "BEFORE", "AFTER"))
     where = f" {at} {text(draft.pen.choice(kind.labels), draft.pen)}" if at else ""

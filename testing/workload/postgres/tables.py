@@ -125,7 +125,7 @@ def _identified(copy: PostgresTable) -> Statements:
 
 
 def _create_like(draft: Draft, table: TableModel) -> Statements | None:
-    if len(draft.tables) >= tables.MOST_TABLES or not isinstance(table, PostgresTable):
+    if len(draft.tables) >= tables.MAX_TABLES or not isinstance(table, PostgresTable):
         return None
     copy = replace(
         table, name=draft.maker.name("t", odd=0.3), top=0, constraint="", parts=(), partitions="", bounds=(),
@@ -143,7 +143,7 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
 
 def _create_select(draft: Draft, table: TableModel) -> Statements | None:
     """The columns are as in the other table, without key."""
-    if len(draft.tables) >= tables.MOST_TABLES:
+    if len(draft.tables) >= tables.MAX_TABLES:
         return None
     columns = tuple(
         replace(column, extra="", generated="", nullable=True, default="", unique=False) for column in table.columns

@@ -21,9 +21,9 @@ from tests.integration.control.conftest import ORDERS, Captured, schema_of
 from webapp.replicators import services
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, RunState, SnapshotRun
 from webapp.worker.store.chunk_store import (
+    MAX_READ_AHEAD,
     MERGED_AHEAD,
     MERGED_ROWS,
-    MOST_READ_AHEAD,
     READ_AHEAD,
     READ_AHEAD_BYTES,
     OrmChunkStore,
@@ -116,12 +116,12 @@ def test_no_more_chunks_are_handed_out_while_capture_has_enough_to_admit(store: 
 
 
 def test_more_chunks_are_handed_out_where_they_are_small(store: OrmChunkStore) -> None:
-    plan(store, MOST_READ_AHEAD + READ_AHEAD)
+    plan(store, MAX_READ_AHEAD + READ_AHEAD)
     claimed = 0
     while (chunk := store.claim("lease/a")) is not None:
         store.read(raw(chunk))
         claimed += 1
-    assert MOST_READ_AHEAD <= claimed < MOST_READ_AHEAD + READ_AHEAD // 2
+    assert MAX_READ_AHEAD <= claimed < MAX_READ_AHEAD + READ_AHEAD // 2
 
 
 def test_chunk_size_follows_the_reading(store: OrmChunkStore) -> None:

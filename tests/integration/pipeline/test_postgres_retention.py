@@ -26,7 +26,7 @@ from webapp.replicators import services
 from webapp.replicators.models import Replicator, Status
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.entries import SelectionEntry
-from webapp.worker.failure.log_loss_recovery import MOST_A_DAY
+from webapp.worker.failure.log_loss_recovery import MAX_PER_DAY
 from webapp.worker.run import wiring
 from webapp.worker.run.headless import HeadlessRun
 from webapp.worker.run.work_slice import run_slice
@@ -235,7 +235,7 @@ def test_a_lost_log_is_recovered_from_by_reading_anew(lab: PostgresLab) -> None:
 
 def test_a_log_that_is_lost_again_and_again_stops_the_replicator(lab: PostgresLab) -> None:
     replicator = begun(lab, on_log_lost="start_anew")
-    for _ in range(MOST_A_DAY):
+    for _ in range(MAX_PER_DAY):
         drop(lab)
         assert not run_slice(Stage.CAPTURE, replicator.pk, seconds=5)
         found = seen(replicator)

@@ -14,8 +14,8 @@ import yaml
 from replicator.errors import ConfigurationError
 
 Kind = TypeVar("Kind")
-LONGEST = 2 * 1024 * 1024
-MOST_OF_A_NAME = 100  # what the columns of the models hold
+MAX_DOCUMENT_BYTES = 2 * 1024 * 1024
+MAX_NAME_LENGTH = 100  # what the columns of the models hold
 _VARIABLE = re.compile(r"\$(?:(\$)\{|\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})")
 
 
@@ -31,8 +31,8 @@ class _WithoutAliases(yaml.SafeLoader):
 
 def parsed(text: str, environ: Mapping[str, str]) -> Any:
     """With its variables filled in.  ConfigurationError for what is no YAML, or names a variable that is not set."""
-    if len(text) > LONGEST:
-        raise ConfigurationError(f"The file has more than {LONGEST:,} characters.")
+    if len(text) > MAX_DOCUMENT_BYTES:
+        raise ConfigurationError(f"The file has more than {MAX_DOCUMENT_BYTES:,} characters.")
     try:
         return _interpolated(yaml.load(text, _WithoutAliases) or {}, environ)  # noqa: S506 - it is a safe loader
     except yaml.YAMLError as error:
@@ -94,8 +94,8 @@ def named(item: Any, keys: set[str], what: str) -> str:
         raise ConfigurationError(message)
     known(item, keys, f"{what} {item['name']}")
     name = str(item["name"])
-    if len(name) > MOST_OF_A_NAME:
-        message = f"The name of a {what} has at most {MOST_OF_A_NAME} characters."
+    if len(name) > MAX_NAME_LENGTH:
+        message = f"The name of a {what} has at most {MAX_NAME_LENGTH} characters."
         raise ConfigurationError(message)
     return name
 

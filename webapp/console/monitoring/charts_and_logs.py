@@ -28,7 +28,7 @@ from webapp.web.responses import user_of
 
 SHOWN = 200
 TABLES_OFFERED = 500
-LONGEST_ID = 19  # digits
+MAX_ID = 19  # digits
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def charts(request: HttpRequest, pk: int) -> HttpResponse:
         shown, refused = ranges.last(ranges.USUAL, now), f"{error.message} {error.remedy}"
     offered = tables_of(replicator).select_related("promise")
     asked = request.GET.get("table", "")
-    table = offered.filter(pk=int(asked)).first() if asked.isdigit() and len(asked) < LONGEST_ID else None
+    table = offered.filter(pk=int(asked)).first() if asked.isdigit() and len(asked) < MAX_ID else None
     of_table = f"&table={table.pk}" if table else ""
     context = {
         "shown": shown,

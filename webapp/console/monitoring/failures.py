@@ -17,7 +17,7 @@ from replicator.errors import SourceBusy
 from replicator.state.tables import TableState
 from webapp.console.views.detail import page, replicator_or_404
 from webapp.monitoring.failures import (
-    MOST_COUNTS,
+    MAX_COUNTS,
     RANGES,
     STATES,
     WHOLE,
@@ -111,7 +111,7 @@ def _context(request: HttpRequest, replicator: Replicator | None) -> dict[str, A
         "pager": pager,
         "counts": _count_lines(counted[:COUNTS_SHOWN], filters, fleet=replicator is None),
         "more_counts": max(0, len(counted) - COUNTS_SHOWN),
-        "cut": len(counted) == MOST_COUNTS,
+        "cut": len(counted) == MAX_COUNTS,
         "attempts": sum(one.attempts for one in counted),
         "open": sum(one.open for one in counted),
         "ranges": [(value, label) for value, (label, _) in RANGES.items()],

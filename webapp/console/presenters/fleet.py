@@ -40,7 +40,7 @@ SHOWS: Mapping[str, str] = {
     FINE: "Running",
     OFF: "Paused or stopped",
 }
-LONGEST_REASON = 120
+MAX_REASON = 120
 PATIENCE = timedelta(
     minutes=2
 )  # with what is tried again by itself, and may need somebody all the same: a source that is down
@@ -77,7 +77,7 @@ class FleetLine:
         since, running = one.first_failure_at, one.desired == Desired.RUNNING
         lasts = one.status == Status.RETRYING and since is not None and timezone.now() - since > PATIENCE
         said = redacted(one.error_message)
-        told = said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"
+        told = said if len(said) <= MAX_REASON else f"{said[: MAX_REASON - 1]}…"
         reasons = (
             (one.status == Status.FAILED, told),
             (one.log_concern == LogConcern.LOST, "The source no longer has the log to go on from."),

@@ -14,7 +14,7 @@ from webapp.replicators.models import ReplicatorTable
 from webapp.web.paging import Pager, page_number
 
 TABLES_PER_PAGE = 50
-LONGEST = 9  # digits of a version
+MAX_VERSION_DIGITS = 9  # digits of a version
 
 
 @login_required
@@ -44,7 +44,7 @@ def table(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     expanded = request.GET.get("all", "") == "1"
     found = lineage.table_lineage(
         row,
-        version=int(asked) if asked.isdigit() and len(asked) < LONGEST else None,
+        version=int(asked) if asked.isdigit() and len(asked) < MAX_VERSION_DIGITS else None,
         search=search,
         collapse=not expanded,
     )

@@ -19,7 +19,7 @@ from webapp.replicators.time_travel import past_of
 from webapp.web.responses import is_htmx, user_of
 
 SHOWN = 20
-MOST_BYTES = 16 * 1024 * 1024  # of a file with keys
+MAX_BYTES = 16 * 1024 * 1024  # of a file with keys
 WRITTEN = {"class": "textarea mono", "spellcheck": "false", "autocomplete": "off"}
 
 
@@ -30,7 +30,7 @@ class KeysForm(forms.Form):
         label="Keys",
         required=False,
         strip=False,
-        max_length=MOST_BYTES,
+        max_length=MAX_BYTES,
         widget=forms.Textarea(attrs=WRITTEN | {"rows": 6}),
     )
     file = forms.FileField(
@@ -44,8 +44,8 @@ class KeysForm(forms.Form):
             message = "Type or paste keys, or choose a file: one of the two."
             raise forms.ValidationError(message)
         if file:
-            if file.size > MOST_BYTES:
-                message = f"The file is larger than {MOST_BYTES >> 20} MiB."
+            if file.size > MAX_BYTES:
+                message = f"The file is larger than {MAX_BYTES >> 20} MiB."
                 raise forms.ValidationError(message)
             try:
                 self.cleaned_data["keys"] = file.read().decode("utf-8-sig")

@@ -30,7 +30,7 @@ from webapp.replicators.targets import DEFAULT_KIND, check_target, checked_targe
 from webapp.web.responses import user_of
 
 NAMES_SHOWN = 12
-MOST_TYPED = 10_000
+MAX_TYPED = 10_000
 
 
 def _page(request: HttpRequest, wizard: Wizard, step: str, context: dict[str, Any], status: int = 200) -> HttpResponse:
@@ -262,7 +262,7 @@ def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
     if step == "target":
         kind = _target_kind(request, wizard)
         plain = [field.name for field in FORMS[kind].form if not field.secret]
-        typed = {name: request.POST[name][:MOST_TYPED] for name in plain if name in request.POST}
+        typed = {name: request.POST[name][:MAX_TYPED] for name in plain if name in request.POST}
         wizard.save(step, typed=typed)
         names = _target_names(wizard, typed | {"kind": kind})
         return render(request, "replicators/wizard/target_names.html", {"names": names})

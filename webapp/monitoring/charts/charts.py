@@ -24,7 +24,7 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.web.formatting import minutes, rate, short, size, span
 
 Points = Sequence[Point]
-LEAST = 10  # minutes of the overview
+MIN_MINUTES = 10  # minutes of the overview
 OPERATIONS = (("inserts", "inserts"), ("updates", "updates"), ("deletes", "deletes"), ("snapshot rows", "reads"))
 
 
@@ -155,7 +155,7 @@ def overview(replicator: Replicator, now: datetime) -> list[Chart]:
     shown = ranges.last("1h", now)
     points = history.read(replicator, shown, parts=("counters", "lags"))
     first = next((place for place, point in enumerate(points) if point.known), len(points))
-    points = points[min(first, max(0, len(points) - LEAST)) :]
+    points = points[min(first, max(0, len(points) - MIN_MINUTES)) :]
     promised = _promised(replicator, None)
     return [draw(spec, shown, points, opened=True) for spec in (_lag(points, promised), _throughput(points))]
 

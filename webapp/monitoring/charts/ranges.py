@@ -14,7 +14,7 @@ from django.utils.dateparse import parse_datetime
 from replicator.errors import ConfigurationError
 from webapp.monitoring.models import LagSpan
 
-MOST_POINTS = 300
+MAX_POINTS = 300
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 STEPS = (
     MINUTE, 2 * MINUTE, 5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 30 * MINUTE,
@@ -142,7 +142,7 @@ def _made(name: str, begin: datetime, end: datetime, now: datetime, *, live: boo
     elif begin < now - timedelta(days=settings.TIDEMARK_LAG_MINUTE_DAYS):
         span = LagSpan.HOUR
     seconds = (end - begin).total_seconds()
-    step = next(step for step in STEPS if step >= span and seconds <= step * (MOST_POINTS - 1))
+    step = next(step for step in STEPS if step >= span and seconds <= step * (MAX_POINTS - 1))
     if step >= HOUR:
         span = max(span, LagSpan.HOUR)
     return Range(name, _floor(begin, step), end, step, span, live, frozen)

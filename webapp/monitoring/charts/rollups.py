@@ -22,7 +22,7 @@ ON CONFLICT ON CONSTRAINT one_metric_row_per_span DO UPDATE SET
   merge_seconds = kept.merge_seconds + EXCLUDED.merge_seconds,
   merge_longest = greatest(kept.merge_longest, EXCLUDED.merge_longest)
 """
-MOST = """
+KEEP_GREATEST = """
 ON CONFLICT ON CONSTRAINT one_gauge_row_per_span DO UPDATE SET
   waiting_rows = greatest(kept.waiting_rows, EXCLUDED.waiting_rows),
   waiting_bytes = greatest(kept.waiting_bytes, EXCLUDED.waiting_bytes),
@@ -45,7 +45,7 @@ WITH old AS (DELETE FROM monitoring_gaugerow WHERE span = 3600 AND at < %s RETUR
   SELECT replicator_id, table_id, 86400, date_trunc('day', at, 'UTC'), max(waiting_rows), max(waiting_bytes),
     max(waiting_seconds), max(log_kept)
   FROM old GROUP BY 1, 2, 4
-""" + MOST + ") SELECT count(*) FROM old"  # fmt: skip
+""" + KEEP_GREATEST + ") SELECT count(*) FROM old"  # fmt: skip
 
 
 @transaction.atomic

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from django.db import IntegrityError, connection, transaction
 
-from webapp.monitoring.charts.rollups import MOST
+from webapp.monitoring.charts.rollups import KEEP_GREATEST
 from webapp.monitoring.models import LagSpan
 from webapp.monitoring.slo.lag_histograms import begin
 
@@ -45,7 +45,7 @@ SELECT replicator_id, table_id, span, at, rows, bytes, seconds, told.kept
 FROM told, (VALUES (60, %(minute)s::timestamptz), (3600, %(hour)s)) AS row (span, at)
 ORDER BY replicator_id, table_id, span
 """
-    + MOST
+    + KEEP_GREATEST
 )
 
 

@@ -25,7 +25,7 @@ from webapp.replicators.selection.target_names import Home, checked_home, refuse
 from webapp.replicators.targets import namespace_of
 
 SALT_BYTES = 32
-MOST_OF_A_NAME = 255  # what the columns of the models hold
+MAX_NAME_LENGTH = 255  # what the columns of the models hold
 WILD = "*?"
 
 
@@ -182,8 +182,8 @@ def _split(text: str, where: str) -> tuple[tuple[str, str], bool]:
         message = f"{where}{text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * or ? for all tables that match."
         raise ConfigurationError(message, remedy='A name with a dot stands in quotes: "my.schema".orders.')
     table, exact = found
-    if max(len(table.database), len(table.name)) > MOST_OF_A_NAME:
-        message = f"{where}a database or table has at most {MOST_OF_A_NAME} characters."
+    if max(len(table.database), len(table.name)) > MAX_NAME_LENGTH:
+        message = f"{where}a database or table has at most {MAX_NAME_LENGTH} characters."
         raise ConfigurationError(message)
     return (table.database, table.name), exact
 

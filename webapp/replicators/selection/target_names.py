@@ -12,7 +12,7 @@ from replicator.model.identifiers import TableId
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.targets import same_place
 
-MOST_OF_A_NAME = 255  # what the columns of the models hold
+MAX_NAME_LENGTH = 255  # what the columns of the models hold
 
 
 class Home(NamedTuple):
@@ -53,8 +53,8 @@ def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | No
         raise ConfigurationError("A topic keeps its name.", remedy="Make another replicator with another topic prefix.")
     home = Home(home.namespace.strip(), home.name.strip())
     for what, text in home._asdict().items():
-        if not text or len(text) > MOST_OF_A_NAME or not text.isprintable():
-            message = f"The {what} in the target must be a text of 1 to {MOST_OF_A_NAME} characters."
+        if not text or len(text) > MAX_NAME_LENGTH or not text.isprintable():
+            message = f"The {what} in the target must be a text of 1 to {MAX_NAME_LENGTH} characters."
             raise ConfigurationError(message)
     others = ReplicatorTable.objects.exclude(pk=table.pk if table else None)
     if (other := owner_of(home, replicator, others)) is not None:

@@ -10,7 +10,7 @@ from webapp.monitoring.models import TimelineEvent
 from webapp.replicators.models import Replicator
 from webapp.replicators.services import STARTED_BY_ITSELF, start_anew
 
-MOST_A_DAY = 3  # a source that keeps too little would be read whole again and again
+MAX_PER_DAY = 3  # a source that keeps too little would be read whole again and again
 DAY = timedelta(days=1)
 
 
@@ -23,8 +23,8 @@ def recovered(replicator_id: int, error: LogPurged) -> bool:
     if replicator is None or replicator.parsed_options.on_log_lost != "start_anew":
         return False
     begun = TimelineEvent.objects.filter(replicator=replicator, kind=STARTED_BY_ITSELF, at__gte=clock() - DAY)
-    if begun.count() >= MOST_A_DAY:
-        error.remedy += f" It did so by itself {MOST_A_DAY} times within a day already."
+    if begun.count() >= MAX_PER_DAY:
+        error.remedy += f" It did so by itself {MAX_PER_DAY} times within a day already."
         return False
     try:
         start_anew(replicator=replicator, lost=without_nul(error.message))

@@ -13,7 +13,7 @@ from webapp.database import unanswered
 from webapp.replicators.options import ReplicatorOptions
 
 FIRST_SECONDS = 1.0
-LONGEST_SECONDS = 60.0
+MAX_BACKOFF_SECONDS = 60.0
 BELIEVED_AFTER = 2  # failures: a server may answer anything once
 # The DROP of a table that is not there, or the ALTER of its key, may still be on its way through the log: by the log's own time, however late capture is.
 ANNOUNCED_WINDOW = timedelta(seconds=30)
@@ -30,7 +30,7 @@ class RetryDecision:
 
 def backoff(attempt: int, jitter: float | None = None) -> float:
     """Seconds before attempt + 1: 1, 2, 4 … 60, each shortened by up to a half at random so that many do not come at once."""
-    longest = min(LONGEST_SECONDS, FIRST_SECONDS * 2 ** min(attempt - 1, 10))
+    longest = min(MAX_BACKOFF_SECONDS, FIRST_SECONDS * 2 ** min(attempt - 1, 10))
     return longest * (1 - (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - not for secrecy
 
 

@@ -34,8 +34,8 @@ from webapp.worker.upkeep.source_log_retention import WATCH_SECONDS, watch_one
 
 STAGES = (Stage.CAPTURE, Stage.SNAPSHOT, Stage.APPLY)
 LOGGER = logging.getLogger("tidemark.worker")
-POLL_SECONDS, MOST_POLL_SECONDS = 0.25, 1.0
-MOST_LOOKING = 20  # where a look takes long, a twentieth of the time goes by with looking
+POLL_SECONDS, MAX_POLL_SECONDS = 0.25, 1.0
+MAX_LOOKING = 20  # where a look takes long, a twentieth of the time goes by with looking
 STOP_SECONDS = 60.0
 TIDY_SECONDS = 3600.0
 SETTLE_SECONDS = 15.0  # a metadata database that is away at the very end is waited for so long
@@ -112,7 +112,7 @@ class HeadlessRun:
                 if (outcome := self._look(reached)) is not None:
                     self._current = outcome is Outcome.CURRENT
                     return outcome
-            time.sleep(min(MOST_POLL_SECONDS, max(POLL_SECONDS, MOST_LOOKING * (time.monotonic() - began))))
+            time.sleep(min(MAX_POLL_SECONDS, max(POLL_SECONDS, MAX_LOOKING * (time.monotonic() - began))))
         return Outcome.TIMEOUT
 
     def _look(self, reached: Mapping[str, Any] | None) -> Outcome | None:

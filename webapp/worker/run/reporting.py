@@ -16,7 +16,7 @@ from webapp.monitoring.models import Stage
 
 LOGGER = logging.getLogger("tidemark.engine")
 NUMBERS = {Level.DEBUG: 10, Level.INFO: 20, Level.WARNING: 30, Level.ERROR: 40}
-LONGEST, LONGEST_STACK = 4000, 12_000
+LONGEST, MAX_STACK = 4000, 12_000
 # Each merge writes one: no line waits for the disk, unless it is part of a transaction that must.
 LINE = """
 INSERT INTO monitoring_logline (replicator_id, at, level, stage, "table", message, detail)
@@ -37,7 +37,7 @@ class OrmReporter:
         clean = redacted_values(without_nul(detail))
         for key, value in clean.items():
             if isinstance(value, str):
-                clean[key] = value[: LONGEST_STACK if key == "stack" else LONGEST]
+                clean[key] = value[: MAX_STACK if key == "stack" else LONGEST]
         name = str(table) if table else ""
         fields = {"replicator": self._name, "stage": str(self._stage), "table": name, "detail": clean}
         LOGGER.log(NUMBERS[level], text, extra={"fields": fields})

@@ -39,7 +39,7 @@ from webapp.worker.store.journal import OrmJournal, OrmRawChunkStore
 
 LOGGER = logging.getLogger("tidemark.worker")
 LEASES = {Stage.CAPTURE: "capture", Stage.SNAPSHOT: "snapshot", Stage.APPLY: "merge"}
-IDLE_POLL, MOST_POLL = 0.2, 1.0
+IDLE_POLL, MAX_POLL = 0.2, 1.0
 WAKE_SECONDS = 1.0  # what nothing wakes it for (a retry whose time has come) waits no longer
 Journaled = Callable[[], None]
 Work = Callable[[Replicator, LeaseHolder, float | None, Journaled], None]
@@ -304,7 +304,7 @@ class Patience:
 
     def pause(self) -> float:
         """Seconds before the next look: the longer nothing came, the more."""
-        return min(MOST_POLL, max(IDLE_POLL, (time.monotonic() - self._since) / 10))
+        return min(MAX_POLL, max(IDLE_POLL, (time.monotonic() - self._since) / 10))
 
 
 WORK: dict[Stage, Work] = {Stage.CAPTURE: _capture, Stage.SNAPSHOT: _snapshot, Stage.APPLY: _apply}

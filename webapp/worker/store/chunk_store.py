@@ -42,7 +42,7 @@ from webapp.worker.store.chunk_admission import OPEN, UNDER_WAY, note_began
 from webapp.worker.store.journal import OF_CHUNK, chunk_of
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)
-READ_AHEAD, READ_AHEAD_BYTES, MOST_READ_AHEAD = 16, 64 * 1024 * 1024, 256
+READ_AHEAD, READ_AHEAD_BYTES, MAX_READ_AHEAD = 16, 64 * 1024 * 1024, 256
 # Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind them.
 MERGED_ROWS = 32_768
 MERGED_AHEAD = 4 * MERGED_ROWS
@@ -343,7 +343,7 @@ def _room(replicator_id: int, now: datetime) -> int:
     read = _open_chunks(replicator_id).filter(state=ChunkState.READ).exclude(_lost_ones(now))
     found = read.aggregate(number=Count("pk"), bytes=Sum("size"))
     number, small = found["number"], (found["bytes"] or 0) < READ_AHEAD_BYTES
-    return max(READ_AHEAD - number, READ_AHEAD // 4 if small and number < MOST_READ_AHEAD else 0)
+    return max(READ_AHEAD - number, READ_AHEAD // 4 if small and number < MAX_READ_AHEAD else 0)
 
 
 def readable(replicator_id: int, now: datetime, lease_owner: str, *, room: bool) -> QuerySet[ChunkRow]:

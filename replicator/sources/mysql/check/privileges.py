@@ -15,7 +15,7 @@ from replicator.sources.mysql.watermark import WatermarkTable, create_statements
 from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
-_MOST_TABLES = 500
+_MAX_TABLES = 500
 _SHOWN = 5
 _CASCADES = "'CASCADE', 'SET NULL', 'SET DEFAULT'"
 _ON_ALL = re.compile(r"^GRANT (.*?) ON \*\.\* TO ", re.IGNORECASE)
@@ -51,7 +51,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
     selected = _selected(server, tables)
     existing = set(selected)
     missing = sorted(str(table) for table in tables.tables - existing if table in tables)
-    denied = [table for table in selected[:_MOST_TABLES] if not _readable(server, table)]
+    denied = [table for table in selected[:_MAX_TABLES] if not _readable(server, table)]
     if denied or missing:
         wanted = [*denied, *(t for t in sorted(tables.tables) if str(t) in missing)]
         grants = [
@@ -68,7 +68,7 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
     if tables is None:
         return without_tables()
     catalog = MySqlCatalog(server.connection, left_out=tables)
-    found = catalog.describe(_selected(server, tables)[:_MOST_TABLES])
+    found = catalog.describe(_selected(server, tables)[:_MAX_TABLES])
     errors = [result for result in found.values() if isinstance(result, TableError)]
     keyless = [str(table) for table, result in found.items() if not isinstance(result, TableError) and not result.key]
     if errors:

@@ -30,7 +30,7 @@ _REPLACE, _INSERT, _REMOVE = range(3)
 _MYSQL_DATE, _MYSQL_TIME, _MYSQL_DATETIME, _MYSQL_TIMESTAMP, _MYSQL_DECIMAL, _MYSQL_VAR_STRING = 10, 11, 12, 7, 246, 253
 _BASE64_LINE = 76
 _DEEPEST = 100  # JSON_DOCUMENT_MAX_DEPTH
-_MOST_DIGITS = 65
+_MAX_DIGITS = 65
 
 # A decoded document: dict, list, str, bool, int, float, None, Decimal, and `Scalar` for text that is final already.
 
@@ -169,7 +169,7 @@ def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], 
 
     It raises ValueError for bytes that are no decimal: a group of digits of more than its digits.
     """
-    if not (0 < precision <= _MOST_DIGITS and scale <= precision):
+    if not (0 < precision <= _MAX_DIGITS and scale <= precision):
         message = f"decimal({precision},{scale})"
         raise ValueError(message)
     whole, sizes = precision - scale, []

@@ -10,7 +10,7 @@ from replicator.sources.mysql.rows.columns import Bytes, Cells, Places
 from replicator.sources.mysql.rows.image_kernel import BAD, FULL, split_images
 from replicator.sources.mysql.rows.values import Shape
 
-_LEAST_IMAGES, _LEAST_BYTES = 72, 4096
+_MIN_IMAGES, _MIN_BYTES = 72, 4096
 _PAD = 8  # a row of places as long as a power of two would have all columns' in the same lines of the processor's cache
 _KEPT_BYTES = 1 << 25  # of the memory that stays for the next rows of a table: those of a usual batch fit in
 
@@ -27,8 +27,8 @@ class Images:
 
     def _room(self) -> None:
         self._images = self._used = 0
-        self._out = np.empty(_LEAST_BYTES, np.uint8)
-        self._starts = np.empty((len(self._sizes), _LEAST_IMAGES), np.int64)
+        self._out = np.empty(_MIN_BYTES, np.uint8)
+        self._starts = np.empty((len(self._sizes), _MIN_IMAGES), np.int64)
         self._lengths = np.empty_like(self._starts)
 
     def add(self, data: Bytes, begins: Places, ends: Places, operations: Places, rows: Places) -> None:

@@ -44,7 +44,7 @@ _POSSIBLE: dict[int, frozenset[int] | range] = {
     DOUBLE: range(8, 9), BIT: range(1, 65), ENUM: range(1, 3), SET: frozenset({1, 2, 3, 4, 8}),
 }  # fmt: skip
 _BARE = frozenset({TINY, SHORT, LONG, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE})
-_MOST_DIGITS = 65
+_MAX_DIGITS = 65
 # MariaDB keeps a UNIQUE index over long columns as hidden columns behind all others, and logs them (sql/sql_table.cc, add_hash_field).
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 
@@ -184,7 +184,7 @@ def _columns(types: bytes, metadata: bytes, nulls: bytes) -> list[LogColumn]:
 def _check_metadata(kind: int, value: int) -> None:
     digits, scale = value >> 8, value & 0xFF
     possible = (
-        0 < digits <= _MOST_DIGITS and scale <= digits if kind == NEWDECIMAL else value in _POSSIBLE.get(kind, (value,))
+        0 < digits <= _MAX_DIGITS and scale <= digits if kind == NEWDECIMAL else value in _POSSIBLE.get(kind, (value,))
     )
     if not possible:
         message = f"metadata {value} of type {kind}"

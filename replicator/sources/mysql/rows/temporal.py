@@ -24,7 +24,7 @@ _DAY = 86_400_000_000
 _FRACTION = {0: 0, 1: 1, 2: 1, 3: 2, 4: 2, 5: 3, 6: 3}  # digits → bytes
 _PACKED = {t.TIME2: 3, t.DATETIME2: 5, t.TIMESTAMP2: 4}
 _DAYS_KEPT = 100_000
-_MOST_HOURS = 838
+_MAX_HOURS = 838
 _Moment = Callable[[str], Any]
 NO_DATE = object()  # what a date that does not exist is until its column is finished as null: they are counted
 
@@ -192,7 +192,7 @@ def _time(_digits: int, _as_text: bool, _zero: _Moment) -> _Temporal:
     def convert(packed: int) -> str:
         value = packed - (1 << 24) if packed >= 1 << 23 else packed
         clock = abs(value)
-        _clock(clock // 10000, clock // 100 % 100, clock % 100, 0, _MOST_HOURS)
+        _clock(clock // 10000, clock // 100 % 100, clock % 100, 0, _MAX_HOURS)
         return f"{'-' if value < 0 else ''}{clock // 10000:02}:{clock // 100 % 100:02}:{clock % 100:02}"
 
     return convert
@@ -206,7 +206,7 @@ def _time2(digits: int, _as_text: bool, _zero: _Moment) -> _Temporal:
         value = packed - offset
         sign, value = ("-", -value) if value < 0 else ("", value)
         whole, micros = value >> bits, fraction(value & mask)
-        _clock(whole >> 12, whole >> 6 & 63, whole & 63, micros, _MOST_HOURS)
+        _clock(whole >> 12, whole >> 6 & 63, whole & 63, micros, _MAX_HOURS)
         clock = f"{whole >> 12 & 1023:02}:{whole >> 6 & 63:02}:{whole & 63:02}"
         return f"{sign}{clock}{_fraction_text(micros, digits)}"
 

@@ -11,8 +11,8 @@ from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows.row_events import Mark, TableRows
 
-_FEW = 1_000  # rows of a table
-_MOST = 4  # batches' rows
+_MIN_ROWS = 1_000  # rows of a table
+_MAX_BATCHES = 4  # batches' rows
 _KEPT_BYTES = 1 << 26  # of memory that stays for the next rows, of all tables
 
 
@@ -61,14 +61,14 @@ class Pending:
 
     def look(self, options: ReadOptions) -> None:
         """Is it too much?  What one transaction has is not kept whole, however long it is (invariant 9)."""
-        self.crowded = self.bytes >= options.batch_bytes or self.rows >= _MOST * options.batch_rows
+        self.crowded = self.bytes >= options.batch_bytes or self.rows >= _MAX_BATCHES * options.batch_rows
 
     def due(self, options: ReadOptions) -> bool:
         """At a transaction's end: is it time to hand on?  Later where there are few rows of each of many tables: small batches are dear."""
         if self.rows < options.batch_rows or self.crowded:
             return self.crowded
         tables = sum(1 for rows in self._tables.values() if rows.rows)
-        return self.rows >= _FEW * tables
+        return self.rows >= _MIN_ROWS * tables
 
     def take_ordinal(self) -> int:
         """For a message that is no row; all rows before it must have been flushed."""

@@ -23,7 +23,7 @@ from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.events import Event, undecodable
 
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table, but never described as one
-_MOST_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
+_MAX_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class LogTables:
         target = self._targets.get(number)
         if target is None or target.body != event.body:
             self._targets.pop(number, None)
-            if len(self._targets) >= _MOST_KNOWN:  # the oldest: a statement's TABLE_MAPs come with it
+            if len(self._targets) >= _MAX_KNOWN:  # the oldest: a statement's TABLE_MAPs come with it
                 del self._targets[next(iter(self._targets))]
             self._targets[number] = self._target(event)
             self._known = None

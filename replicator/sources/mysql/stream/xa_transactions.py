@@ -24,7 +24,7 @@ from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
 
 _TOLD_AFTER = 5.0  # seconds: those that are decided in time are nothing to tell
-_MOST_TABLES = 100  # of one transaction that an offset names
+_MAX_TABLES = 100  # of one transaction that an offset names
 _ALTERING = (
     parser.AlterTable,
     parser.DropTables,
@@ -53,7 +53,7 @@ class _Recording:
 
     @property
     def names(self) -> tuple[TableId, ...] | None:
-        return tuple(sorted(self.tables)) if len(self.tables) <= _MOST_TABLES else None
+        return tuple(sorted(self.tables)) if len(self.tables) <= _MAX_TABLES else None
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-_DEFLATE_AT_MOST = 1040  # zlib makes one byte of this many at best
+_MAX_DEFLATE_RATIO = 1040  # zlib makes one byte of this many at best
 
 
 def part(data: bytes, at: int, size: int) -> bytes:
@@ -27,7 +27,7 @@ def inflate(data: bytes) -> bytes:
 def decompressed(data: bytes, size: int, *, wbits: int = 15) -> bytes:
     """Deflated data that must give `size` bytes: not one more is made."""
     message = "compressed length"
-    if size > len(data) * _DEFLATE_AT_MOST:
+    if size > len(data) * _MAX_DEFLATE_RATIO:
         raise IndexError(message)
     stream = zlib.decompressobj(wbits)
     result = stream.decompress(data, size + 1)

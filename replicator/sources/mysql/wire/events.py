@@ -44,8 +44,8 @@ CHECKSUM_SIZE = 4
 MAGIC = b"\xfebin"
 ENCRYPTED_MAGIC = b"\xfdbin"
 WRAP = 1 << 32  # end positions in headers have 32 bits; one transaction may go past them
-_LEAST_DESCRIPTION = 57  # bytes of a format description before the sizes of the event types
-_MOST_OLD_TYPES = 35  # servers before checksums knew fewer types of events
+_MIN_DESCRIPTION = 57  # bytes of a format description before the sizes of the event types
+_MAX_OLD_TYPES = 35  # servers before checksums knew fewer types of events
 # Event types that stand between transactions or say nothing: their absence of a parser loses no row.
 HARMLESS = frozenset({STOP, ANNOTATE_ROWS, BINLOG_CHECKPOINT, IGNORABLE, ROWS_QUERY, INTVAR, RAND, USER_VAR})
 
@@ -151,7 +151,7 @@ class EventParser:
         return event
 
     def _format_description(self, raw: bytes, flags: int) -> bytes:
-        types = len(raw) - HEADER_SIZE - _LEAST_DESCRIPTION
+        types = len(raw) - HEADER_SIZE - _MIN_DESCRIPTION
         if self._described:
             raise self.corrupt("A second format description stands in one file")
         if types < 0 or raw[HEADER_SIZE : HEADER_SIZE + 2] != b"\4\0" or raw[HEADER_SIZE + 56] != HEADER_SIZE:
@@ -159,7 +159,7 @@ class EventParser:
         self._described = True
         self._whole = self._whole and not flags & RELAYED  # there, places are those of another server's log
         self.server_version = raw[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
-        if types <= _MOST_OLD_TYPES and not _knows_checksums(self.server_version):
+        if types <= _MAX_OLD_TYPES and not _knows_checksums(self.server_version):
             self.checksum = False
             return raw[HEADER_SIZE:]
         algorithm = raw[-5]

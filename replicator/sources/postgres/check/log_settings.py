@@ -10,7 +10,7 @@ from replicator.sources.postgres.connection import literal
 from replicator.sources.shared.check_runner import Finding, failed, ok, warning
 
 _MAX_SKEW = 5.0
-_LEAST_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds
+_MIN_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds
 _LARGE = 1 << 30
 _OLD = 60  # seconds
 _SHOWN = 5
@@ -115,7 +115,7 @@ def retention(server: Server) -> Finding:
 def sender_timeout(server: Server) -> Finding:
     """Within it the reader has to be heard of."""
     value = server.number("wal_sender_timeout")
-    if 0 < value < _LEAST_SENDER_TIMEOUT:
+    if 0 < value < _MIN_SENDER_TIMEOUT:
         remedy = f"ALTER SYSTEM SET wal_sender_timeout = '60s'; SELECT pg_reload_conf(); {_IN_GROUP}"
         return warning(f"wal_sender_timeout is {value} ms: a short pause ends the connection.", remedy)
     return ok(f"wal_sender_timeout is {value // 1000} s." if value else "The server waits for its readers without end.")

@@ -20,7 +20,7 @@ from replicator.sources.postgres.watermark import create_statements, needs_table
 from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
-_MOST_TABLES = 2000
+_MAX_TABLES = 2000
 _SHOWN = 5
 
 
@@ -151,7 +151,7 @@ def _members(server: Server, name: str, selected: Sequence[TableId], tables: Tab
             f"The publication {name} has a row filter on: {_names(filtered)}.",
             f"Take the WHERE of these tables out of {name}.",
         )
-    described = PostgresCatalog(server.connection, left_out=tables).describe(selected[:_MOST_TABLES])
+    described = PostgresCatalog(server.connection, left_out=tables).describe(selected[:_MAX_TABLES])
     short = [
         table
         for table, found in described.items()
@@ -196,7 +196,7 @@ def replica_identity(server: Server, tables: TableSet | None) -> Finding:
     """What of an old row the log has."""
     if tables is None:
         return without_tables()
-    found = PostgresCatalog(server.connection, left_out=tables).keys(server.selected(tables)[:_MOST_TABLES])
+    found = PostgresCatalog(server.connection, left_out=tables).keys(server.selected(tables)[:_MAX_TABLES])
     errors = [key for _, key in found.values() if isinstance(key, TableError)]
     if errors:
         remedies = "\n".join(error.remedy for error in errors[:_SHOWN])
@@ -214,7 +214,7 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
     if tables is None:
         return without_tables()
     catalog = PostgresCatalog(server.connection, left_out=tables)
-    selected = server.selected(tables)[:_MOST_TABLES]
+    selected = server.selected(tables)[:_MAX_TABLES]
     unidentified = {table for table, (_, key) in catalog.keys(selected).items() if isinstance(key, TableError)}
     found = catalog.describe(selected)
     errors = [one for table, one in found.items() if isinstance(one, TableError) and table not in unidentified]

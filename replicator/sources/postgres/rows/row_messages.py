@@ -23,7 +23,7 @@ from replicator.sources.postgres.rows.columns import ColumnConverter
 from replicator.sources.postgres.rows.tuple_kernel import gather
 from replicator.sources.postgres.rows.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.wire.frame_kernel import RECORD, TIME, XID
-from replicator.sources.postgres.wire.lsn_kernel import LONGEST, write_lsns
+from replicator.sources.postgres.wire.lsn_kernel import MAX_LSN_LENGTH, write_lsns
 from replicator.sources.shared.undecodable_rows import bisect_undecodable, parked
 
 Mask = npt.NDArray[np.bool_]
@@ -379,6 +379,6 @@ def _stamps(groups: Sequence[_Group], schema: TableSchema) -> list[pa.Array]:
 
 
 def _lsn_texts(lsns: Places) -> pa.Array:
-    offsets, out = np.empty(len(lsns) + 1, np.int32), np.empty(LONGEST * len(lsns), np.uint8)
+    offsets, out = np.empty(len(lsns) + 1, np.int32), np.empty(MAX_LSN_LENGTH * len(lsns), np.uint8)
     write_lsns(lsns, offsets, out)
     return pa.Array.from_buffers(pa.string(), len(lsns), [None, pa.py_buffer(offsets), pa.py_buffer(out)])

@@ -24,7 +24,7 @@ from replicator.sources.postgres.offset import parse_lsn
 from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.postgres.xid_snapshot import Snapshot
 
-LEAST_SECONDS = 2.0
+MIN_SECONDS = 2.0
 # A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very end.
 PATIENCE_SECONDS = 60.0
 SHARE = 50  # a sight is taken at most so that looking takes one part in so many of the time
@@ -107,7 +107,7 @@ class CatalogObserver:
                 sight = self._look(cursor, relations)
             finally:
                 cursor.execute("ROLLBACK")
-        self._next = time.monotonic() + max(LEAST_SECONDS, SHARE * (time.monotonic() - began))
+        self._next = time.monotonic() + max(MIN_SECONDS, SHARE * (time.monotonic() - began))
         return sight
 
     def _awaits(self, oid: int, found: TableDescription | TableError) -> bool:

@@ -466,7 +466,7 @@ class Decoder:
                 return
             self.flush()
             self._tell(self.relations.told(told))
-        elif note.prefix == watermark.PREFIX and len(note.content) <= watermark.MOST_BYTES:
+        elif note.prefix == watermark.PREFIX and len(note.content) <= watermark.MAX_BYTES:
             self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
 
     def _forgery(self) -> None:

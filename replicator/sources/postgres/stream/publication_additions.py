@@ -9,7 +9,7 @@ from replicator.errors import TableBusy, TableError
 from replicator.model.identifiers import TableId
 from replicator.sources.postgres.stream.slot import ReplicationSlot
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
+_FIRST_PAUSE, _MAX_PAUSE = 1.0, 30.0
 _DOUBTED = 2.0  # pauses after which another answer is hoped for
 
 
@@ -29,7 +29,7 @@ class Additions:
         except TableError as error:
             if pause > _DOUBTED and not isinstance(error, TableBusy):
                 raise
-            self._pauses[table] = min(2 * pause, _LONGEST_PAUSE)
+            self._pauses[table] = min(2 * pause, _MAX_PAUSE)
             self._next[table] = time.monotonic() + pause
         else:
             self._pauses.pop(table, None)

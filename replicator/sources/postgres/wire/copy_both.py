@@ -19,7 +19,7 @@ from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, Mes
 
 _HEAD = struct.Struct(">Bi")
 _SQLSTATE = ord("C")  # PG_DIAG_SQLSTATE
-_MOST = 1 << 20  # bytes that are taken at once, but for a message that is larger
+_MAX_BYTES = 1 << 20  # bytes that are taken at once, but for a message that is larger
 
 
 class CopyStream(MessageBuffer):
@@ -55,7 +55,7 @@ class CopyStream(MessageBuffer):
             raise EOFError(*self._ended()) if self._last == -1 else self._lost()
         taken = 0
         self._make_room()
-        while taken < _MOST:
+        while taken < _MAX_BYTES:
             size = self._last = self._lib.PQgetCopyData(self._conn, self._pointer, 1)
             if size <= 0:
                 break

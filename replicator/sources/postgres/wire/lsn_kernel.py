@@ -8,7 +8,7 @@ import numpy as np
 
 from replicator.kernels import kernel
 
-LONGEST = 17
+MAX_LSN_LENGTH = 17
 
 
 @kernel(numba.void(numba.int64[::1], numba.int32[::1], numba.uint8[::1]))

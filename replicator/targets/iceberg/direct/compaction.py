@@ -22,7 +22,7 @@ from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
 
 SMALL_FILE = 32 * 1024 * 1024
-MOST_BYTES, MOST_ROWS = 96 * 1024 * 1024, 1_000_000  # of files read in one step: it delays the merges of its table
+MAX_BYTES, MAX_ROWS = 96 * 1024 * 1024, 1_000_000  # of files read in one step: it delays the merges of its table
 WORN = 0.1
 GROWTH = 2
 BATCH_ROWS = 8192
@@ -40,7 +40,7 @@ def chosen(files: Sequence[PlannedFile], small_files: int, *, worn: bool) -> lis
     total = rows = 0
 
     def too_much(file: PlannedFile) -> bool:
-        return total + file.size > MOST_BYTES or rows + file.rows > MOST_ROWS
+        return total + file.size > MAX_BYTES or rows + file.rows > MAX_ROWS
 
     if len(small) > small_files:
         for file in small:

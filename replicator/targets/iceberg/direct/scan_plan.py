@@ -13,7 +13,7 @@ from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.pruning import within
 from replicator.targets.iceberg.table.catalog import IcebergTable, Json
 
-MOST_REMEMBERED = 500
+MAX_REMEMBERED = 500
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def planned(table: IcebergTable, ranges: Sequence[KeyRange] = ()) -> Sequence[Pl
     """
     if table.snapshot is None:
         return ()
-    if table.total("data-files") > MOST_REMEMBERED:
+    if table.total("data-files") > MAX_REMEMBERED:
         return _planned(table, table.handle.newScan().filter(within(table, ranges)))
     # By its id: the plan is remembered as this snapshot's.
     return MEMORY.get(
@@ -68,7 +68,7 @@ def carry_on(table: IcebergTable, snapshot: int, gone: Collection[str], new: Seq
     if before is None:
         return
     after = (*(file for file in before if file.uri not in gone), *new)
-    if len(after) <= MOST_REMEMBERED:
+    if len(after) <= MAX_REMEMBERED:
         MEMORY.put(_place(table, snapshot), after, _size(after))
     MEMORY.forget([_place(table, table.snapshot)])
 

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 RETRIES = 5
-LONGEST_MS = 4000  # between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten minutes
+MAX_RETRY_MS = 4000  # between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten minutes
 KEEPALIVE_MS = 60_000  # a server that says nothing is asked so often for a sign of life: it may be frozen
 ANSWER_MS = 20_000
 _FORGOTTEN = ("INVALID_HANDLE", "SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
@@ -29,7 +29,7 @@ def new_session(url: str) -> SparkSession:
         "grpc.http2.max_pings_without_data": 0,
     }
     session: Any = Connected.builder.channelBuilder(DefaultChannelBuilder(url, list(options.items()))).create()
-    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=LONGEST_MS)])
+    session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=MAX_RETRY_MS)])
     atexit.unregister(session.client._cleanup_ml_cache)  # noqa: SLF001 - a statement per session, when the process is to end
     found: SparkSession = session
     return found
