@@ -23,8 +23,6 @@ PAGES = {
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 
 
-
-
 def on_config(config: Any) -> None:
     """The decisions' list, from their folder."""
     decisions = [f"adr/{file.name}" for file in sorted((ROOT / "docs" / "adr").glob("*.md"))]

@@ -382,7 +382,7 @@ def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its rows do not say that a column was renamed, nor that it is another table by now."""
-    monkeypatch.setattr(catalog_observer, "LEAST_SECONDS", 600.0)
+    monkeypatch.setattr(catalog_observer, "MIN_SECONDS", 600.0)
     log.run("CREATE TABLE t (a int PRIMARY KEY, b int)")
     log.follow("t")
     table, catalog = log.table("t"), PostgresCatalog(log.control, left_out=log.tables)

@@ -402,7 +402,7 @@ def test_parked_rows_are_in_the_entry_of_their_transaction_and_use_their_numbers
 
 
 def test_a_table_with_too_many_parked_rows_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_PARKED", 4)
+    monkeypatch.setattr(module, "MAX_PARKED", 4)
     world.script = [lambda ordinal: [parked(A, ordinal, 3), batch(B, ordinal + 3, 1)], lambda ordinal: [parked(A, ordinal, 2)],
                     lambda ordinal: [parked(A, ordinal, 2), batch(B, ordinal + 2, 1)]]  # fmt: skip
     world.run()

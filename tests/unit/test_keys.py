@@ -82,7 +82,7 @@ def test_what_is_no_key_is_said_in_a_sentence(text: str, said: str) -> None:
 def test_what_has_no_exact_text_or_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigurationError, match="give a condition instead"):
         parse_values([1.5], schema(("x", types.DOUBLE, "double")))
-    monkeypatch.setattr(snapshot_keys, "MOST_KEYS", 2)
+    monkeypatch.setattr(snapshot_keys, "MAX_KEYS", 2)
     with pytest.raises(ConfigurationError, match="There are 3 keys in the list, more than 2"):
         parse_lines("1\n2\n3", ONE)
 

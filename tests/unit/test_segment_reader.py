@@ -60,7 +60,7 @@ def whole(storage: Storage, *without: int) -> Segment:
 def test_bare_rows_read_as_the_changes_that_they_are(
     storage: Storage, without: tuple[int, ...], batch_rows: int, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "FEW_ROWS", batch_rows)
+    monkeypatch.setattr(reader, "MIN_ROWS", batch_rows)
     arrow = pa.schema([SCHEMA.change_arrow.field(name) for name in names])
     found = pa.Table.from_batches(read(storage, bare(storage, *without), SCHEMA, names), arrow)
     told = pa.Table.from_batches(read(storage, whole(storage, *without), SCHEMA, names), arrow)

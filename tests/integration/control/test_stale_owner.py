@@ -332,7 +332,7 @@ def test_an_owner_that_stands_still_in_its_transaction_is_cut_off(
 ) -> None:
     """Without that its standby would wait for the lease's row for as long as the connection lives."""
     settings.TIDEMARK_LEASE_SECONDS = 0.3
-    monkeypatch.setattr(worker_database, "LEAST_IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_database, "MIN_IDLE_SECONDS", 0.0)
     leases = OrmLeaseStore()
     lease = captured.lease
     assert leases.renew(lease)

@@ -204,7 +204,7 @@ def test_a_table_without_key_goes_on_without_its_bad_rows(lab: Lab) -> None:
 
 
 def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "MOST_PARKED", 10)
+    monkeypatch.setattr(capture, "MAX_PARKED", 10)
     for name in ("bad", "good"):
         lab.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE)")
     lab.replicate(options=OPTIONS)

@@ -16,7 +16,7 @@ from testing.servers.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.database import clock
 from webapp.monitoring.models import Failure, LogLine
-from webapp.replicators import services
+from webapp.replicators import services, staging
 from webapp.replicators.models import Replicator, SegmentRow
 from webapp.worker.run import wiring
 from webapp.worker.run.headless import HeadlessRun, source_position
@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(
 def bucket(lab: Lab, s3: EmbeddedS3, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """What the store holds of the lab's replicator, on its own disk."""
     settings.TIDEMARK_STAGING_URL = f"{s3.url}/{lab.name}/staging"
-    monkeypatch.setattr(wiring, "_storage", wiring._storage.__wrapped__)  # it is of this test's environment
+    monkeypatch.setattr(staging, "_storage", staging._storage.__wrapped__)  # it is of this test's environment
     yield s3.folder / "buckets" / s3.bucket / lab.name / "staging"
     if Replicator.objects.filter(name=lab.name).exists():
         services.delete_replicator(replicator=lab.replicator)

@@ -144,7 +144,7 @@ def after_the_write(lake: Lake, monkeypatch: pytest.MonkeyPatch, meanwhile: Call
         meanwhile()
         return again(self, table)
 
-    monkeypatch.setattr(commit.LakeCatalog, "again", slow)
+    monkeypatch.setattr(commit.IcebergCatalog, "again", slow)
 
 
 def expire(lake: Lake, table: TargetTable) -> None:
