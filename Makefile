@@ -1,4 +1,4 @@
-# Targets: env jars kernels classes demo up test test-browser test-long screenshots bench lint clean. `make demo` is all a bare machine needs.
+# Targets: env jars kernels classes demo up test test-browser test-long screenshots bench docs lint clean. `make demo` is all a bare machine needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 VENV := .venv
@@ -16,7 +16,7 @@ KERNELS_STAMP := $(VENV)/.kernels
 KERNELS := $(shell find replicator -name '*_kernel.py') replicator/kernels.py replicator/kernel_bytes.py
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-.PHONY: help env jars kernels classes chromium demo up test test-browser test-long screenshots bench lint format clean
+.PHONY: help env jars kernels classes chromium demo up test test-browser test-long screenshots bench docs lint format clean
 
 help:
 	@sed -n 's/^# Targets: /make: /p' Makefile
@@ -98,7 +98,11 @@ test-long: env jars kernels classes chromium
 bench: env jars kernels classes
 	$(PY) -m benchmarks $(ONLY) --source $(SOURCE)
 
-lint: env
+# docs/ as a site in var/site; a warning is an error.
+docs: env
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
+lint: env docs
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
