@@ -13,12 +13,12 @@ from replicator.model.table_set import TableSet
 from replicator.sources.mysql.charsets import charset_name, decoder
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import ClauseKind
+from replicator.sources.mysql.ddl.temporary_tables import HiddenTables
 from replicator.sources.mysql.ddl.tokenizer import tokenize
 from replicator.sources.mysql.names import folded
 from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.ddl_applier import DdlEffects
 from replicator.sources.mysql.stream.table_registry import LogTables
-from replicator.sources.mysql.stream.temporary_tables import HiddenTables
 from replicator.sources.mysql.types import CHARSETS
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.events import Event
