@@ -165,7 +165,7 @@ def test_everything_on_every_page_is_reached_by_tab_and_shows_where_the_focus_is
 def test_the_sign_in_and_the_error_page_are_accessible(visit: Callable[..., Visitor], scheme: str) -> None:
     visitor = visit(390, scheme)
     visitor.go("/nothing/here/")
-    assert visitor.page.get_by_role("heading", name="There is nothing at this address").is_visible()
+    assert visitor.page.get_by_role("heading", name="Page not found").is_visible()
     assert (visitor.axe(), visitor.overflow()) == ([], 0)
     visitor.context.clear_cookies()
     visitor.go("/login/")

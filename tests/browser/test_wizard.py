@@ -68,7 +68,7 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     assert visitor.axe() == []
     _next(visitor, "review")
     assert "note is masked (null); only rows with id > 9" in page.locator(".facts").inner_text()
-    assert "99 % of changes readable within 2 min" in page.locator(".facts").inner_text()
+    assert "99 % of changes queryable within 2 min" in page.locator(".facts").inner_text()
     assert visitor.axe() == []
     page.get_by_role("button", name="Create and start").click()
     page.locator(".toast", has_text="wizard made is created and starting").wait_for()

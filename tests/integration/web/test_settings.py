@@ -40,7 +40,7 @@ def form_of(page: str, marker: str) -> dict[str, str]:
 def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Installation) -> None:
     one = made.replicators["shop to lakehouse"]
     path = reverse("replicators:settings", args=[one.pk])
-    first = second = form_of(browser.get(path).content.decode(), "Save the settings")
+    first = second = form_of(browser.get(path).content.decode(), "Save settings")
     assert first["as_of"]
     given = {
         "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop", "on_poison": "park",
@@ -55,7 +55,7 @@ def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Insta
     one.refresh_from_db()
     assert one.parsed_options.retry_minutes == 7
     assert 'value="30"' in page, "what was entered is still there"
-    assert browser.post(path, {**given, **form_of(page, "Save the settings"), "retry_minutes": "30"}).status_code == 302
+    assert browser.post(path, {**given, **form_of(page, "Save settings"), "retry_minutes": "30"}).status_code == 302
     one.refresh_from_db()
     assert one.parsed_options.retry_minutes == 30
 
@@ -73,4 +73,4 @@ def test_neither_do_rules_masks_and_connections(browser: Client, made: Installat
     for path, marker in ((connection, "Save"), (taking, "taking-show")):
         assert form_of(browser.get(path).content.decode(), marker)["as_of"]
     page = browser.get(reverse("replicators:settings", args=[one.pk])).content.decode()
-    assert form_of(page, "Save the alerts")["as_of"]
+    assert form_of(page, "Save alerts")["as_of"]
