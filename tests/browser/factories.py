@@ -286,7 +286,7 @@ def make_timeline(replicator: Replicator, user: User) -> None:
         ("retrying", "The source does not answer; tried again after 4 s", "", None),
         ("failover", "Failover: capture is taken over from a worker whose lease ran out 11 s ago", "", None),
         ("ddl", "TRUNCATE TABLE of shop.reviews: truncate: ignored by policy", "shop.reviews", None),
-        ("table_skipped", "shop.products is skipped until somebody resumes it", "shop.products", user),
+        ("table_skipped", "shop.products is skipped until a user resumes it", "shop.products", user),
         ("resumed", "Resumed", "", user),
         ("table_failed", "shop.invoices stopped: a value does not fit", "shop.invoices", None),
     )

@@ -159,5 +159,5 @@ def test_range_and_table_stand_in_the_address(visit: Callable[..., Visitor], ins
     page.fill("#charts-to", "2026-01-02T09:00")
     page.click("#charts-between button")
     page.wait_for_url("**from=2026-01-02T03%3A00**")
-    assert page.get_by_text("No change became readable in this time.").is_visible()
+    assert page.get_by_text("No changes became queryable in this period.").is_visible()
     assert visitor.overflow() == 0

@@ -103,7 +103,7 @@ def test_channels_are_made_tested_and_deleted_and_their_address_never_comes_back
 
 def test_rules_are_changed_on_the_settings_page_all_or_none(browser: Client, watch: Watch, webhook: Channel) -> None:
     settings = reverse("replicators:settings", args=[watch.replicator.pk])
-    assert "The target is too far behind" in text(browser.get(settings))
+    assert "Lag: target too far behind" in text(browser.get(settings))
     save = reverse("alerts:save_rules", args=[watch.replicator.pk])
     good = {"slo_burn-least_late": "5", "lag-minutes": "3.5", "lag-hold_minutes": "0", "stopped-retrying_minutes": "1"}
     good |= {"lag-enabled": "on", "lag-channels": [str(webhook.pk)]}

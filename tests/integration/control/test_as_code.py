@@ -295,7 +295,7 @@ def test_the_commands_say_what_they_did(tmp_path: Path, monkeypatch: pytest.Monk
     out = io.StringIO()
     call_command("apply", str(path), stdout=out)
     call_command("apply", str(path), stdout=out)
-    assert out.getvalue().splitlines()[-1] == "nothing to change"
+    assert out.getvalue().splitlines()[-1] == "no changes"
     out = io.StringIO()
     call_command("status", "copy", json=True, stdout=out)
     assert '"status": "starting"' in out.getvalue()

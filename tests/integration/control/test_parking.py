@@ -136,7 +136,7 @@ def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured,
     run = table.runs.order_by("id").last()
     assert run is not None
     assert run.start_sequence == 5
-    assert run.reason == "its parked rows are replayed, as a whole: the key of a parked row is not known."
+    assert run.reason == "replay of its dead-letter rows, as a whole: the key of a dead-letter row is unknown."
     captured.commit(next_sequence=9, parked=(parked(ORDERS, 6),))
     table.refresh_from_db()
     assert (table.state, table.parked) == ("reloading", 3)

@@ -57,7 +57,7 @@ def test_a_whole_table_a_condition_and_keys_are_asked_for(capture: Captured) -> 
     event = send(capture, "execute-snapshot", execute("shop.it.*", keys=[1, 2]))
     assert event.summary == "Signal s1: 2 keys of shop.items are read."
     assert parts() == [("items", "rows", "id > 5"), ("items", "keys", "")]
-    assert {run.reason for run in SnapshotRun.objects.exclude(state="done")} == {"asked for by signal s1"}
+    assert {run.reason for run in SnapshotRun.objects.exclude(state="done")} == {"requested by signal s1"}
 
 
 def test_what_is_under_way_pauses_goes_on_and_stops(capture: Captured) -> None:

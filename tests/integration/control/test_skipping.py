@@ -78,7 +78,7 @@ def test_only_resuming_brings_it_back_and_reads_it_anew(skipped: Captured, user:
     services.resume_table(table=skipped.row(ORDERS), user=user)
     assert state(skipped) == ("loading", False)
     run = SnapshotRun.objects.order_by("-id")[0]
-    assert (run.state, run.reason) == (RunState.PLANNING, "it was skipped, and is resumed")
+    assert (run.state, run.reason) == (RunState.PLANNING, "it was skipped and is resumed")
     skipped.begin()
     assert state(skipped) == ("loading", True)
     with pytest.raises(ConfigurationError, match="is not skipped"):

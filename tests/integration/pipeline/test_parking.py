@@ -178,7 +178,7 @@ def test_where_a_key_is_not_known_the_whole_table_is_read(lab: Lab) -> None:
         "SET SESSION sql_mode = ''", "UPDATE t SET d = '2026-01-02' WHERE d = 0", "DELETE FROM keyless WHERE d = 0"
     )
     lab.run()
-    for name, why in (("t", "the key of a parked row is not known"), ("keyless", "has no key")):
+    for name, why in (("t", "the key of a dead-letter row is unknown"), ("keyless", "has no key")):
         run = replay(table=lab.table(name))
         assert (run.scope, why in run.reason) == (Scope.WHOLE, True)
     assert any("as a whole" in summary for summary in told_of(lab, "snapshot_asked"))

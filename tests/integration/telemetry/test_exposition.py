@@ -165,7 +165,7 @@ def heard_of(*roles: str) -> None:
 def test_ready_is_what_has_database_broker_supervisor_and_workers(redis_url: str, settings: Any) -> None:
     answer = Client().get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["checks"]["redis"] == "does not answer"
+    assert answer.json()["checks"]["redis"] == "does not respond"
     settings.REDIS_URL = redis_url
     heard_of("supervisor", "control", "capture", "snapshot")
     answer = Client().get("/readyz")

@@ -39,7 +39,7 @@ def test_those_that_need_somebody_come_first_then_those_that_may_soon(browser: C
         "The source no longer has binlog.000117, where this replicator would go on.",
     )
     assert found["shop to lakehouse"] == ("person", "1 table has failed.")
-    assert found["lost"] == ("person", "The source no longer has the log to go on from.")
+    assert found["lost"] == ("person", "The source no longer has the log to resume from.")
     assert found["erp"] == ("person", "The server erp.internal:3306 does not answer: connection refused."), "for long"
     assert (found["late"], found["reference data"]) == (("busy", ""), ("fine", ""))
     assert found["new one"] == ("off", "")

@@ -45,4 +45,4 @@ def test_commands_say_that_migrate_is_needed_and_a_page_does(metadata: EmbeddedP
     port = metadata.url.rpartition(":")[2].partition("/")[0]
     code, said = manage(tmp_path, metadata.url.replace(f":{port}/", ":1/"), "status")
     assert (code, "Traceback" in said) == (1, False), said
-    assert "does not answer" in said
+    assert "does not respond" in said

@@ -94,7 +94,7 @@ def test_charts_fill_only_the_tables_that_are_open_and_say_what_cannot_be_shown(
     assert "<tr><td>" not in shown({"range": "6h"})
     opened = shown({"range": "6h", "open": ["lag", "throughput"], "table": table.pk})
     assert opened.count("</details>") > opened.count("<tbody><tr><td>") == 2
-    assert "Source log kept" not in opened  # that is no table's
+    assert "Source log retained" not in opened  # that is no table's
     assert "There is no range 2h. Choose one of 1h, 6h, 24h, 7d, 30d" in shown({"range": "2h"})
     for strange in ({"table": "9" * 30}, {"table": "x"}, {"from": "2026-01-01T00:00", "to": "?"}, {"at": "x"}):
         shown(strange)
@@ -175,7 +175,7 @@ def test_secrets_never_come_back(browser: Client, made: Installation) -> None:
     page = reverse("connections:edit", args=[one.pk])
     assert "s3cret!" not in browser.get(page).content.decode()
     invalid = browser.post(page, new | {"name": ""})
-    assert "Give the connection a name." in invalid.content.decode()
+    assert "Enter a name for the connection." in invalid.content.decode()
     assert "s3cret!" not in invalid.content.decode()
 
 

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='apitoken',
             name='role',
-            field=models.CharField(choices=[('viewer', 'Viewer: sees everything but data and settings of secrets'), ('operator', 'Operator: starts, pauses, reads again, resolves failures'), ('admin', 'Admin: changes connections, replicators, masks and users')], default='admin', max_length=10),
+            field=models.CharField(choices=[('viewer', 'Viewer: sees everything but data and settings of secrets'), ('operator', 'Operator: starts, pauses, resnapshots, resolves failures'), ('admin', 'Admin: changes connections, replicators, masks and users')], default='admin', max_length=10),
         ),
         migrations.CreateModel(
             name='AuditEntry',

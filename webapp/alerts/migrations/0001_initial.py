@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
             name='Rule',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('kind', models.CharField(choices=[('slo_burn', 'The error budget burns too fast'), ('lag', 'The target is too far behind'), ('table_failed', 'A table has failed'), ('stopped', 'The replicator has stopped or keeps failing'), ('log_kept', 'The source keeps too much of its log, or has lost it')], max_length=20)),
+                ('kind', models.CharField(choices=[('slo_burn', 'SLO: error budget burns too fast'), ('lag', 'Lag: target too far behind'), ('table_failed', 'Table failed'), ('stopped', 'Replicator stopped or failing'), ('log_kept', 'Source log retention too high, or log lost')], max_length=20)),
                 ('params', models.JSONField(default=dict)),
                 ('enabled', models.BooleanField(default=True)),
                 ('snoozed_until', models.DateTimeField(blank=True, null=True)),
