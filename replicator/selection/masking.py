@@ -25,7 +25,7 @@ def masked_schema(schema: TableSchema, masks: Mapping[str, Mask]) -> TableSchema
         return schema
     if missing := sorted(set(masks) - set(schema.names)):
         message = (
-            f"{schema.table} has no column {missing[0]}, which is to be masked: it was renamed, dropped, or left out."
+            f"{schema.table} has no column {missing[0]}, which has a mask: it was renamed, dropped or excluded."
         )
         raise SelectionDoesNotFit(message, table=str(schema.table))
     for name, mask in masks.items():

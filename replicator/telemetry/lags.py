@@ -138,7 +138,7 @@ class LagHistogram:
 def unpack(stored: bytes) -> tuple[npt.NDArray[np.int64], Counts]:
     """The buckets that hold something, ascending, and how much; ValueError for another format."""
     if len(stored) < 2 or stored[0] != FORMAT or stored[1] not in WIDTHS:  # noqa: PLR2004 - format and width
-        raise ValueError("This is no lag histogram of a known format.")
+        raise ValueError("Not a lag histogram of a known format.")
     width = stored[1]
     number, rest = divmod(len(stored) - 2, 2 + width)
     if rest:

@@ -92,7 +92,7 @@ def test_a_failed_test_says_why_and_leads_no_further(visit: Callable[..., Visito
     _fill_new_connection(visitor, host="db2.example", password="wrong")
     _next(visitor, "test")
     page.get_by_text("Access denied for user tidemark.").wait_for()
-    page.get_by_text("Correct user and password of the connection.").wait_for()
+    page.get_by_text("Correct the user and password of the connection.").wait_for()
     page.locator(".wizard-foot .button-primary").click()
     page.get_by_text("The connection test failed.").wait_for()
 

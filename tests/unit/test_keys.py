@@ -63,12 +63,12 @@ def test_what_is_kept_is_read_back_as_the_value_in_rows(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There is no key in the list."),
-        ("1\nx", "Line 2: 'x' is no value of id (int)."),
-        ("99999999999", "Line 1: '99999999999' is no value of id (int)."),
+        ("", "The list contains no keys."),
+        ("1\nx", "Line 2: 'x' is not a valid value of id (int)."),
+        ("99999999999", "Line 1: '99999999999' is not a valid value of id (int)."),
         ("[1, 2]", "Line 1: the key of shop.t is (id): 1 value, not 2."),
         ("[1", "Line 1: this is no JSON array"),
-        ("[null]", "Line 1: null is no value of a key."),
+        ("[null]", "Line 1: null is not a valid value of a key."),
         ('"1', "Line 1: this is no line of CSV"),
     ],
 )

@@ -136,9 +136,9 @@ def test_whatever_is_wrong_with_the_table_is_a_warning() -> None:
     assert signals.takes(SchemaChange(5, Ddl.DROP_TABLE, TABLE, place, None))
     assert signals.takes(TableFailed(TABLE, UnsupportedType("odd"), place))
     assert (entry.signals, entry.next_sequence) == ([], 6)
-    assert [line.partition(" gives no signals: ")[2] for line in told.lines] == [
-        "it is not there.",
-        "The signalling table has no column data. Make it again; the settings show its CREATE TABLE.",
+    assert [line.partition(" cannot be read: ")[2] for line in told.lines] == [
+        "it does not exist.",
+        "The signalling table has no column data. Create it again with the CREATE TABLE shown in the settings.",
         "odd",
     ]
 

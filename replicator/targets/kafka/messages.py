@@ -44,7 +44,7 @@ class Encoder(ABC):
         self.subject = subject
         if taken := sorted(set(self.own) & set(subject.schema.names)):
             message = (
-                f"The column {taken[0]} of {subject.schema.table} has a name that a flat message needs for itself."
+                f"The column {taken[0]} of {subject.schema.table} has a name that is reserved in flat messages."
             )
             raise TableError(
                 message, table=str(subject.schema.table), remedy="Use the Debezium envelope, or exclude the column."

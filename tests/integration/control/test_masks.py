@@ -112,7 +112,7 @@ def test_a_change_of_masks_makes_the_copy_anew_and_is_told_before(captured: Capt
     assert (row.state, row.tracked, row.load_complete) == ("loading", False, False)
     assert row.load != "a"
     assert effects(replicator, [HASHED]) == ["Nothing changes."]
-    assert "not masked any more" in " ".join(effects(replicator, [SelectionEntry("shop", "orders")]))
+    assert "no longer masked" in " ".join(effects(replicator, [SelectionEntry("shop", "orders")]))
 
 
 def test_a_changed_row_filter_makes_the_copy_anew_too(captured: Captured) -> None:

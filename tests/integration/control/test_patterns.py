@@ -83,7 +83,7 @@ def test_discovery_takes_what_matches_and_keeps_a_fixed_pattern_as_it_was(captur
     fixed = SelectionEntry("shop", "ite*", pattern=True, new_tables=False)
     told = effects(replicator, [fixed])
     assert told == [
-        "All tables that shop.ite* stands for are copied, without future tables; the other tables go on."
+        "All tables that shop.ite* stands for are copied, without future tables; the other tables continue."
     ]
     services.add_tables(replicator=replicator, selection=[fixed])
     plan = captured.journal.plan()

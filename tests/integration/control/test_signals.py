@@ -78,11 +78,11 @@ def test_what_is_under_way_pauses_goes_on_and_stops(capture: Captured) -> None:
         ("execute-snapshot", "{", "is no JSON"),
         ("execute-snapshot", execute("shop.none"), "has none of the tables shop.none"),
         ("execute-snapshot", execute("shop.*", keys=[1]), "Keys are of one table"),
-        ("execute-snapshot", execute("shop.items", keys=["x"]), "'x' is no value of id"),
+        ("execute-snapshot", execute("shop.items", keys=["x"]), "'x' is not a valid value of id"),
         (
             "execute-snapshot",
             execute("shop.items", **{"additional-condition": "a;b"}),
-            "The condition is not taken",
+            "Invalid condition",
         ),
         ("execute-snapshot\0", "\0", "There is no signal"),
     ],

@@ -70,11 +70,11 @@ GIVE = "Give the certificate authority"
         ("SASL_SSL", "", {"username": "nobody"}, "refuse the user nobody", CORRECT),
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SASL_SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
-        ("SSL", "", {"ca": ""}, "this machine’s own certificate authorities", GIVE),
+        ("SSL", "", {"ca": ""}, "the system’s certificate authorities", GIVE),
         ("SSL", "", {"ca": "none"}, "no certificate in PEM form", "Paste the file"),
         (
             "SASL_SSL", "", {"sasl_mechanism": "SCRAM-SHA-256"},
-            "do not take the SASL mechanism SCRAM-SHA-256; they take PLAIN, SCRAM-SHA-512.", "Choose a mechanism",
+            "do not support the SASL mechanism SCRAM-SHA-256; they take PLAIN, SCRAM-SHA-512.", "Choose a mechanism",
         ),
         ("SASL_SSL", "", {"sasl_mechanism": "GSSAPI"}, "sasl_mechanism must be one of PLAIN", "Correct the setting"),
         ("PLAINTEXT", "SSL", {}, "hang up on who comes with PLAINTEXT", "Choose the security"),

@@ -160,7 +160,7 @@ def test_a_value_that_is_still_bad_ends_the_replay_and_not_the_table(lab: Lab) -
         lab.run()
     run.refresh_from_db()
     assert (run.state, lab.states()["t"], len(parked(lab, "t"))) == ("cancelled", "streaming", 1)
-    assert "is no value of date" in run.error
+    assert "is not a valid value of date" in run.error
     lab.execute("UPDATE t SET d = NULL WHERE id = 1")
     lab.run()
     replay(table=lab.table("t"))
@@ -220,7 +220,7 @@ def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatc
     bad = lab.table("bad")
     assert (lab.states(), bad.error_code) == ({"bad": "failed", "good": "streaming"}, "too_many_parked")
     assert "More than 10 rows cannot be decoded" in bad.error_message
-    assert "'0000-00-00', which is no date" in bad.error_message
+    assert "'0000-00-00', which is not a valid date" in bad.error_message
     assert bad.parked == ParkedRow.objects.filter(table=bad).count() <= 16
     lab.execute("TRUNCATE TABLE bad", "INSERT INTO bad VALUES (100, NULL)")
     replay(table=bad)

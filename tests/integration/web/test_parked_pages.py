@@ -39,7 +39,7 @@ def test_bytes_are_shown_as_people_read_them() -> None:
 def test_the_page_shows_place_reason_and_bytes(browser: Client, busy: Replicator, reviews: ReplicatorTable) -> None:
     page = reverse("monitoring:parked", args=[busy.pk])
     text = browser.get(page).content.decode()
-    for said in ("binlog.000214:88120077", "0-1-99120000", "holds text that is no valid Unicode", "00 11 22 00 00"):
+    for said in ("binlog.000214:88120077", "0-1-99120000", "contains text that is not valid Unicode", "00 11 22 00 00"):
         assert said in text
     assert "92,057 bytes, of which 2,057 are kept" in text
     assert [line.row.sequence for line in browser.get(page, **HTMX).context["lines"]] == [

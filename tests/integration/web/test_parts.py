@@ -43,10 +43,10 @@ def test_keys_come_typed_or_from_a_file(browser: Client, table: ReplicatorTable,
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"by_keys": "1", "keys": "1\nx"}, "Line 2: &#x27;x&#x27; is no value of id"),
+        ({"by_keys": "1", "keys": "1\nx"}, "Line 2: &#x27;x&#x27; is not a valid value of id"),
         ({"by_keys": "1", "keys": " "}, "one of the two"),
         ({"by_condition": "1", "where": "nothing = 1"}, "names nothing, which is no column"),
-        ({"by_condition": "1", "where": "id = 1; DROP"}, "The condition is not taken"),
+        ({"by_condition": "1", "where": "id = 1; DROP"}, "Invalid condition"),
         ({"by_condition": "1", "where": ""}, "This field is required"),
     ],
 )

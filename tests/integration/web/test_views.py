@@ -228,7 +228,7 @@ def test_an_unreachable_source_is_said_in_the_picker(browser: Client, made: Inst
     update_connection(connection=made.connection, config=config)
     page = browser.get(reverse("replicators:listing", args=[made.draft.pk]), **HTMX).content.decode()
     assert "Access denied for user tidemark." in page
-    assert "Correct user and password of the connection." in page
+    assert "Correct the user and password of the connection." in page
 
 
 def test_logs_are_downloaded_whole_and_filtered(browser: Client, made: Installation) -> None:

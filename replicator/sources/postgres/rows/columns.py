@@ -123,7 +123,7 @@ class ColumnConverter:
         decode = self._from_binary if binary else self._from_text
         if decode is None:
             message = (
-                f"Column {self._column.name} of {self._table} came in a binary form that Tidemark did not ask for."
+                f"Column {self._column.name} of {self._table} arrived in an unexpected binary format."
             )
             raise LogCorrupt(message)
         try:
@@ -163,10 +163,10 @@ class ColumnConverter:
         named = f"Column {column.name} of {self._table}"
         remedy = DATE_REMEDY if self._dated else NUMERIC_REMEDY if self._is_numeric else None
         if column.type.kind is Kind.STRING:
-            message = f"{named} ({column.source_type}) holds text that is no valid Unicode."
+            message = f"{named} ({column.source_type}) contains text that is not valid Unicode."
             return ValueDoesNotFit(message, table=str(self._table), remedy=_UNICODE_REMEDY, column=column.name)
         shown = value[:_SHOWN].decode("utf-8", "backslashreplace")
-        message = f"{named}: {shown!r} is no value of {column.type} ({column.source_type})."
+        message = f"{named}: {shown!r} is not a valid value of {column.type} ({column.source_type})."
         return ValueDoesNotFit(message, table=str(self._table), remedy=remedy, column=column.name)
 
 
