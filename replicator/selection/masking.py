@@ -24,9 +24,7 @@ def masked_schema(schema: TableSchema, masks: Mapping[str, Mask]) -> TableSchema
     if not masks:
         return schema
     if missing := sorted(set(masks) - set(schema.names)):
-        message = (
-            f"{schema.table} has no column {missing[0]}, which has a mask: it was renamed, dropped or excluded."
-        )
+        message = f"{schema.table} has no column {missing[0]}, which has a mask: it was renamed, dropped or excluded."
         raise SelectionDoesNotFit(message, table=str(schema.table))
     for name, mask in masks.items():
         if why := mask.refusal(name, schema.column(name).type, key=name in schema.key):

@@ -334,7 +334,5 @@ class _LogReader:
 
 def _unsaid(table: TableId, error: TableError) -> ValueDoesNotFit:
     """The same without the value."""
-    message = (
-        f"A value of {table} does not match its column's type. The table is masked or filtered, so the value is not shown."
-    )
+    message = f"A value of {table} does not match its column's type. The table is masked or filtered, so the value is not shown."
     return ValueDoesNotFit(message, remedy=error.remedy, table=str(table), column=error.column)

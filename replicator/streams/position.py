@@ -27,7 +27,9 @@ def parse(text: str, stream: str, shard: int) -> Position:
     """ConfigurationError for what is no checkpoint of this shard."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ConfigurationError("Not a checkpoint of a stream.", remedy="Pass a checkpoint exactly as returned by a previous response.")
+        raise ConfigurationError(
+            "Not a checkpoint of a stream.", remedy="Pass a checkpoint exactly as returned by a previous response."
+        )
     if (found[1], int(found[2])) != (stream, shard):
         raise ConfigurationError(
             "The checkpoint belongs to another stream or shard.", remedy="Store one checkpoint per shard."

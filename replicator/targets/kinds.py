@@ -55,7 +55,9 @@ class TargetForm:
 def _iceberg_valid(settings: Settings) -> None:
     prefix = settings["namespace_prefix"]
     if len(prefix) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters.")
+        raise ConfigurationError(
+            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
+        )
 
 
 def _kafka_namespace(settings: Settings, database: str) -> str:

@@ -82,7 +82,7 @@ def make_connection(name: str = "shop production", status: str = "warning", host
             "name": "retention",
             "title": "Log retention",
             "status": status,
-            "detail": "The log is kept for 1 day.",
+            "detail": "The log is retained for 1 day.",
             "remedy": "" if status == "ok" else "SET GLOBAL binlog_expire_logs_seconds = 604800;",
         },
     ]
@@ -284,7 +284,7 @@ def make_timeline(replicator: Replicator, user: User) -> None:
         ("snapshot_done", "Initial snapshot of shop.orders done: 4,200,000 rows in 3 min 12 s", "shop.orders", None),
         ("schema_changed", "ALTER TABLE orders ADD COLUMN coupon: applied", "shop.orders", None),
         ("retrying", "The source does not answer; tried again after 4 s", "", None),
-        ("failover", "Failover: capture is taken over from a worker whose lease ran out 11 s ago", "", None),
+        ("failover", "Failover: capture is taken over from a worker whose lease expired 11 s ago", "", None),
         ("ddl", "TRUNCATE TABLE of shop.reviews: truncate: ignored by policy", "shop.reviews", None),
         ("table_skipped", "shop.products is skipped until a user resumes it", "shop.products", user),
         ("resumed", "Resumed", "", user),
@@ -296,7 +296,7 @@ def make_timeline(replicator: Replicator, user: User) -> None:
             "schema_changed": told,
             "failover": {"work": "capture", "worker": "worker-2.internal"},
             "ddl": {"statement": "TRUNCATE TABLE reviews", "decision": "truncate: ignored by policy"},
-            "table_failed": {"code": "value_does_not_fit", "remedy": "Resnapshot the table once its cause is gone."},
+            "table_failed": {"code": "value_does_not_fit", "remedy": "Fix the cause and resnapshot the table."},
         }
         detail = more.get(kind, {})
         TimelineEvent.objects.create(

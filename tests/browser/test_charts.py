@@ -126,7 +126,7 @@ def test_live_figures_come_without_moving_what_is_read_and_pause_stops_them(
 
     page.locator("#charts-pause").focus()
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Go on").wait_for()
+    page.get_by_role("button", name="Resume").wait_for()
     assert "at=" in page.url
     assert page.locator("#charts-live[data-live]").count() == 0
     MetricRow.objects.filter(replicator=busy(installation)).update(inserts=60 * 555)

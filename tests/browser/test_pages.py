@@ -257,7 +257,7 @@ def test_only_those_that_need_somebody_are_shown_also_while_searching(visit: Cal
     page.locator("#show-fine").click()  # what was typed goes with it
     page.wait_for_url("**show=fine**")
     assert page.input_value("#fleet-search") == "bill"
-    assert page.locator("#fleet").get_by_text("No replicator here matches").is_visible()
+    assert page.locator("#fleet").get_by_text("No replicator matches").is_visible()
     assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, [])
 
 

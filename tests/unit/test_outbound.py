@@ -92,7 +92,7 @@ def test_a_message_arrives_where_it_may_go(receiver: Any) -> None:
 
 def test_loopback_is_refused_by_default_by_name_and_by_number(receiver: Any) -> None:
     for host in ("127.0.0.1", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"):
-        with pytest.raises(NotSentError, match=r"not a public one|not known") as caught:
+        with pytest.raises(NotSentError, match=r"not public|could not be resolved") as caught:
             post(f"http://{host}:{receiver.server_port}/200", b"{}", {})
         assert str(receiver.server_port) not in caught.value.reason
     assert receiver.got == []

@@ -59,12 +59,12 @@ def test_what_is_under_way_is_named_or_all_of_it(act: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (signal("log", {"message": "x"}), "There is no signal 'log' here"),
-        (signal("execute-snapshot", "{"), "is no JSON"),
-        (signal("execute-snapshot", "[" * 100_000), "is no JSON"),
-        (signal("execute-snapshot", [1]), "is no JSON object"),
+        (signal("log", {"message": "x"}), "Unknown signal 'log'"),
+        (signal("execute-snapshot", "{"), "is not valid JSON"),
+        (signal("execute-snapshot", "[" * 100_000), "is not valid JSON"),
+        (signal("execute-snapshot", [1]), "is not a JSON object"),
         (signal("execute-snapshot", {}), "data-collections must be a list"),
-        (signal("execute-snapshot", {"data-collections": ["a.b"], "type": "blocking"}), "only incremental ones"),
+        (signal("execute-snapshot", {"data-collections": ["a.b"], "type": "blocking"}), "only incremental snapshots"),
         (signal("execute-snapshot", {"data-collections": ["a.b"], "keys": 5}), "keys must be"),
         (signal("execute-snapshot", {"data-collections": ["a.b"], "additional-conditions": [1]}), "list of objects"),
         (

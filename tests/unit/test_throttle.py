@@ -31,7 +31,7 @@ def always() -> bool:
     [
         (Pace(), SourceLoad(1000, 1000.0), ""),
         (Pace(most_running=10), SourceLoad(10), ""),
-        (Pace(most_running=10), SourceLoad(11), "The source does 11 things at a time, 10 are allowed."),
+        (Pace(most_running=10), SourceLoad(11), "The source has 11 active queries; the limit is 10."),
         (Pace(most_lag_seconds=2), SourceLoad(11, 2.0), ""),
         (Pace(most_lag_seconds=2), SourceLoad(11), ""),
         (

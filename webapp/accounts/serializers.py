@@ -34,7 +34,11 @@ class TokenCreateSerializer(serializers.Serializer):
     name = serializers.CharField(max_length=100)
     role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most the role of the caller")  # type: ignore[assignment]
     days = serializers.IntegerField(
-        min_value=1, max_value=3650, required=False, allow_null=True, help_text="Days until it expires; never if left out"
+        min_value=1,
+        max_value=3650,
+        required=False,
+        allow_null=True,
+        help_text="Days until it expires; never if left out",
     )
 
 

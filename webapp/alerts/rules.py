@@ -35,12 +35,21 @@ class Parameter:
 HOLD = Parameter("hold_minutes", "… for (minutes)", 2, 0, 1440, "Ignores shorter delays.")
 PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     RuleKind.SLO_BURN: (
-        Parameter("least_late", "Minimum number of late changes", 10, 1, 1_000_000, "Ignores a small number of late changes."),
+        Parameter(
+            "least_late", "Minimum number of late changes", 10, 1, 1_000_000, "Ignores a small number of late changes."
+        ),
     ),
     RuleKind.LAG: (Parameter("minutes", "Behind by more than (minutes)", 15, 0.05, 10_080), HOLD),
     RuleKind.TABLE_FAILED: (),
     RuleKind.STOPPED: (
-        Parameter("retrying_minutes", "Failing for (minutes)", 10, 0, 10_080, "A replicator that has stopped after its retries fires immediately."),
+        Parameter(
+            "retrying_minutes",
+            "Failing for (minutes)",
+            10,
+            0,
+            10_080,
+            "A replicator that has stopped after its retries fires immediately.",
+        ),
     ),
     RuleKind.LOG_KEPT: (),
     RuleKind.ROWS_PARKED: (),

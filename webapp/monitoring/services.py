@@ -82,6 +82,4 @@ def promise_for_table(
         check_seconds(seconds)
     TablePromise.objects.update_or_create(table=table, defaults={"percent": percent, "seconds": seconds})
     said = "default of the replicator" if percent is None else f"{percent:g} % within {seconds:g} s"
-    note(
-        replicator=table.replicator, kind="options", summary=f"SLO of {table}: {said}", table=str(table), user=user
-    )
+    note(replicator=table.replicator, kind="options", summary=f"SLO of {table}: {said}", table=str(table), user=user)

@@ -78,8 +78,14 @@ def _words(replicator: Replicator) -> tuple[str, str]:
         )
         message = "The source no longer has the log to resume from."
         if replicator.parsed_options.on_log_lost == "start_anew":
-            return message, f"No action required: it restarts from scratch automatically{begin} and resnapshots all its tables."
-        return message, "Restart the replicator from scratch (resnapshots all its tables), and increase the log retention of the source."
+            return (
+                message,
+                f"No action required: it restarts from scratch automatically{begin} and resnapshots all its tables.",
+            )
+        return (
+            message,
+            "Restart the replicator from scratch (resnapshots all its tables), and increase the log retention of the source.",
+        )
     if replicator.log_concern != LogConcern.LARGE:
         return "", ""
     kept = "The source retains much of its log"
@@ -89,4 +95,7 @@ def _words(replicator: Replicator) -> tuple[str, str]:
     message = f"{kept} for this replicator ({replicator.log_held_status}){end}."
     if replicator.desired != Desired.RUNNING:
         return message, "Resume or start the replicator. Until then the source retains its whole log."
-    return message, "Check why capture falls behind: errors, a long transaction on the source, or insufficient throughput."
+    return (
+        message,
+        "Check why capture falls behind: errors, a long transaction on the source, or insufficient throughput.",
+    )

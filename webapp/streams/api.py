@@ -37,7 +37,9 @@ ASKED = [
     OpenApiParameter("group", str),
     OpenApiParameter("member", str, description="Rejected (409) if another member holds the shard"),
     OpenApiParameter("max_rows", int, description="1 to 100,000; default 10,000"),
-    OpenApiParameter("max_bytes", int, description="Approximate size of the rows as Arrow, up to 64 MiB; default 8 MiB"),
+    OpenApiParameter(
+        "max_bytes", int, description="Approximate size of the rows as Arrow, up to 64 MiB; default 8 MiB"
+    ),
     OpenApiParameter("wait", float, description="Seconds to wait for changes, at most 25"),
 ]
 

@@ -64,9 +64,7 @@ class StreamCreateSerializer(serializers.Serializer):
     )
     exclude = StreamTableSerializer(many=True, default=list)
     retention_hours = serializers.FloatField(default=24)
-    snapshot = serializers.BooleanField(
-        default=False, help_text="Resnapshot the tables to include their existing rows"
-    )
+    snapshot = serializers.BooleanField(default=False, help_text="Resnapshot the tables to include their existing rows")
 
 
 class StreamChangeSerializer(serializers.Serializer):

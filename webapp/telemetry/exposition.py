@@ -35,7 +35,10 @@ from webapp.worker.models import WorkerHeartbeat
 
 SCRAPE_MS = 8000
 OPERATIONS = ("inserted", "updated", "deleted", "read")
-BACKLOG = (("rows", "Changes staged and not yet queryable"), ("bytes", "Size of the staged files that are not applied yet"))
+BACKLOG = (
+    ("rows", "Changes staged and not yet queryable"),
+    ("bytes", "Size of the staged files that are not applied yet"),
+)
 
 
 def exposed() -> bytes:
@@ -134,9 +137,13 @@ def _promises(replicators: Mapping[int, Replicator], tables: list[ReplicatorTabl
     """As last looked at; `table` is empty for a replicator's own promise."""
     whose = ("replicator", "table")
     promised = _gauge("slo_percent", "SLO: share of the changes", *whose)
-    kept = _gauge("slo_in_time_percent", "Changes in time, by window; waiting changes that are late count", *whose, "window")
+    kept = _gauge(
+        "slo_in_time_percent", "Changes in time, by window; waiting changes that are late count", *whose, "window"
+    )
     burn = _gauge("slo_burn_rate", "1 uses up the error budget in exactly 30 days", *whose, "window")
-    left = _gauge("slo_budget_left_percent", "Remaining share of the 30-day error budget; negative when overspent", *whose)
+    left = _gauge(
+        "slo_budget_left_percent", "Remaining share of the 30-day error budget; negative when overspent", *whose
+    )
     names = {table.pk: str(table) for table in tables}
     for (replicator, table), figures in standings(replicators).items():
         labels = [replicators[replicator].name, names.get(table, "") if table else ""]
@@ -197,9 +204,7 @@ def _totals(replicators: Mapping[int, Replicator], shown: list[ReplicatorTable])
     merges = _counter("merges", "Target commits with rows", "replicator", "table")
     seconds = _counter("merge_seconds", "Duration of target commits", "replicator", "table")
     nulls = _counter("zero_dates", "Invalid dates that became null", "replicator", "table")
-    parked = _gauge(
-        "parked_rows", "Dead-letter rows, missing in the target", "replicator", "table"
-    )
+    parked = _gauge("parked_rows", "Dead-letter rows, missing in the target", "replicator", "table")
     for table in shown:
         names = [replicators[table.replicator_id].name, str(table)]
         parked.add_metric(names, table.parked)
@@ -242,9 +247,7 @@ def _failures() -> Iterator[Metric]:
         labels = [row.replicator.name, row.stage, row.code]
         attempts.add_metric(labels, row.attempts)
         retries.add_metric(labels, row.retries)
-    unsolved = _gauge(
-        "failures_open", "Unresolved failures; all attempts of one failure count once", "replicator"
-    )
+    unsolved = _gauge("failures_open", "Unresolved failures; all attempts of one failure count once", "replicator")
     open_now = incidents(Failure.objects.filter(resolved_at=None))
     for pk, name in Replicator.objects.filter(pk__in=open_now).values_list("pk", "name"):
         unsolved.add_metric([name], open_now[pk])
@@ -253,7 +256,9 @@ def _failures() -> Iterator[Metric]:
 
 def _workers() -> Iterator[Metric]:
     now = clock()
-    age = _gauge("heartbeat_age_seconds", "Seconds since the last heartbeat of a worker or the supervisor", "name", "role")
+    age = _gauge(
+        "heartbeat_age_seconds", "Seconds since the last heartbeat of a worker or the supervisor", "name", "role"
+    )
     for row in WorkerHeartbeat.objects.all():
         age.add_metric([row.name, row.role], max(0.0, (now - row.seen_at).total_seconds()))
     yield age
@@ -279,9 +284,7 @@ def _lineage() -> Iterator[Metric]:
 
 def _streams() -> Iterator[Metric]:
     behind = _gauge("stream_behind", "Lag of a group's slowest shard in sequence numbers", "stream", "group")
-    seconds = _gauge(
-        "stream_lag_seconds", "Age of the oldest change that a group has not acked", "stream", "group"
-    )
+    seconds = _gauge("stream_lag_seconds", "Age of the oldest change that a group has not acked", "stream", "group")
     found = list(streams()[: settings.TIDEMARK_METRICS_TABLES])
     for lags in group_lags(found).values():
         for lag in lags:

@@ -320,9 +320,7 @@ class _Capture:
         self._placed(failed.offset)
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
         for child in sorted(self._cascades.children(failed.table)):
-            told = (
-                f"Foreign key actions of {failed.table} are no longer tracked. Resnapshot {child} after it."
-            )
+            told = f"Foreign key actions of {failed.table} are no longer tracked. Resnapshot {child} after it."
             self._report.log(Level.WARNING, told, table=child)
         reach("capture.failure.noted")
 

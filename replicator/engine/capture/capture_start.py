@@ -165,9 +165,7 @@ def _check_source(known: Checkpoint, parse_offset: Callable[[Mapping[str, Any]],
         message = "The source's address now leads to another server with another log."
         raise SourceReplaced(message)
     if seen.offset < (wanted := parse_offset(known.offset)):
-        message = (
-            f"The source's log ends at {seen.offset}, before {wanted}, which was already captured. The source was restored to an older state."
-        )
+        message = f"The source's log ends at {seen.offset}, before {wanted}, which was already captured. The source was restored to an older state."
         raise SourceReplaced(message)
 
 

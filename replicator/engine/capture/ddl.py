@@ -65,9 +65,7 @@ def _past(action: DdlAction) -> str:
 
 def stopped_by_policy(change: SchemaChange, decision: Decision) -> UnsupportedDdl:
     """The error that stops the table."""
-    message = (
-        f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow: {change.statement[:300]}"
-    )
+    message = f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow: {change.statement[:300]}"
     return UnsupportedDdl(
         f"{message} ({decision.text})",
         remedy="Change the DDL policy of the replicator, or resnapshot the table with its current schema.",

@@ -177,9 +177,7 @@ class SchemaChanges:
         if not self._tracking.follows(child):
             return
         schema = self._tracking.schema(child)
-        reason = (
-            f"rows of {parent} were deleted or changed, and foreign key actions are not in the log"
-        )
+        reason = f"rows of {parent} were deleted or changed, and foreign key actions are not in the log"
         fresh = schema is not None and not schema.key
         if self._entry.read_again(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True)):
             self._report.log(Level.INFO, f"Resnapshot of {child}: {reason}.", table=child)

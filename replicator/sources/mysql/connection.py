@@ -69,9 +69,7 @@ _LOCKED = frozenset({1205, 3572})
 _PASSING = _OF_THE_SERVER | _LOCKED | {
     1020, 1021, 1023, 1026, 1037, 1038, 1114, 1180, 1181, 1206, 1213, 1317, 1412, 1615, 1637, 1969, 3024
 }  # fmt: skip
-_BROKEN_REMEDY = (
-    "Run CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
-)
+_BROKEN_REMEDY = "Run CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
 
 
 _SILENT = "Check the port: another kind of server may listen there, Postgres for one, which waits for its client to speak first."

@@ -145,7 +145,9 @@ def _choice(settings: Mapping[str, Any], name: str) -> bool:
 
 FORM = (
     FormField(
-        "host", "Host", help="Name or address of the primary server itself. Connection poolers do not support replication."
+        "host",
+        "Host",
+        help="Name or address of the primary server itself. Connection poolers do not support replication.",
     ),
     FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
     FormField("database", "Database", help="One connection reads one database; its schemas are chosen later."),

@@ -248,7 +248,9 @@ def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
         refusal = (
-            "requests the password in clear text and is not verified by TLS" if remedy is REMEDY else "refused the login"
+            "requests the password in clear text and is not verified by TLS"
+            if remedy is REMEDY
+            else "refused the login"
         )
         return kind(f"{where} {refusal}: {reason}", remedy=remedy)
     if issubclass(kind, SourcePermissionDenied):

@@ -82,7 +82,9 @@ def _refused(config: KafkaConfig, text: str) -> TargetError:
         message = f"The Kafka brokers at {servers} do not use SASL on this port; it accepts {other}."
         return TargetError(message, remedy=f"Choose the security protocol {other}, or the port for SASL.")
     message = f"The Kafka brokers at {servers} reject the user {config.username} or its password ({mechanism})."
-    remedy = "Correct the user and password of the target. For SCRAM the user must exist on the brokers for this mechanism."
+    remedy = (
+        "Correct the user and password of the target. For SCRAM the user must exist on the brokers for this mechanism."
+    )
     return TargetError(message, remedy=remedy)
 
 

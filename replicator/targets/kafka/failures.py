@@ -53,9 +53,7 @@ def known(error: KafkaError, config: KafkaConfig, what: str) -> TidemarkError:
     if code in _AWAY | DECISIVE:
         return _why(error, config)
     if code in _REFUSED:
-        remedy = (
-            "Correct the user and password of the target, or its privileges on topics and transactional ids."
-        )
+        remedy = "Correct the user and password of the target, or its privileges on topics and transactional ids."
         return TargetError(f"The Kafka brokers at {servers} refuse: {error.str()}.", remedy=remedy)
     if code == KafkaError._INVALID_ARG:  # noqa: SLF001
         return ConfigurationError(f"Kafka configuration error: {error.str()}.")

@@ -121,7 +121,9 @@ class Producers:
         with self._lock:
             slot = self._slots.get(table)
             if slot is None:
-                raise TargetError(f"The transactional producer of {table} was closed and will be recreated.", table=str(table))
+                raise TargetError(
+                    f"The transactional producer of {table} was closed and will be recreated.", table=str(table)
+                )
             slot.busy = True
             return slot
 

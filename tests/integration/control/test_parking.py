@@ -71,7 +71,7 @@ def test_the_timeline_is_told_now_and_then_not_of_each_row(captured: Captured) -
         first += rows
     told = TimelineEvent.objects.filter(kind="rows_parked").order_by("id").values_list("summary", flat=True)
     assert [summary.split(" ", 1)[0] for summary in told] == ["2", "12", "102"]
-    assert "missing in the copy of shop.orders: v is no text" in told[0]
+    assert "missing in the target table of shop.orders: v is no text" in told[0]
 
 
 def test_rows_belong_to_the_table_that_their_name_meant_at_their_place(captured: Captured) -> None:

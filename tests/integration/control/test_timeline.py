@@ -34,7 +34,7 @@ def test_a_lease_that_ran_out_is_told_as_a_failover(make: Any) -> None:
     with LeaseHolder(name, replicator.pk) as tenure:
         assert tenure.lease is not None
     event = TimelineEvent.objects.get(kind="failover")
-    assert event.summary == "Failover: capture is taken over from a worker whose lease ran out 7.0 s ago"
+    assert event.summary == "Failover: capture is taken over from a worker whose lease expired 7.0 s ago"
     assert event.detail["work"] == "capture"
 
 

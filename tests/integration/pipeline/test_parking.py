@@ -116,7 +116,7 @@ def test_bad_rows_are_parked_once_whatever_dies_and_a_replay_makes_the_table_exa
     assert set(ParkedRow.objects.values_list("resolution", flat=True)) == {"read_anew"}
     assert verified(lab)["parked"] == {}
     assert told_of(lab, "parked_resolved") == [
-        f"6 parked rows of {lab.table('t')} came with the snapshot of {run.what}"
+        f"6 dead-letter rows of {lab.table('t')} resolved by the snapshot of {run.what}"
     ]
     assert lab.table("t").runs.filter(scope=Scope.WHOLE).count() == 1  # the first
 
@@ -219,7 +219,7 @@ def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatc
         lab.run()
     bad = lab.table("bad")
     assert (lab.states(), bad.error_code) == ({"bad": "failed", "good": "streaming"}, "too_many_parked")
-    assert "More than 10 rows cannot be decoded" in bad.error_message
+    assert "More than 10 rows of a table cannot be decoded" in bad.error_message
     assert "'0000-00-00', which is not a valid date" in bad.error_message
     assert bad.parked == ParkedRow.objects.filter(table=bad).count() <= 16
     lab.execute("TRUNCATE TABLE bad", "INSERT INTO bad VALUES (100, NULL)")

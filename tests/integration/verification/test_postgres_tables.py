@@ -78,7 +78,7 @@ def test_generated_columns_are_where_the_log_has_them(
     else:
         assert bare.equal
         reason = "it is generated (stored), and Postgres 17 does not log such columns"
-        assert logged.columns == [f"column stored of the target should not be there: {reason}"]
+        assert logged.columns == [f"column stored of the target should not exist: {reason}"]
 
 
 def test_what_differed_is_read_again_while_the_target_follows(small_source: Sql, write: Write, check: Check) -> None:

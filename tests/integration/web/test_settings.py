@@ -51,7 +51,7 @@ def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Insta
     assert browser.post(path, {**given, **first, "retry_minutes": "7"}).status_code == 302
     answer = browser.post(path, {**given, **second, "retry_minutes": "30"})
     page = answer.content.decode()
-    assert "Somebody has changed this since the page was opened." in page
+    assert "These settings were changed after the page was opened." in page
     one.refresh_from_db()
     assert one.parsed_options.retry_minutes == 7
     assert 'value="30"' in page, "what was entered is still there"
@@ -64,12 +64,12 @@ def test_neither_do_rules_masks_and_connections(browser: Client, made: Installat
     one = made.replicators["shop to lakehouse"]
     stale = {"as_of": "0" * 18}
     rules = reverse("alerts:save_rules", args=[one.pk])
-    assert "Somebody has changed this" in browser.post(rules, stale, follow=True).content.decode()
+    assert "These settings were changed" in browser.post(rules, stale, follow=True).content.decode()
     connection = reverse("connections:edit", args=[made.connection.pk])
-    assert "Somebody has changed this" in browser.post(connection, stale).content.decode()
+    assert "These settings were changed" in browser.post(connection, stale).content.decode()
     taking = reverse("replicators:taking", args=[one.pk, one.tables.get(name="orders").pk])
     columns = {"column": ["id"], "apply": "1"}
-    assert "Somebody has changed this" in browser.post(taking, columns | stale).content.decode()
+    assert "These settings were changed" in browser.post(taking, columns | stale).content.decode()
     for path, marker in ((connection, "Save"), (taking, "taking-show")):
         assert form_of(browser.get(path).content.decode(), marker)["as_of"]
     page = browser.get(reverse("replicators:settings", args=[one.pk])).content.decode()

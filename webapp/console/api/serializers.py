@@ -171,7 +171,9 @@ class TargetSettingsSerializer(serializers.Serializer):
 
     settings = serializers.DictField()
     secrets = serializers.ListField(child=serializers.CharField(), help_text="Names of the stored secrets")
-    effects = serializers.DictField(child=serializers.CharField(), help_text="What can be changed, and when it takes effect")
+    effects = serializers.DictField(
+        child=serializers.CharField(), help_text="What can be changed, and when it takes effect"
+    )
     fixed = serializers.DictField(child=serializers.CharField(), help_text="What cannot be changed, and why")
 
 
@@ -244,16 +246,16 @@ class ReplicatorSerializer(serializers.Serializer):
     target = serializers.DictField()
     options = serializers.DictField()
     tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
-    lag_ms = serializers.IntegerField(allow_null=True, help_text="Now minus the source commit time of the newest queryable change")
+    lag_ms = serializers.IntegerField(
+        allow_null=True, help_text="Now minus the source commit time of the newest queryable change"
+    )
     rows_per_minute = serializers.IntegerField()
     failures_open = serializers.IntegerField()
     parked = serializers.IntegerField(help_text="Dead-letter rows of all its tables, which are missing in the target")
     slo = StandingSerializer(allow_null=True, help_text="Null if the SLO was not evaluated yet")
     alerts_firing = serializers.IntegerField()
     error = ErrorStateSerializer(allow_null=True)
-    log_kept = LogKeptSerializer(
-        allow_null=True, help_text="Null if the source does not retain its log per consumer"
-    )
+    log_kept = LogKeptSerializer(allow_null=True, help_text="Null if the source does not retain its log per consumer")
     attempt = serializers.IntegerField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     checkpoint = serializers.JSONField(allow_null=True, help_text="The position in the source's log")

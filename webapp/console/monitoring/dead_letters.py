@@ -112,7 +112,9 @@ def _act(row: ParkedRow, action: str, user: User) -> str:
     if action == "replay":
         run = replay(table=table, user=user)
         read = (
-            f"{run.what} {'is' if run.rows_estimate == 1 else 'are'} read" if run.partial else f"{table} is resnapshotted"
+            f"{run.what} {'is' if run.rows_estimate == 1 else 'are'} read"
+            if run.partial
+            else f"{table} is resnapshotted"
         )
         return f"{read}; its dead-letter rows are resolved when that is complete."
     if action not in {"discard", "discard-all"}:

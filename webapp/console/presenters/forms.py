@@ -189,7 +189,10 @@ class OptionsForm(forms.Form):
     )
     on_log_lost = forms.ChoiceField(
         label="When the source no longer has the log",
-        choices=(("stop", "Stop and wait for a restart from scratch"), ("start_anew", "Restart from scratch: resnapshot all tables")),
+        choices=(
+            ("stop", "Stop and wait for a restart from scratch"),
+            ("start_anew", "Restart from scratch: resnapshot all tables"),
+        ),
         help_text="The source purged it, or it exceeded the limit of the connection.",
         widget=forms.Select(attrs={"class": "select"}),
     )

@@ -16,7 +16,9 @@ from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 WORDS: Mapping[str, StateWord] = {
-    "missed": StateWord("Missed", "failed", "bad", 30, hint="Fewer changes in time than the SLO requires, over 30 days"),
+    "missed": StateWord(
+        "Missed", "failed", "bad", 30, hint="Fewer changes in time than the SLO requires, over 30 days"
+    ),
     "late": StateWord("Breached", "warning", "warn", 20, hint="Changes wait longer than the SLO allows"),
     "burning": StateWord("Burning", "warning", "warn", 15, hint="The error budget burns too fast"),
     "kept": StateWord("Met", "ok", "ok", hint="SLO met over 30 days"),
@@ -27,9 +29,7 @@ WORDS: Mapping[str, StateWord] = {
 }
 WINDOW_NAMES = {"1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days"}
 OLD = timedelta(minutes=3)
-UNSEEN = StateWord(
-    "Not evaluated", "clock", "warn", 10, hint="Out of date: beat or the control worker is not running"
-)
+UNSEEN = StateWord("Not evaluated", "clock", "warn", 10, hint="Out of date: beat or the control worker is not running")
 NEW = StateWord("Not measured yet", "clock", "idle", hint="Measured every 30 seconds")
 
 

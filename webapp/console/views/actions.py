@@ -166,7 +166,9 @@ def rename_target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     except ConfigurationError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=page)
     return done(
-        request, f"The target table of {row} is renamed to {row.own_namespace}.{row.own_name} at the next merge.", to=page
+        request,
+        f"The target table of {row} is renamed to {row.own_namespace}.{row.own_name} at the next merge.",
+        to=page,
     )
 
 

@@ -23,7 +23,10 @@ class Command(up.Command):
         """See the module."""
         super().add_arguments(parser)
         parser.add_argument(
-            "--source", choices=("mariadb", "postgres", "both"), default="both", help="databases of the sample shop (both)"
+            "--source",
+            choices=("mariadb", "postgres", "both"),
+            default="both",
+            help="databases of the sample shop (both)",
         )
         parser.add_argument("--no-wait", action="store_true", help="do not wait until the targets are current")
 

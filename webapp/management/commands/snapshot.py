@@ -27,18 +27,25 @@ class Command(MetadataCommand):
         """See the module."""
         parser.add_argument("name", help="the replicator")
         parser.add_argument(
-            "--table", action="append", default=[], help="database.table (schema.table); may be repeated; default: all tables"
+            "--table",
+            action="append",
+            default=[],
+            help="database.table (schema.table); may be repeated; default: all tables",
         )
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             "--keys", nargs="+", metavar="KEY", help="rows by key; several columns as CSV or a JSON array"
         )
         what.add_argument("--keys-file", metavar="FILE", help="the same, one key per line; - reads standard input")
-        what.add_argument("--where", metavar="CONDITION", help="rows that match this condition in the SQL of the source")
+        what.add_argument(
+            "--where", metavar="CONDITION", help="rows that match this condition in the SQL of the source"
+        )
         what.add_argument("--stop", action="store_true", help="stop running snapshots")
         what.add_argument("--pause", action="store_true", help="pause running snapshots")
         what.add_argument("--resume", action="store_true", help="resume paused snapshots")
-        what.add_argument("--signal-table", action="store_true", help="print the CREATE TABLE statement of the signalling table")
+        what.add_argument(
+            "--signal-table", action="store_true", help="print the CREATE TABLE statement of the signalling table"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, and say what was done."""

@@ -43,9 +43,7 @@ class Command(MetadataCommand):
 
     def _table(self, summaries: list[dict[str, Any]]) -> None:
         if not summaries:
-            self.stdout.write(
-                "No replicators yet. Create one in the browser, or with `manage.py apply FILE.yml`."
-            )
+            self.stdout.write("No replicators yet. Create one in the browser, or with `manage.py apply FILE.yml`.")
         for summary in summaries:
             lag = summary["lag_seconds"]
             lag_text = "" if lag is None else f", {lag:.1f} s behind"

@@ -33,7 +33,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
-        parser.add_argument("--port", type=int, default=default_port(), help="port of the web server (TIDEMARK_PORT, 8000)")
+        parser.add_argument(
+            "--port", type=int, default=default_port(), help="port of the web server (TIDEMARK_PORT, 8000)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start, wait for a signal, stop."""

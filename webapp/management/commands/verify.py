@@ -78,7 +78,10 @@ class Command(MetadataCommand):
         parser.add_argument("--repair", action="store_true", help="resnapshot tables that differ, then verify again")
         parser.add_argument("--json", action="store_true", help="one JSON object")
         parser.add_argument(
-            "--wait", type=float, default=60, help="seconds to wait for changing rows to catch up, for all tables together"
+            "--wait",
+            type=float,
+            default=60,
+            help="seconds to wait for changing rows to catch up, for all tables together",
         )
         parser.add_argument("--timeout", type=float, default=3600, help="seconds for the repair")
         parser.add_argument("--shown", type=int, default=20, help="differing rows shown per table")

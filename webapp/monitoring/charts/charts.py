@@ -111,7 +111,9 @@ def _merges(points: Points) -> list[Spec]:
         Line("longest", _values(points, lambda point: point.merge_longest if point.merges else None)),
     ]
     rows = Line("rows per merge", _values(points, lambda point: point.rows / point.merges if point.merges else None))
-    bytes_ = Line("bytes per merge", _values(points, lambda point: point.bytes / point.merges if point.merges else None))
+    bytes_ = Line(
+        "bytes per merge", _values(points, lambda point: point.bytes / point.merges if point.merges else None)
+    )
     return [
         Spec("merge-time", "Merge time", seconds, span, nice_seconds, hint="Duration of a commit of one table in the target.", empty=nothing),
         Spec("merge-rows", "Merge size, rows", [rows], short, nice_count, hint="Changes and snapshot rows per merge.", empty=nothing),

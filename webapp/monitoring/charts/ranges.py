@@ -95,9 +95,7 @@ def last(name: str, now: datetime, *, frozen: bool = False) -> Range:
 def between(begin: datetime, end: datetime, now: datetime) -> Range:
     """ConfigurationError where there is nothing between."""
     if begin >= end:
-        raise ConfigurationError(
-            "The end must be after the start.", remedy="Choose an earlier start or a later end."
-        )
+        raise ConfigurationError("The end must be after the start.", remedy="Choose an earlier start or a later end.")
     if begin >= now:
         raise ConfigurationError("The start is in the future.", remedy="Choose a start in the past.")
     begin = max(begin, now - timedelta(days=settings.TIDEMARK_LAG_DAY_DAYS))

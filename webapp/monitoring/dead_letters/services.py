@@ -117,9 +117,7 @@ def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
         rows = [pk for pk, keys in waiting.items() if keys and asked.issuperset(keys)]
         if number := resolve(table, Resolution.READ_ANEW, rows=rows):
             replan(table.replicator)  # capture counts those that wait
-            summary = (
-                f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of {run.what}"
-            )
+            summary = f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of {run.what}"
             note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
 
 
@@ -178,6 +176,8 @@ def discard(*, table: ReplicatorTable, rows: Collection[int] | None = None, user
     number = resolve(locked, Resolution.DISCARDED, rows=rows, user=user)
     if number:
         replan(locked.replicator)  # capture counts those that wait
-        summary = f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {locked} discarded: missing in the target"
+        summary = (
+            f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {locked} discarded: missing in the target"
+        )
         note(replicator=locked.replicator, kind="parked_discarded", summary=summary, table=str(locked), user=user)
     return number

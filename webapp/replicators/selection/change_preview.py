@@ -46,17 +46,19 @@ def _columns(name: str, entry: SelectionEntry, before: SelectionEntry) -> list[s
         if before.masks.get(column) != mask:
             said.append(f"{name}: {column} is masked ({mask}).")
     if entry.row_filter != before.row_filter:
-        said.append(f"{name}: only rows with {entry.row_filter}." if entry.row_filter else f"{name}: row filter removed.")
+        said.append(
+            f"{name}: only rows with {entry.row_filter}." if entry.row_filter else f"{name}: row filter removed."
+        )
     shown = sorted(set(before.masks) - set(entry.masks) - out)
-    return said + [
-        f"{name}: {column} is no longer masked: the target gets its original values." for column in shown
-    ]
+    return said + [f"{name}: {column} is no longer masked: the target gets its original values." for column in shown]
 
 
 def _reading(name: str, how: ReloadScope | None, row: ReplicatorTable | None) -> list[str]:
     if row is None or row.table_state in UNREAD:
         return [
-            f"{name} applies the change at its first snapshot." if row is None else f"{name} is not resnapshotted: it is {row.state}."
+            f"{name} applies the change at its first snapshot."
+            if row is None
+            else f"{name} is not resnapshotted: it is {row.state}."
         ]
     if how is None:
         return []

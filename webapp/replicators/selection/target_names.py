@@ -50,7 +50,9 @@ def chosen_home(table: ReplicatorTable) -> Home | None:
 def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | None = None) -> Home:
     """Of this table, or a new one.  ConfigurationError where it is no name, or another table's."""
     if replicator.target.get("kind") == "kafka":
-        raise ConfigurationError("Topics cannot be renamed.", remedy="Create another replicator with another topic prefix.")
+        raise ConfigurationError(
+            "Topics cannot be renamed.", remedy="Create another replicator with another topic prefix."
+        )
     home = Home(home.namespace.strip(), home.name.strip())
     for what, text in home._asdict().items():
         if not text or len(text) > MAX_NAME_LENGTH or not text.isprintable():

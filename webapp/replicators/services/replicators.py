@@ -123,7 +123,9 @@ def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = 
     if fresh.desired == Desired.DELETED:
         message = f"The replicator {fresh.name} is being deleted."
         raise ConfigurationError(message, remedy="Create a new one.")
-    read_all_anew(locked, reason="the source no longer had the log" if lost else "the replicator was restarted from scratch")
+    read_all_anew(
+        locked, reason="the source no longer had the log" if lost else "the replicator was restarted from scratch"
+    )
     Replicator.objects.filter(pk=fresh.pk).update(checkpoint_offset=None, identity="", source_ts=None)
     fresh.selection.update(discovered=False)  # tables may have come while nobody looked
     fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())

@@ -195,7 +195,10 @@ class EntryWriter:
             if row in self._awaiting:
                 row.tracked = False
                 begin_run(
-                    row, TableState.LOADING, sequence=event.sequence + 1, reason="its columns, masks or row filter changed"
+                    row,
+                    TableState.LOADING,
+                    sequence=event.sequence + 1,
+                    reason="its columns, masks or row filter changed",
                 )
         elif event.kind is EventKind.DROP_TABLE and event.table in entry.dropped:
             dropped(row, kept=bool(event.detail.get("keep")))

@@ -18,9 +18,7 @@ from webapp.worker.lease.lease_store import OrmLeaseStore, forget, live_leases
 from webapp.worker.run import wiring
 from webapp.worker.run.work_slice import LEASES, lease_name
 
-_LEAVE = (
-    "Or delete the replicator again without cleaning up the source. Its slot then has to be dropped manually."
-)
+_LEAVE = "Or delete the replicator again without cleaning up the source. Its slot then has to be dropped manually."
 LOGGER = logging.getLogger("tidemark.worker")
 
 

@@ -19,9 +19,7 @@ def log_bin(server: Server) -> Finding:
     """Without the log there is nothing to follow."""
     if server.value("log_bin") in ("on", "1"):
         return ok("The binary log is enabled.")
-    return failed(
-        "The binary log is disabled.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}"
-    )
+    return failed("The binary log is disabled.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}")
 
 
 class Setting:

@@ -29,7 +29,9 @@ def replication_slave(server: Server) -> Finding:
             privileges |= {privilege.strip().upper() for privilege in match[1].split(",")}
     if privileges & {"ALL PRIVILEGES", "REPLICATION SLAVE", "REPLICATION REPLICA"}:
         return ok("The user may read the log.")
-    return failed("The user lacks the privilege to read the log.", f"GRANT REPLICATION SLAVE ON *.* TO {server.account};")
+    return failed(
+        "The user lacks the privilege to read the log.", f"GRANT REPLICATION SLAVE ON *.* TO {server.account};"
+    )
 
 
 def replication_client(server: Server) -> Finding:
@@ -38,7 +40,9 @@ def replication_client(server: Server) -> Finding:
         file, position, _ = log_end(server.connection, server.where)
     except SourcePermissionDenied:
         name = "BINLOG MONITOR" if server.mariadb else "REPLICATION CLIENT"
-        return failed("The user lacks the privilege to read the log position.", f"GRANT {name} ON *.* TO {server.account};")
+        return failed(
+            "The user lacks the privilege to read the log position.", f"GRANT {name} ON *.* TO {server.account};"
+        )
     except SourceMisconfigured as error:
         return failed(error.message, error.remedy)
     return ok(f"The log ends at {file}:{position}.")

@@ -86,9 +86,7 @@ def own_slot(server: Server) -> Finding:
     if wrong:
         return failed(f"The slot {name} {wrong}", f"SELECT pg_drop_replication_slot({literal(name)}); {create}")
     if active:
-        return warning(
-            f"The slot {name} is in use by another reader.", "Stop the other reader."
-        )
+        return warning(f"The slot {name} is in use by another reader.", "Stop the other reader.")
     return ok(f"The slot {name} exists.")
 
 

@@ -122,9 +122,7 @@ class ColumnConverter:
             return self._dates(values, binary=binary)
         decode = self._from_binary if binary else self._from_text
         if decode is None:
-            message = (
-                f"Column {self._column.name} of {self._table} arrived in an unexpected binary format."
-            )
+            message = f"Column {self._column.name} of {self._table} arrived in an unexpected binary format."
             raise LogCorrupt(message)
         try:
             return decode(values)

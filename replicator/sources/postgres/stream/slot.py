@@ -430,7 +430,9 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
         held = lock_holders(cursor.connection, publication).get(table)
         raise locked_by(table, held) if held else TableBusy(f"{table} is not in the publication {publication} yet.")
     if not is_sound:
-        message = f"The publication {publication} excludes some changes of {table} (operations, rows, columns or partitions)."
+        message = (
+            f"The publication {publication} excludes some changes of {table} (operations, rows, columns or partitions)."
+        )
         remedy = "Publish all of them; the connection test shows the SQL."
         raise TableBusy(message, table=str(table), remedy=remedy)
     barrier = whole_from(added, touched, comment, snapshot)

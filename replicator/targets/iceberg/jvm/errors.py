@@ -13,7 +13,9 @@ from replicator.redaction import redacted
 from replicator.targets.iceberg.jvm.connect import told_by_a_server, without_answer
 
 _FREE = "Free space at the location of the target's tables."
-_REMOTE = "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
+_REMOTE = (
+    "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
+)
 _MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
 _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (

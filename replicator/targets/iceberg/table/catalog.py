@@ -104,7 +104,9 @@ class IcebergTable:
             if at not in by_id:
                 message = f"The snapshots of {self.name} that stored its progress have expired."
                 raise TargetError(
-                    message, table=str(self.name), remedy="Resnapshot the table, and let only Tidemark expire snapshots."
+                    message,
+                    table=str(self.name),
+                    remedy="Resnapshot the table, and let only Tidemark expire snapshots.",
                 )
             yield by_id[at]
             at = by_id[at].get("parent-snapshot-id")
