@@ -58,4 +58,4 @@ def test_ignored_drops_keep_the_column() -> None:
 
 
 def test_an_index_changes_nothing() -> None:
-    assert "no changes" in decide(alter(schema(a=INT)), schema(a=INT), {}).text
+    assert "nothing to change" in decide(alter(schema(a=INT)), schema(a=INT), {}).text

@@ -77,7 +77,7 @@ def test_what_was_stopped_stays_where_it_was() -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ({"range": "2h"}, "no range 2h"),
+        ({"range": "2h"}, "Unknown range 2h"),
         ({"from": "yesterday"}, "from: invalid timestamp"),
         ({"from": "2026-02-30T10:00"}, "from: invalid timestamp"),
         ({"range": "1h", "at": "0001-01-01T00:00:00Z"}, "at: invalid timestamp"),

@@ -54,7 +54,7 @@ def test_masks_are_applied_from_a_file_and_exported_as_they_are() -> None:
         ("{mail: {kind: hash, last: 2}}", "mail: A mask of the kind hash has no 'last'"),
         ("{mail: {kind: partial, last: -1}}", "0 to 1000 characters"),
         ("{mail: {kind: fixed}}", "mail: A fixed mask needs a value"),
-        ("{mail: {kind: fixed, value: [1]}}", "a text or a number"),
+        ("{mail: {kind: fixed, value: [1]}}", "a string or a number"),
         ("[mail]", "mask must be a mapping"),
     ],
 )

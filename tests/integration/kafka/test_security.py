@@ -65,7 +65,7 @@ GIVE = "Set the certificate authority"
         ("SASL_SSL", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
         ("SASL_PLAINTEXT", "", PLAIN, "in clear", "Choose SASL_SSL"),
         ("SASL_SSL", "", {"password": WRONG}, USER_REFUSED, CORRECT),
-        ("SASL_SSL", "", {"username": "nobody"}, "refuse the user nobody", CORRECT),
+        ("SASL_SSL", "", {"username": "nobody"}, "reject the user nobody", CORRECT),
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SASL_SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SSL", "", {"ca": ""}, "the system’s certificate authorities", GIVE),

@@ -176,7 +176,7 @@ def test_a_mode_changes_only_by_name_and_reads_the_table_anew(lab: Lab) -> None:
     run_and_compare(lab, 2)
     t, k = lab.table("t"), lab.table("k")
     assert (t.mode, k.mode) == ("changelog", "changelog")
-    with pytest.raises(ConfigurationError, match="its changes are gone then"):
+    with pytest.raises(ConfigurationError, match="its changes are lost"):
         services.change_mode(table=t, mode="history")
     with pytest.raises(ConfigurationError, match="has no key"):
         services.change_mode(table=k, mode="history", confirmed=True)

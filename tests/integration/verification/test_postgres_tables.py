@@ -158,7 +158,7 @@ def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
     reports = compare(config_of(postgres_source), catalog, pairs)
     assert [r.error for r in reports] == [
         "verify me.no does not exist in the source",
-        "verify me.seen is no table in the source",
+        "verify me.seen is not a table in the source",
         "verify me.no does not exist in the target",
         "",
     ]

@@ -44,7 +44,7 @@ def test_keys_come_typed_or_from_a_file(browser: Client, table: ReplicatorTable,
     ("asked", "said"),
     [
         ({"by_keys": "1", "keys": "1\nx"}, "Line 2: &#x27;x&#x27; is not a valid value of id"),
-        ({"by_keys": "1", "keys": " "}, "one of the two"),
+        ({"by_keys": "1", "keys": " "}, "Either enter keys"),
         ({"by_condition": "1", "where": "nothing = 1"}, "names nothing, which is not a replicated column"),
         ({"by_condition": "1", "where": "id = 1; DROP"}, "Invalid condition"),
         ({"by_condition": "1", "where": ""}, "This field is required"),
