@@ -88,9 +88,9 @@ POINTS: Mapping[str, str] = {
     "apply.drop.listed": "the folder of a table is named to be deleted; the catalog has the table",
     "apply.expire.listed": "the files of snapshots are listed to be deleted; the snapshots are still there",
     "apply.expire.after": "snapshots are gone; their files wait",
-    "apply.delete.before": "unreferenced files are about to be deleted",
-    "apply.delete.between": "data unreferenced files are gone; the manifests that name them are there",
-    "apply.delete.after": "unreferenced files are gone; their list is there",
+    "apply.delete.before": "files that waited are about to be deleted",
+    "apply.delete.between": "data files that waited are gone; the manifests that name them are there",
+    "apply.delete.after": "files that waited are gone; their list is there",
     "apply.maintain.after": "maintenance is over",
     # lease
     "lease.acquire.after": "the lease is held; nothing was done with it",

@@ -114,7 +114,7 @@ def _partial(texts: pa.Array, mask: Mask) -> pa.Array:
 def _hashed(texts: pa.Array, salt: bytes) -> pa.Array:
     """SHA-256 in hexadecimal digits, of each distinct value once."""
     if not salt:
-        message = "There is no salt."
+        message = "The salt for hash masks is missing."
         raise ValueError(message)
     known = texts.dictionary_encode()
     found = [_digest(value, salt) for value in known.dictionary.to_pylist()]

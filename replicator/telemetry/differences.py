@@ -78,7 +78,7 @@ class Change:
         return _altered(self.fate, self.old, self.new)
 
 
-_WHERE_TO = {ColumnChange.KEPT: ", stays in the target", ColumnChange.LEFT_OUT: ", left out by the selection"}
+_WHERE_TO = {ColumnChange.KEPT: ", stays in the target", ColumnChange.LEFT_OUT: ", excluded by the selection"}
 
 
 def _altered(fate: ColumnChange, old: Column, new: Column) -> str:
@@ -113,8 +113,8 @@ class Difference:
             old, new = (", ".join(names) or "none" for names in self.rekeyed)
             said.append(f"key: {old} → {new}")
         if self.reordered:
-            said.append("columns in another order")
-        return said or ["nothing that rows or columns show"]
+            said.append("column order changed")
+        return said or ["no visible difference"]
 
 
 def renames(before: Definition, after: Definition) -> dict[str, str]:

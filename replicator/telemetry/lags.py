@@ -145,7 +145,7 @@ def unpack(stored: bytes) -> tuple[npt.NDArray[np.int64], Counts]:
         raise ValueError("This lag histogram is cut off.")
     places = np.frombuffer(stored, "<u2", number, 2).astype(np.int64)
     if number and places[-1] > len(BOUNDS):
-        raise ValueError("This lag histogram has buckets that are not known.")
+        raise ValueError("This lag histogram has unknown buckets.")
     return places, np.frombuffer(stored, f"<u{width}", number, 2 + 2 * number).astype(np.int64)
 
 

@@ -108,7 +108,7 @@ def test_columns_are_left_out_and_the_draft_is_kept_while_away(
     row = page.locator(".table-list li", has_text="orders")
     row.locator("summary").click()
     row.get_by_role("checkbox", name="note").uncheck()
-    row.get_by_text("1 left out.").wait_for()
+    row.get_by_text("1 excluded.").wait_for()
     page.get_by_label("All tables of archive, also future ones").check()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
     assert row.get_by_role("checkbox", name="note").is_visible()  # the unfolded columns stayed

@@ -140,7 +140,7 @@ def save_rule(
             raise ConfigurationError(f"Unknown channel {unknown[0]}.")
         if set(rule.channels.values_list("pk", flat=True)) != set(found):
             rule.channels.set(found.values())
-            changed.append(f"tells {', '.join(sorted(str(one) for one in found.values())) or 'nobody'}")
+            changed.append(f"notifies {', '.join(sorted(str(one) for one in found.values())) or 'no channels'}")
     if changed:
         rule.save()
         summary = f"Alert rule changed: {rule.get_kind_display()} ({', '.join(changed)})"

@@ -271,7 +271,7 @@ def _workers() -> Iterator[Metric]:
 
 def _lineage() -> Iterator[Metric]:
     state = LineageState.objects.first() or LineageState()
-    queued = _gauge("openlineage_queued", "OpenLineage events that wait for delivery")
+    queued = _gauge("openlineage_queued", "OpenLineage events waiting for delivery")
     queued.add_metric([], LineageEvent.objects.filter(delivered_at=None).count())
     delivered = _counter("openlineage_delivered", "OpenLineage events delivered")
     delivered.add_metric([], state.delivered)

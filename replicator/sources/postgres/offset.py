@@ -104,7 +104,7 @@ def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
         if data["kind"] != KIND:
             raise ConfigurationError(f"The stored offset is of kind {data['kind']!r}, not {KIND!r}.")
         if unknown := sorted(set(data) - _FIELDS):
-            raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
+            raise ValueError(f"{unknown[0]} is not supported")  # noqa: TRY301 - worded with the others below
         lsn = parse_lsn(data["lsn"])
         looked = parse_lsn(data["looked"]) if "looked" in data else 0
         unsettled = frozenset(data.get("unsettled", ()))

@@ -57,7 +57,7 @@ class Transaction:
     def check(self) -> None:
         """Raises what came of messages that could not be delivered; TargetError where the work is to stop."""
         if self._stopping.is_set():
-            raise TargetError("The worker was told to stop.")
+            raise TargetError("The worker is stopping.")
         if self._failures:
             raise KafkaException(self._failures[0])
 

@@ -404,7 +404,7 @@ class SchemaVersionSerializer(serializers.Serializer):
     created_at = serializers.DateTimeField()
     statement = serializers.CharField()
     decision = serializers.CharField()
-    change = serializers.DictField(help_text="What made it: kind, renamed, keep_dropped, reload, decision, left_out")
+    change = serializers.DictField(help_text="Cause: kind, renamed, keep_dropped, reload, decision, left_out")
 
 
 class ColumnAssessmentSerializer(serializers.Serializer):

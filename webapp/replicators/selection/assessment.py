@@ -170,7 +170,7 @@ def _assess_table(
     )
     reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
     if not schema.key:
-        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one piece.")
+        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one chunk.")
     reasons += info.notes if info else ()
     absent = set(info.absent if info else ()) - left_out
     if absent:

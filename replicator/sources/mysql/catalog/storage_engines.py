@@ -37,7 +37,7 @@ _WHY = {
 }
 _UNKNOWN = "it is unknown whether its rows always match the log"
 _REMEDY = "Exclude the table; or run ALTER TABLE … ENGINE = InnoDB on the source, then resnapshot it."
-_IN_UNION_REMEDY = "Exclude the table; or take it out of the UNION of {}, then resnapshot it."
+_IN_UNION_REMEDY = "Exclude the table; or remove it from the UNION of {}, then resnapshot it."
 _NOTES = {
     "myisam": "MyISAM is not crash-safe. Verify the table after a crash of the source.",
     "aria": "Aria does not write its log and the server's log atomically. Verify the table after a crash of the source.",

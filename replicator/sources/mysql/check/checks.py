@@ -24,7 +24,7 @@ def tls(server: Server) -> Finding:
     cipher = str(rows[0][1]) if rows else ""
     if getattr(server.connection, "remembered", False):
         return warning(
-            "The server knew the password from an earlier login (caching_sha2_password). After a restart it "
+            "The server accepted the password from its cache (caching_sha2_password). After a restart it "
             "requests the password in clear text. This is refused because the server is not verified by TLS.",
             REMEDY,
         )

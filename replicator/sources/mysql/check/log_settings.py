@@ -61,7 +61,7 @@ def server_id(server: Server) -> Finding:
             f"A replica with server id {ours} is connected. If that is not Tidemark itself, one of the two connections will be closed.",
             "Choose another server id in the connection, or leave it empty.",
         )
-    return ok(f"The source's is {source}; ours is {'derived from the replicator' if ours is None else ours}.")
+    return ok(f"The source's is {source}; Tidemark's is {'derived from the replicator' if ours is None else ours}.")
 
 
 def _replicas(server: Server) -> set[int]:

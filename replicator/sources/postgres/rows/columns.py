@@ -25,7 +25,7 @@ from replicator.sources.postgres.rows.tuples import BINARY, TEXT, Cells, Found, 
 from replicator.sources.postgres.types import CATALOG, DATE_REMEDY, DATES, NUMERIC_REMEDY, dated
 
 _UNICODE_REMEDY = (
-    "Correct the row on the source (the database's encoding lets in bytes that are no characters), or exclude the column from the "
+    "Correct the row on the source (the database's encoding allows invalid bytes), or exclude the column from the "
     "replicator; then resnapshot the table."
 )
 _SHOWN = 100  # bytes of a value in a message

@@ -326,7 +326,7 @@ class Relations:
         if old is not None and (keyed or relation.identity == Identity.FULL or set(key) == set(old.key)):
             key = old.key if set(old.key) <= set(names) else key
         if not set(key) <= set(names):
-            raise UnsupportedDdl(f"A key column of {table} is left out.", table=str(table))
+            raise UnsupportedDdl(f"A key column of {table} is excluded.", table=str(table))
         columns = tuple(
             _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
         )
