@@ -84,7 +84,7 @@ def resolved(host: str, port: int) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        message = f"the host name {host} is not known"
+        message = f"unknown host name {host}"
         raise OSError(message) from None
     addresses = list(dict.fromkeys(str(entry[4][0]).split("%")[0] for entry in found))
     _refuse_link_local(host, [ipaddress.ip_address(one) for one in addresses])
@@ -99,7 +99,7 @@ def checked_authority(pem: str) -> str:
             ssl.create_default_context(cadata=pem)
         except (ssl.SSLError, ValueError):
             raise ConfigurationError(
-                "The CA certificate is no certificate in PEM form.",
+                "The CA certificate is not a PEM certificate.",
                 remedy="Paste the file with the lines BEGIN CERTIFICATE and END CERTIFICATE, or leave it empty.",
             ) from None
     return pem
@@ -120,6 +120,6 @@ def _literal(host: str) -> Address | None:
 def _refuse_link_local(host: str, addresses: list[Address]) -> None:
     if any(is_link_local(address) for address in addresses):
         raise ConfigurationError(
-            f"The host {host} is a link-local address, which is never connected to.",
-            remedy="Give the server's name, or its address in your network.",
+            f"The host {host} is a link-local address, which is not allowed.",
+            remedy="Enter the server's name, or its address in your network.",
         )

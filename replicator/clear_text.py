@@ -39,7 +39,7 @@ class ClearTextRefused(pymysql.err.OperationalError):
     """The server asked for the password itself."""
 
     def __init__(self, plugin: str) -> None:
-        text = f"the server asks for the password in clear ({plugin}), and is not verified by TLS"
+        text = f"the server requests the password in clear text ({plugin}), and is not verified by TLS"
         super().__init__(CR.CR_AUTH_PLUGIN_ERR, text)
 
 

@@ -59,7 +59,7 @@ class TidemarkError(Exception):
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
-    default_remedy: ClassVar[str] = "Look at the log of this replicator; if it does not say enough, report the error."
+    default_remedy: ClassVar[str] = "Check the log of this replicator, and report the error if the cause is not clear."
 
     def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None, column: str = "") -> None:
         """`table` names the table concerned as `database.table`, where there is one."""
@@ -76,12 +76,12 @@ class TidemarkError(Exception):
 
 class ConfigurationError(TidemarkError):
     code = "configuration"
-    default_remedy = "Correct the setting and start the replicator again."
+    default_remedy = "Correct the setting and restart the replicator."
 
 
 class SourceMisconfigured(ConfigurationError):
     code = "source_misconfigured"
-    default_remedy = "Run the connection test: it gives the SQL to run on the source."
+    default_remedy = "Run the connection test. It shows the SQL to run on the source."
 
 
 class SourceError(TidemarkError):
@@ -91,50 +91,50 @@ class SourceError(TidemarkError):
 class SourceUnreachable(SourceError):
     code = "source_unreachable"
     retryable = True
-    default_remedy = "Check that the server runs, and that this machine may connect to its address and port."
+    default_remedy = "Check that the server is running and reachable from this machine at its address and port."
 
 
 class SourceBusy(SourceError):
     code = "source_busy"
     retryable = True
-    default_remedy = "Retried by itself; if it stays, look for a transaction on the source that was left open."
+    default_remedy = "Retried automatically. If it persists, look for an open transaction on the source."
 
 
 class SourceAuthenticationFailed(SourceError):
     code = "source_authentication"
-    default_remedy = "Correct user and password of the connection."
+    default_remedy = "Correct the user and password of the connection."
 
 
 class SourcePermissionDenied(SourceError):
     code = "source_permission"
-    default_remedy = "Run the connection test: it gives the GRANT to run on the source."
+    default_remedy = "Run the connection test. It shows the GRANT to run on the source."
 
 
 class LogPurged(SourceError):
     code = "log_purged"
     default_remedy = (
-        "The source no longer has the log to continue from: start the replicator anew (all its tables are read again), "
-        "and keep the log for longer."
+        "Restart the replicator from scratch (resnapshots all its tables), "
+        "and increase the log retention of the source."
     )
 
 
 class SourceReplaced(SourceError):
     code = "source_replaced"
     default_remedy = (
-        "Point the connection back at the original server, or start the replicator anew: all its tables are then read "
-        "again from this one."
+        "Point the connection back at the original server, or restart the replicator from scratch. All its tables are then "
+        "resnapshotted from this server."
     )
 
 
 class LogCorrupt(SourceError):
     code = "log_corrupt"
     retryable = True
-    default_remedy = "Retried by itself; if it stays, check the source's log files."
+    default_remedy = "Retried automatically. If it persists, check the source's log files."
 
 
 class TableError(TidemarkError):
     code = "table"
-    default_remedy = "Resnapshot the table once its cause is gone, or remove it from the replicator."
+    default_remedy = "Fix the cause and resnapshot the table, or remove it from the replicator."
 
 
 class UnsupportedType(TableError):
@@ -154,12 +154,12 @@ class UnsupportedEngine(TableError):
 
 class UnsupportedDdl(TableError):
     code = "unsupported_ddl"
-    default_remedy = "Resnapshot the table: it is then read anew under its present definition."
+    default_remedy = "Resnapshot the table. The snapshot uses its current schema."
 
 
 class EventUndecodable(TableError):
     code = "event_undecodable"
-    default_remedy = "Resnapshot the table; if the same happens again, report the error with the place in the log."
+    default_remedy = "Resnapshot the table. If the error recurs, report it with the log position."
 
 
 class RowImageIncomplete(TableError):
@@ -182,17 +182,17 @@ class TooManyParked(TableError):
 
 class SelectionDoesNotFit(TableError):
     code = "selection_does_not_fit"
-    default_remedy = "Change what is taken of the table; it is then read anew."
+    default_remedy = "Change the columns, masks or row filter of the table. It is then resnapshotted."
 
 
 class ValuesLost(TableError):
     code = "values_lost"
-    default_remedy = "The table is read anew by itself."
+    default_remedy = "The table is resnapshotted automatically."
 
 
 class TargetTableGone(TableError):
     code = "target_table_gone"
-    default_remedy = "Put the table back in the target if you can, and resnapshot it. Without it, a resnapshot makes it anew: what it kept of older rows is lost then."
+    default_remedy = "Restore the table in the target if possible, and resnapshot it. Otherwise a resnapshot creates a new table without the older rows."
 
 
 class KeyChanged(TableError):
@@ -202,35 +202,35 @@ class KeyChanged(TableError):
 class TableNotRead(TableError):
     code = "table_not_read"
     retryable = True
-    default_remedy = "Retried by itself, while the other tables go on; if it stays, run the table's SELECT on the source to see the error."
+    default_remedy = "Retried automatically; the other tables continue. If it persists, run the table's SELECT on the source to see the error."
 
 
 class TableBusy(TableNotRead):
     code = "table_busy"
-    default_remedy = "Tidemark goes on with the table once the lock or transaction that holds it up has ended."
+    default_remedy = "The table resumes automatically when the blocking lock or transaction has ended."
 
 
 class ConditionRefused(TableError):
     code = "condition_refused"
     default_remedy = (
-        "Ask for the snapshot again, with a condition or keys that the source understands; the table goes on as it was."
+        "Request the snapshot again with a condition or keys that the source accepts. The table continues unchanged."
     )
 
 
 class TableDisappeared(TableError):
     code = "table_disappeared"
-    default_remedy = "The table is gone from the source: remove it from the replicator, or create it again."
+    default_remedy = "The table no longer exists in the source. Remove it from the replicator, or create it again."
 
 
 class StagingError(TidemarkError):
     code = "staging"
     retryable = True
-    default_remedy = "Check that the staging location exists and can be written."
+    default_remedy = "Check that the staging location exists and is writable."
 
 
 class StorageFull(StagingError):
     code = "storage_full"
-    default_remedy = "Free space at the staging location; Tidemark goes on by itself."
+    default_remedy = "Free space at the staging location. Tidemark then resumes automatically."
 
 
 class StreamError(TidemarkError):
@@ -239,7 +239,7 @@ class StreamError(TidemarkError):
 
 class StreamDisabled(StreamError):
     code = "stream_disabled"
-    default_remedy = "Enable the stream; what was deleted meanwhile, a client with an older checkpoint is told."
+    default_remedy = "Enable the stream. Clients with an expired checkpoint get the error checkpoint_too_old."
 
 
 class CheckpointTooOld(StreamError):
@@ -247,7 +247,7 @@ class CheckpointTooOld(StreamError):
 
     code = "checkpoint_too_old"
     default_remedy = (
-        "Begin again at `oldest` after a new snapshot of the tables (or with the rows of another copy), and give the stream "
+        "Start again at `oldest` after a new snapshot of the tables (or with the rows of another copy), and give the stream "
         "a longer retention."
     )
 
@@ -263,25 +263,25 @@ class MemberGone(StreamError):
 
 class ShardNotHeld(StreamError):
     code = "shard_not_held"
-    default_remedy = "Send a heartbeat: its answer has the shards that are this member's now."
+    default_remedy = "Send a heartbeat. Its response lists the shards that this member holds."
 
 
 class StateError(TidemarkError):
     code = "state"
     retryable = True
-    default_remedy = "Check that the metadata database runs and can be reached."
+    default_remedy = "Check that the metadata database is running and reachable."
 
 
 class FenceLost(StateError):
     code = "fence_lost"
     retryable = False
-    default_remedy = "Nothing to do: another worker has taken this replicator over."
+    default_remedy = "No action required: another worker has taken over this replicator."
 
 
 class TargetError(TidemarkError):
     code = "target"
     retryable = True
-    default_remedy = "Check that the target can be reached and written."
+    default_remedy = "Check that the target is reachable and writable."
 
 
 class SparkUnavailable(TargetError):
@@ -291,4 +291,4 @@ class SparkUnavailable(TargetError):
 
 class TargetConflict(TargetError):
     code = "target_conflict"
-    default_remedy = "Retried by itself; if it stays, look for another writer of the target table."
+    default_remedy = "Retried automatically. If it persists, look for another writer of the target table."

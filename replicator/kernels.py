@@ -61,7 +61,7 @@ def main() -> None:
     seconds = time.monotonic() - begun
     print(f"{len(kernels)} kernels are ready after {seconds:.1f} s, {cached(kernels)} of them from the cache")  # noqa: T201
     if not all(one.stats.cache_path for one in kernels):
-        sys.exit("There is no folder to keep them in: set NUMBA_CACHE_DIR to one that can be written.")
+        sys.exit("No writable cache folder. Set NUMBA_CACHE_DIR to a writable folder.")
 
 
 if __name__ == "__main__":

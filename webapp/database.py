@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 def unanswered(error: OperationalError | InterfaceError) -> StateError:
     """What it means that the database broke off."""
-    return StateError(f"The metadata database does not answer: {str(error).strip()}")
+    return StateError(f"The metadata database does not respond: {str(error).strip()}")
 
 
 def stored(method: Callable[P, R]) -> Callable[P, R]:
@@ -68,7 +68,7 @@ def fenced(lease: Lease, *, expired: bool = False) -> Iterator[None]:
             cursor.execute(FENCE, [f"{idle * 1000:.0f}", lease.name])
             row = cursor.fetchone()
         if row is None or (row[0], row[1]) != (lease.owner, lease.fence) or not (row[2] or expired):
-            message = f"The lease {lease.name} went to somebody else."
+            message = f"The lease {lease.name} was taken over by another worker."
             raise FenceLost(message)
         yield
 

@@ -197,10 +197,10 @@ def location(name: str, folder: Path, below: str, *, query: bool = False) -> str
     value = os.environ.get(name) or (folder / below).as_uri()
     parts = urlsplit(value)
     if "@" in parts.netloc or {key for key, _ in parse_qsl(parts.query)} & {"access_key", "secret_key"}:
-        message = f"{name} must not hold credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead."
+        message = f"{name} must not contain credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead."
         raise ValueError(message)
     if parts.query and not query:
-        message = f"{name} must have nothing after a question mark: a store's address is set by AWS_ENDPOINT_URL."
+        message = f"{name} must not contain a query string. Set the store's address with AWS_ENDPOINT_URL."
         raise ValueError(message)
     return value
 

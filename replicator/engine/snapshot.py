@@ -217,8 +217,8 @@ class _Worker:
             if statement.cancelled:
                 reader.close()  # a cancel on its way must not meet the next statement
         if statement.late:
-            message = f"Rows with {condition} were searched for {CONDITION_SECONDS / 60:.0f} minutes, and the search was stopped."
-            raise ConditionRefused(message, remedy="Choose rows by a column that has an index, or by their keys.")
+            message = f"Rows with {condition} were not found within {CONDITION_SECONDS / 60:.0f} minutes. The search was stopped."
+            raise ConditionRefused(message, remedy="Use a condition on an indexed column, or keys.")
 
     def _goes_on(self) -> bool:
         return self._keep() or (bool(self._others.in_time) and not self._hurried())
@@ -280,12 +280,12 @@ class _Worker:
         if not run.started:
             schema = schemas.get(run.table)
             if schema is None:
-                message = f"{run.table} is not there any more."
+                message = f"{run.table} no longer exists."
                 raise TableDisappeared(message, table=str(run.table))
             if isinstance(schema, TableError):
                 raise schema
             if not schema.key and run.condition:
-                message = f"{run.table} has no key any more: it can be read as a whole only."
+                message = f"{run.table} no longer has a key, so single rows cannot be read."
                 raise KeyChanged(message, table=str(run.table))
             if not schema.key:
                 return PlannedChunk(run.run, None, KeyRange(), done=True, keyless=True, plan=plan)

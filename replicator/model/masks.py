@@ -63,7 +63,7 @@ class Mask:
             raise ConfigurationError(message)
         kind = MaskKind(given["kind"])
         if unknown := sorted(map(str, set(given) - _FIELDS[kind] - {"kind"})):
-            message = f"A mask of the kind {kind} has no {unknown[0]!r}."
+            message = f"A mask of the kind {kind} has no setting {unknown[0]!r}."
             raise ConfigurationError(message)
         mask = cls(kind, _text(given.get("value", "")), _count(given.get("first", 0)), _count(given.get("last", 0)))
         if kind is MaskKind.FIXED and "value" not in given:
@@ -73,22 +73,22 @@ class Mask:
     def refusal(self, name: str, column: DataType, *, key: bool) -> str:
         """Why the column `name` cannot be masked so, as a sentence; empty where it can."""
         if key and self.kind is not MaskKind.HASH:
-            return f"The key column {name} can be masked by hash only: its rows would not be told apart any more."
+            return f"The key column {name} can only be masked by hash, because its values must stay distinct."
         if self.kind is MaskKind.HASH and column.kind not in TEXTUAL | {Kind.BINARY}:
-            return f"{name} ({column}) cannot be hashed: one of its values can be written in several ways."
+            return f"{name} ({column}) cannot be hashed: equal values can have different representations."
         if self.kind is MaskKind.PARTIAL and column.kind not in TEXTUAL:
-            return f"{name} ({column}) has no text of which a part could be shown."
+            return f"{name} ({column}) is not a text column, so a partial mask is not possible."
         if self.kind is MaskKind.FIXED:
             return self._misfit(name, column)
         return ""
 
     def _misfit(self, name: str, column: DataType) -> str:
         if column.kind not in FIXABLE:
-            return f"{name} ({column}) cannot have a fixed value: mask it with null, or leave it out."
+            return f"{name} ({column}) cannot have a fixed value. Mask it with null, or exclude it."
         try:
             self.fixed(column)
         except ValueError:
-            return f"{self.value!r} is no value of {name} ({column})."
+            return f"{self.value!r} is not a valid value of {name} ({column})."
         return ""
 
     def fixed(self, column: DataType) -> Value:
@@ -137,7 +137,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if not isinstance(value, str | int | float):
-        message = f"A mask's value is a text or a number, not {value!r}."
+        message = f"A mask's value must be a string or a number, not {value!r}."
         raise ConfigurationError(message)
     return str(value)
 

@@ -39,8 +39,8 @@ class Mode(StrEnum):
     def check(self, schema: TableSchema) -> None:
         """UnsupportedDdl for a table without a key where the mode needs one; UnsupportedType for a column with a name of ours."""
         if self.needs_key and not schema.key:
-            message = f"{schema.table} has no key, and the mode {self.label} needs one to know a row again."
-            remedy = "Give the table a primary key in the source, or choose the mode mirror or changelog for it."
+            message = f"{schema.table} has no key, which the mode {self.label} requires."
+            remedy = "Add a primary key in the source, or use the mode mirror or changelog."
             raise UnsupportedDdl(message, table=str(schema.table), remedy=remedy)
         for name in schema.names:
             if name in RESERVED or name.lower() in self.columns:

@@ -78,5 +78,5 @@ def _parsed(text: str) -> tuple[Step, ...]:
     most = Retention(steps, 0).most
     if most > MAX_SNAPSHOTS:
         message = f"retention_steps {text!r} would keep {most:,} snapshots of a table; {MAX_SNAPSHOTS:,} at most."
-        raise ConfigurationError(message, remedy="Keep fewer: every commit writes the list of all of them.")
+        raise ConfigurationError(message, remedy="Retain fewer snapshots: every commit writes the list of all of them.")
     return steps

@@ -16,7 +16,7 @@ from replicator.model.literals import WRITABLE, Value, value_of
 from replicator.model.schema import TableSchema
 from replicator.model.types import DataType, Kind
 
-WHOLE_ROWS = "Let the source's log have whole old rows (Postgres: ALTER TABLE … REPLICA IDENTITY FULL;), or take the filter away."
+WHOLE_ROWS = "Enable full before images in the source's log (Postgres: ALTER TABLE … REPLICA IDENTITY FULL;), or remove the filter."
 MAX_FILTER_LENGTH = 2000  # characters of a filter
 _QUOTED = frozenset({Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 _TOKEN = re.compile(
@@ -87,15 +87,15 @@ class Condition:
         if self.operator in BARE:
             return ""
         if column.kind not in WRITABLE:
-            return f"{self.column} ({column}) cannot be compared in a row filter: only whether it is null."
+            return f"{self.column} ({column}) supports only IS NULL and IS NOT NULL in a row filter."
         if self.operator in ORDERED and column.kind is Kind.BOOLEAN:
-            return f"{self.column} (boolean) is neither less nor greater than anything."
+            return f"{self.column} (boolean) does not support < and >."
         try:
             self.values(column)
         except ValueError:
             values = ", ".join(map(str, self.literals))
             marks = "with quotation marks" if column.kind in _QUOTED else "without quotation marks"
-            return f"{values} is no value of {self.column} ({column}), which is written {marks}."
+            return f"{values} is not a valid value of {self.column} ({column}), which is written {marks}."
         return ""
 
 
@@ -115,11 +115,11 @@ class RowFilter:
         """Why rows of the table cannot be chosen so, as a sentence; empty where they can."""
         for one in self.conditions:
             if one.column not in schema.names:
-                return f"It has no column {one.column}, by which its rows are to be chosen: it was renamed, dropped, or left out."
+                return f"The column {one.column} of the row filter does not exist: it was renamed, dropped or excluded."
             if why := one.refusal(schema.column(one.column).type):
                 return why
         if self and schema.partial:
-            return "Its log has parts of the old rows only, so it cannot be told which rows come into the filter and leave it."
+            return "A row filter requires full before images, which its log does not have."
         return ""
 
 
@@ -209,7 +209,7 @@ class _Parser:
         return self._tokens[self._at - 1]
 
     def _wrong(self, wanted: str) -> ConfigurationError:
-        seen = repr(self._tokens[self._at][1]) if self._at < len(self._tokens) else "its end"
+        seen = repr(self._tokens[self._at][1]) if self._at < len(self._tokens) else "the end"
         return ConfigurationError(f"The row filter {self._text.strip()!r} has {seen} where {wanted} is expected.")
 
 

@@ -84,7 +84,7 @@ TIMESTAMP = DataType(Kind.TIMESTAMP)
 def decimal(precision: int, scale: int) -> DataType:
     """A decimal type; ValueError beyond 38 digits."""
     if not (0 < precision <= MAX_DECIMAL_PRECISION and 0 <= scale <= precision):
-        message = f"decimal({precision},{scale}) does not exist here"
+        message = f"decimal({precision},{scale}) is not supported"
         raise ValueError(message)
     return DataType(Kind.DECIMAL, precision, scale)
 

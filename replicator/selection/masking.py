@@ -24,9 +24,7 @@ def masked_schema(schema: TableSchema, masks: Mapping[str, Mask]) -> TableSchema
     if not masks:
         return schema
     if missing := sorted(set(masks) - set(schema.names)):
-        message = (
-            f"{schema.table} has no column {missing[0]}, which is to be masked: it was renamed, dropped, or left out."
-        )
+        message = f"{schema.table} has no column {missing[0]}, which has a mask: it was renamed, dropped or excluded."
         raise SelectionDoesNotFit(message, table=str(schema.table))
     for name, mask in masks.items():
         if why := mask.refusal(name, schema.column(name).type, key=name in schema.key):
@@ -116,7 +114,7 @@ def _partial(texts: pa.Array, mask: Mask) -> pa.Array:
 def _hashed(texts: pa.Array, salt: bytes) -> pa.Array:
     """SHA-256 in hexadecimal digits, of each distinct value once."""
     if not salt:
-        message = "There is no salt."
+        message = "The salt for hash masks is missing."
         raise ValueError(message)
     known = texts.dictionary_encode()
     found = [_digest(value, salt) for value in known.dictionary.to_pylist()]

@@ -287,7 +287,7 @@ class _LogReader:
         """A message of a kind that came after this was written may hold values: nobody here can say how they are masked."""
         if message.table in self._failed:
             return None
-        text = f"The log has of {message.table} what cannot be masked or chosen ({type(message).__name__})."
+        text = f"The log has a message of {message.table} that cannot be masked or filtered ({type(message).__name__})."
         return self._fail(message.table, SelectionDoesNotFit(text, table=str(message.table)))
 
     def _batch(self, batch: ChangeBatch) -> LogMessage | None:
@@ -334,7 +334,5 @@ class _LogReader:
 
 def _unsaid(table: TableId, error: TableError) -> ValueDoesNotFit:
     """The same without the value."""
-    message = (
-        f"A value of {table} is none of its column's type.  The table is not taken as it is, so the value is not shown."
-    )
+    message = f"A value of {table} does not match its column's type. The table is masked or filtered, so the value is not shown."
     return ValueDoesNotFit(message, remedy=error.remedy, table=str(table), column=error.column)

@@ -54,7 +54,7 @@ def values_of(keys: Sequence[TextKey], schema: TableSchema) -> list[Key]:
     try:
         return [tuple(_value(c, text) for c, text in zip(columns, key, strict=True)) for key in keys]
     except ValueError as error:
-        message = f"{schema.table} has another key than when the snapshot was asked for: {error}"
+        message = f"{schema.table} has another key than when the snapshot was requested: {error}"
         raise KeyChanged(message, table=str(schema.table)) from None
 
 
@@ -63,7 +63,7 @@ def _fields(line: str, columns: int) -> Sequence[Any]:
         try:
             found = json.loads(line, parse_float=Decimal)
         except json.JSONDecodeError as error:
-            message = f"this is no JSON array ({error.msg})."
+            message = f"not a JSON array ({error.msg})."
             raise ValueError(message) from None
         return found if isinstance(found, list) else [found]
     if columns == 1 and not line.startswith('"'):
@@ -71,7 +71,7 @@ def _fields(line: str, columns: int) -> Sequence[Any]:
     try:
         return next(csv.reader([line], strict=True, skipinitialspace=True))
     except csv.Error as error:
-        message = f"this is no line of CSV ({error})."
+        message = f"not a line of CSV ({error})."
         raise ValueError(message) from None
 
 
@@ -85,7 +85,7 @@ def _parsed(fields: Sequence[Any], schema: TableSchema) -> TextKey:
 
 def _written(field: Any) -> str:
     if field is None or isinstance(field, dict | list):
-        message = f"{json.dumps(field)} is no value of a key."
+        message = f"{json.dumps(field)} is not a valid value of a key."
         raise ValueError(message)
     return str(field).lower() if isinstance(field, bool) else str(field)
 
@@ -107,13 +107,13 @@ def _value(column: Column, text: str) -> Any:
     kind = column.type.kind
     read = _READ.get(kind)
     if read is None:
-        message = f"{column.name} is a {column.type}, of which no value can be named exactly; give a condition instead."
+        message = f"{column.name} is a {column.type}, whose values cannot be given exactly. Use a condition instead."
         raise ValueError(message)
     try:
         value = read(_padded(column, text) if kind is Kind.STRING else text.strip())
         return pa.scalar(value, column.type.arrow).as_py()
     except (ValueError, ArithmeticError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        message = f"{text!r} is no value of {column.name} ({column.source_type})."
+        message = f"{text!r} is not a valid value of {column.name} ({column.source_type})."
         raise ValueError(message) from None
 
 
@@ -176,12 +176,12 @@ _READ: Mapping[Kind, Callable[[str], Any]] = {
 def _distinct(keys: list[TextKey], schema: TableSchema) -> list[TextKey]:
     found = list(dict.fromkeys(keys))
     if not found:
-        raise _wrong("There is no key in the list.", schema)
+        raise _wrong("The list contains no keys.", schema)
     if len(found) > MAX_KEYS:
-        raise _wrong(f"There are {len(found):,} keys in the list, more than {MAX_KEYS:,}.", schema)
+        raise _wrong(f"The list contains {len(found):,} keys, more than {MAX_KEYS:,}.", schema)
     return found
 
 
 def _wrong(message: str, schema: TableSchema) -> ConfigurationError:
     columns = ", ".join(f"{name} ({schema.column(name).source_type})" for name in schema.key)
-    return ConfigurationError(message, remedy=f"One key a line, several values as CSV or a JSON array: {columns}.")
+    return ConfigurationError(message, remedy=f"One key per line, several values as CSV or a JSON array: {columns}.")

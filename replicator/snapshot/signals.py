@@ -22,7 +22,7 @@ from replicator.state.journal import Signal
 MAX_SIGNAL_LENGTH = 8 * 1024 * 1024  # characters of a signal's data
 MAX_NAME = 300
 COLUMNS = ("id", "type", "data")
-_REMEDY = "Insert another row; docs/snapshots.md shows the form."
+_REMEDY = "Insert another row; see docs/snapshots.md for the format."
 
 
 class Act(StrEnum):
@@ -57,7 +57,7 @@ def signals_in(data: pa.RecordBatch) -> list[Signal]:
     found = {name.lower(): name for name in data.schema.names}
     if missing := [name for name in COLUMNS if name not in found]:
         message = f"The signalling table has no column {missing[0]}."
-        raise ConfigurationError(message, remedy="Make it again; the settings show its CREATE TABLE.")
+        raise ConfigurationError(message, remedy="Create it again with the CREATE TABLE shown in the settings.")
     rows = data.select([OPERATION, *(found[name] for name in COLUMNS)]).to_pylist()
     texts = [[str(row[found[name]] or "") for name in COLUMNS] for row in rows if row[OPERATION] == Operation.INSERT]
     return [Signal(*text) for text in texts]
@@ -68,19 +68,19 @@ def parse_signal(signal: Signal) -> SnapshotSignal:
     try:
         act = Act(signal.type.strip().lower())
     except ValueError:
-        message = f"There is no signal {signal.type!r} here; there are {', '.join(Act)}."
+        message = f"Unknown signal {signal.type!r}; known signals: {', '.join(Act)}."
         raise ConfigurationError(message, remedy=_REMEDY) from None
     data = _object(signal.data)
     kind = str(data.get("type") or "incremental")
     if kind.lower() != "incremental":
-        message = f"There is no snapshot of the type {kind!r} here, only incremental ones."
+        message = f"Unsupported snapshot type {kind!r} ; only incremental snapshots are supported."
         raise ConfigurationError(message, remedy=_REMEDY)
     tables = _tables(data.get("data-collections"), required=act is Act.EXECUTE)
     if act is not Act.EXECUTE:
         return SnapshotSignal(act, tables)
     keys = data.get("keys")
     if keys is not None and not isinstance(keys, list | str):
-        message = "keys must be a list, or a text with a key a line."
+        message = "keys must be a list, or text with one key per line."
         raise ConfigurationError(message, remedy=_REMEDY)
     given = tuple(keys) if isinstance(keys, list) else keys
     return SnapshotSignal(act, tables, _conditions(data, tables or ()), given)
@@ -110,10 +110,10 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         found = json.loads(text) if text.strip() else {}
     except (ValueError, RecursionError) as error:
-        message = f"The data of the signal is no JSON: {error}."
+        message = f"The data of the signal is not valid JSON: {error}."
         raise ConfigurationError(message, remedy=_REMEDY) from None
     if not isinstance(found, dict):
-        message = "The data of the signal is no JSON object."
+        message = "The data of the signal is not a JSON object."
         raise ConfigurationError(message, remedy=_REMEDY)
     return found
 

@@ -38,10 +38,10 @@ class Pace:
     def why_wait(self, load: SourceLoad) -> str:
         """A sentence; empty where a chunk may begin."""
         if self.most_running and load.running > self.most_running:
-            return f"The source does {load.running} things at a time, {self.most_running} are allowed."
+            return f"The source has {load.running} active queries; the limit is {self.most_running}."
         lag = load.replica_lag_seconds
         if self.most_lag_seconds and lag is not None and lag > self.most_lag_seconds:
-            return f"A replica of the source is {lag:.1f} s behind, {self.most_lag_seconds:g} s are allowed."
+            return f"A replica of the source is {lag:.1f} s behind; the limit is {self.most_lag_seconds:g} s."
         return ""
 
 

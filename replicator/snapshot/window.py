@@ -142,7 +142,7 @@ class Windows:
         """Rows of the table were changed by these transactions, and their keys are not known."""
         for window in self._open.values():
             if window.table == table and not window.opened:
-                window.spoil("a change that cannot be decoded came while the chunk was read")
+                window.spoil("a change that cannot be decoded occurred while the chunk was read")
         if self.by_transaction:
             self._doubt(transactions)
 
@@ -184,7 +184,7 @@ class Windows:
     def _bound(self) -> None:
         for window in self._open.values():
             if sum(batch.data.nbytes for batch in window.batches) > self._recall_bytes:
-                window.spoil("too much was changed while the chunk was read")
+                window.spoil("too much data changed while the chunk was read")
         while sum(window.size for window in self._open.values()) > self._limit:
             largest = max(self._open.values(), key=lambda window: window.size)
             largest.spoil("too many changes while the chunk was read")

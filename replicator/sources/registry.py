@@ -67,5 +67,5 @@ def source_kind(name: str) -> SourceKind:
     try:
         return KINDS[name]
     except KeyError:
-        message = f"There is no source of kind {name!r}; there are: {', '.join(sorted(KINDS))}."
+        message = f"Unknown source kind {name!r}; known kinds: {', '.join(sorted(KINDS))}."
         raise ConfigurationError(message) from None

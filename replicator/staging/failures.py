@@ -49,7 +49,7 @@ def _known(path: str, error: OSError) -> TidemarkError:
         )
     if any(mark in text for mark in _SILENT):
         return StagingError(
-            f"The staging store does not answer (at {path}).",
-            remedy="Check that it runs and can be reached, and AWS_ENDPOINT_URL; Tidemark goes on by itself.",
+            f"The staging store does not respond (at {path}).",
+            remedy="Check AWS_ENDPOINT_URL and that the store is running and reachable. Tidemark then resumes automatically.",
         )
     return StagingError(f"The staging location failed at {path}: {error}")

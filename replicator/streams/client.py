@@ -54,7 +54,7 @@ class Client:
     def __init__(self, url: str, token: str, *, patience: float = 60) -> None:
         """`url`: as people open it; http and https."""
         if not url.startswith(("http://", "https://")):
-            raise ValueError("The address begins with http:// or https://.")
+            raise ValueError("The address must start with http:// or https://.")
         self._url, self._token, self._patience = url.rstrip("/"), token, patience
 
     def changes(self, stream: str, shard: int, **asked: Any) -> Batch:

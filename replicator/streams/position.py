@@ -27,9 +27,11 @@ def parse(text: str, stream: str, shard: int) -> Position:
     """ConfigurationError for what is no checkpoint of this shard."""
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ConfigurationError("This is no checkpoint of a stream.", remedy="Give one that an answer had, as it was.")
+        raise ConfigurationError(
+            "Not a checkpoint of a stream.", remedy="Pass a checkpoint exactly as returned by a previous response."
+        )
     if (found[1], int(found[2])) != (stream, shard):
         raise ConfigurationError(
-            "This checkpoint is another stream's, or another shard's.", remedy="Keep one checkpoint for each shard."
+            "The checkpoint belongs to another stream or shard.", remedy="Store one checkpoint per shard."
         )
     return Position(int(found[3]), int(found[4]))

@@ -21,7 +21,7 @@ ICEBERG_FORM = (
         "Namespace prefix",
         required=False,
         keeps_secret=True,
-        help="Put before each database’s name.",
+        help="Prepended to the name of each database.",
     ),
 )
 
@@ -55,7 +55,9 @@ class TargetForm:
 def _iceberg_valid(settings: Settings) -> None:
     prefix = settings["namespace_prefix"]
     if len(prefix) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(f"target: namespace_prefix must be a text of at most {MAX_PREFIX_LENGTH} characters.")
+        raise ConfigurationError(
+            f"target: namespace_prefix must be a string of at most {MAX_PREFIX_LENGTH} characters."
+        )
 
 
 def _kafka_namespace(settings: Settings, database: str) -> str:
@@ -84,13 +86,13 @@ FORMS = {
         _iceberg_valid,
         lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
         lambda _: "",
-        {"namespace_prefix": "Readers know the tables by these names."},
+        {"namespace_prefix": "Queries use these table names."},
         jvm=True,
     ),
     "kafka": TargetForm(
         "kafka",
         "Apache Kafka",
-        "Every change as a message, a topic for each table, in transactions: nothing is doubled for who reads what is committed.",
+        "Every change as a message, one topic per table, in transactions: no duplicates with isolation level read_committed.",
         KAFKA_FORM,
         KafkaConfig.parse,
         _kafka_namespace,
@@ -108,5 +110,5 @@ def target_form(name: str) -> TargetForm:
     try:
         return FORMS[name]
     except KeyError:
-        message = f"There is no target of kind {name!r}; there are: {', '.join(sorted(FORMS))}."
+        message = f"Unknown target kind {name!r}; known kinds: {', '.join(sorted(FORMS))}."
         raise ConfigurationError(message) from None

@@ -54,5 +54,5 @@ def open_target(kind: str, opening: Opening) -> Target:
     try:
         return KINDS[kind](opening)
     except KeyError:
-        message = f"There is no target of kind {kind!r}; there are: {', '.join(sorted(KINDS))}."
+        message = f"Unknown target kind {kind!r}; known kinds: {', '.join(sorted(KINDS))}."
         raise ConfigurationError(message) from None

@@ -78,14 +78,14 @@ class Change:
         return _altered(self.fate, self.old, self.new)
 
 
-_WHERE_TO = {ColumnChange.KEPT: ", stays in the target", ColumnChange.LEFT_OUT: ", left out by the selection"}
+_WHERE_TO = {ColumnChange.KEPT: ", stays in the target", ColumnChange.LEFT_OUT: ", excluded by the selection"}
 
 
 def _altered(fate: ColumnChange, old: Column, new: Column) -> str:
     if fate is ColumnChange.NULLABILITY:
         return f"{new.name} {'may be null' if new.nullable else 'is never null'}"
     if fate is ColumnChange.MASKED:
-        return f"{new.name} masked: {new.masked.mask}" if new.masked else f"{new.name} not masked any more"
+        return f"{new.name} masked: {new.masked.mask}" if new.masked else f"{new.name} no longer masked"
     if fate is ColumnChange.RENAMED:
         return f"{old.name} renamed to {new.name}" + ("" if old.type == new.type else f", {old.type} → {new.type}")
     types = "" if old.type == new.type else f" ({old.type} → {new.type})"
@@ -105,7 +105,7 @@ class Difference:
     @property
     def texts(self) -> list[str]:
         """Every change in a few words; at least one."""
-        said = ["made anew"] if self.created else []
+        said = ["recreated"] if self.created else []
         if self.table_renamed:
             said.append(f"table renamed from {self.table_renamed[0]} to {self.table_renamed[1]}")
         said += [change.text for change in self.changes]
@@ -113,8 +113,8 @@ class Difference:
             old, new = (", ".join(names) or "none" for names in self.rekeyed)
             said.append(f"key: {old} → {new}")
         if self.reordered:
-            said.append("columns in another order")
-        return said or ["nothing that rows or columns show"]
+            said.append("column order changed")
+        return said or ["no visible difference"]
 
 
 def renames(before: Definition, after: Definition) -> dict[str, str]:

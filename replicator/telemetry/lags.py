@@ -138,14 +138,14 @@ class LagHistogram:
 def unpack(stored: bytes) -> tuple[npt.NDArray[np.int64], Counts]:
     """The buckets that hold something, ascending, and how much; ValueError for another format."""
     if len(stored) < 2 or stored[0] != FORMAT or stored[1] not in WIDTHS:  # noqa: PLR2004 - format and width
-        raise ValueError("This is no lag histogram of a known format.")
+        raise ValueError("Not a lag histogram of a known format.")
     width = stored[1]
     number, rest = divmod(len(stored) - 2, 2 + width)
     if rest:
         raise ValueError("This lag histogram is cut off.")
     places = np.frombuffer(stored, "<u2", number, 2).astype(np.int64)
     if number and places[-1] > len(BOUNDS):
-        raise ValueError("This lag histogram has buckets that are not known.")
+        raise ValueError("This lag histogram has unknown buckets.")
     return places, np.frombuffer(stored, f"<u{width}", number, 2 + 2 * number).astype(np.int64)
 
 

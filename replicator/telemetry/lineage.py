@@ -12,21 +12,21 @@ from replicator.model.types import BIGINT, DataType, Kind
 from replicator.telemetry.differences import Change, ColumnChange, Definition, Difference, difference
 
 OWN = {
-    modes.DELETED: "whether the row is gone from the source",
-    modes.DELETED_AT: "when it was deleted: the commit's time; of what a reload found gone, when it was found out",
+    modes.DELETED: "whether the row was deleted in the source",
+    modes.DELETED_AT: "when it was deleted: the commit time, or the detection time if a resnapshot found it missing",
     modes.VALID_FROM: "the commit's time of the change that made this version; of a row that was read, the time of the read",
     modes.VALID_TO: "when the next version began, or the row was deleted; null while it is current",
-    modes.CURRENT: "whether it is the row as it is in the source",
+    modes.CURRENT: "whether it is the current version",
     OPERATION: "what the change did",
     COMMIT_TS: "when it was committed in the source; null for a row that was read",
     UNCHANGED: "columns, as a JSON list, whose values the source left out as unchanged",
-    modes.BELOW: "of a TRUNCATE_TABLE or SWEEP: rows without a change from this number on are gone",
+    modes.BELOW: "of a TRUNCATE_TABLE or SWEEP: rows without a change from this number on are deleted",
 }
 
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 TEMPORAL_NAMES = ("date", "datetime", "timestamp")
 GONE = frozenset({ColumnChange.DROPPED, ColumnChange.KEPT, ColumnChange.LEFT_OUT})
-NO_DATE = "a date that does not exist (zero date)"
+NO_DATE = "an invalid date (zero date)"
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _overwrite(ended: list[ColumnHistory], after: Definition, column: Column) ->
     """A column that stayed in the target makes room for one of its name."""
     for index, life in enumerate(ended):
         if life.kept and life.name == column.name:
-            text = f"its place in the target went to a new column {column.name}"
+            text = f"replaced in the target by a new column {column.name}"
             ended[index] = replace(
                 life, steps=(*life.steps, Step(after.version, ColumnChange.OVERWRITTEN, life.steps[-1].column, text))
             )
@@ -195,7 +195,7 @@ def fields(
             "",
             "",
             fate=ColumnChange.LEFT_OUT,
-            notes=("left out by the selection: it never leaves the source",),
+            notes=("excluded by the selection: it never leaves the source",),
         )
         for name in sorted(present.left_out)
     ]

@@ -308,11 +308,11 @@ def column_problems(table: SourceTable, target: TargetTable, options: Options) -
             problems.append(f"column {name} ({source_type}) is {actual[name]} in the target, not {kind}")
     order = [name for name in actual if name in expected]
     if order != [name for name in expected if name in actual]:
-        problems.append(f"the target's columns stand in another order: {', '.join(order)}")
+        problems.append(f"the target's columns have another order: {', '.join(order)}")
     if options.sequence_column and options.sequence_column not in dict(target.columns):
         problems.append(f"column {options.sequence_column} is missing in the target")
     return problems
 
 
 def _surplus(table: SourceTable, name: str) -> str:
-    return f"should not be there: {table.left_out[name]}" if name in table.left_out else "is not in the source"
+    return f"should not exist: {table.left_out[name]}" if name in table.left_out else "is not in the source"

@@ -110,7 +110,7 @@ class EmbeddedKafka:
     def _java(self, name: str, *arguments: str) -> Child:
         program = java()
         if program is None:
-            raise ArtifactMissing("Kafka wants Java 17 or later: there is no java.")
+            raise ArtifactMissing("Kafka requires Java 17 or later: `java` was not found.")
         classes = ":".join(map(str, jars()))
         command = [program, HEAP, QUIET, "-cp", classes, *arguments]
         return start(name, command, self.folder / f"{name}.log", environment=os.environ)

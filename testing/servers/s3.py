@@ -43,7 +43,7 @@ class EmbeddedS3:
         """ServerFailed with the log's end where it does not come up."""
         program, command = fetched(S3), java()
         if command is None:
-            message = "Embedded S3 needs Java."
+            message = "Embedded S3 requires Java."
             raise ServerFailed(message)
         (self.folder / "buckets" / self.bucket).mkdir(parents=True, exist_ok=True)
         settings = self.folder / "s3.properties"

@@ -82,7 +82,7 @@ def make_connection(name: str = "shop production", status: str = "warning", host
             "name": "retention",
             "title": "Log retention",
             "status": status,
-            "detail": "The log is kept for 1 day.",
+            "detail": "The log is retained for 1 day.",
             "remedy": "" if status == "ok" else "SET GLOBAL binlog_expire_logs_seconds = 604800;",
         },
     ]
@@ -284,9 +284,9 @@ def make_timeline(replicator: Replicator, user: User) -> None:
         ("snapshot_done", "Initial snapshot of shop.orders done: 4,200,000 rows in 3 min 12 s", "shop.orders", None),
         ("schema_changed", "ALTER TABLE orders ADD COLUMN coupon: applied", "shop.orders", None),
         ("retrying", "The source does not answer; tried again after 4 s", "", None),
-        ("failover", "Failover: capture is taken over from a worker whose lease ran out 11 s ago", "", None),
+        ("failover", "Failover: capture is taken over from a worker whose lease expired 11 s ago", "", None),
         ("ddl", "TRUNCATE TABLE of shop.reviews: truncate: ignored by policy", "shop.reviews", None),
-        ("table_skipped", "shop.products is skipped until somebody resumes it", "shop.products", user),
+        ("table_skipped", "shop.products is skipped until a user resumes it", "shop.products", user),
         ("resumed", "Resumed", "", user),
         ("table_failed", "shop.invoices stopped: a value does not fit", "shop.invoices", None),
     )
@@ -296,7 +296,7 @@ def make_timeline(replicator: Replicator, user: User) -> None:
             "schema_changed": told,
             "failover": {"work": "capture", "worker": "worker-2.internal"},
             "ddl": {"statement": "TRUNCATE TABLE reviews", "decision": "truncate: ignored by policy"},
-            "table_failed": {"code": "value_does_not_fit", "remedy": "Resnapshot the table once its cause is gone."},
+            "table_failed": {"code": "value_does_not_fit", "remedy": "Fix the cause and resnapshot the table."},
         }
         detail = more.get(kind, {})
         TimelineEvent.objects.create(
@@ -309,7 +309,7 @@ def fail_table(table: ReplicatorTable) -> None:
     table.state = "failed"
     table.error_code = "value_does_not_fit"
     table.error_message = f"The column total of {table} has a value that does not fit its target type: 10000000000.00."
-    table.error_remedy = "Resnapshot the table once its cause is gone, or remove it from the replicator."
+    table.error_remedy = "Fix the cause and resnapshot the table, or remove it from the replicator."
     table.attempt = 6
     table.first_failure_at = timezone.now() - timedelta(minutes=40)
     table.save()
@@ -331,7 +331,7 @@ def make_failures(replicator: Replicator, now: datetime) -> None:
         Failure(
             replicator=replicator, table=orders, stage=Stage.APPLY, code="target_conflict", attempt=number,
             message="Another writer changed the target table: branch main has changed: expected id 4417, found 4418",
-            remedy="Retried by itself; if it stays, look for another writer of the target table.",
+            remedy="Retried automatically. If it persists, look for another writer of the target table.",
             first_sequence=99_100_001, last_sequence=99_104_222, next_retry_at=now - timedelta(hours=3),
             resolved_at=now - timedelta(hours=2, minutes=50),
         )
@@ -349,7 +349,7 @@ def make_failures(replicator: Replicator, now: datetime) -> None:
         Failure(
             replicator=replicator, stage=Stage.CAPTURE, code="source_unreachable", attempt=3,
             message="The server db.internal:3306 does not answer: connection refused.",
-            remedy="Check that the server runs, and that this machine may connect to its address and port.",
+            remedy="Check that the server is running and reachable from this machine at its address and port.",
             offset_after="binlog.000214:88100000", next_retry_at=now + timedelta(seconds=45),
         )
     )  # fmt: skip
@@ -363,7 +363,7 @@ def make_parked(table: ReplicatorTable, user: User) -> None:
         ParkedRow(
             replicator=table.replicator, table=table, sequence=99_100_000 + number, operation="INSERT" if number % 2 else "UPDATE",
             offset=f"binlog.000214:{88_120_077 + number}", txn_id=f"0-1-{99_120_000 + number}", code="value_does_not_fit", column="body",
-            commit_ts=timezone.now() - timedelta(minutes=50 + number), message="Column body (text) holds text that is no valid Unicode.",
+            commit_ts=timezone.now() - timedelta(minutes=50 + number), message="Column body (text) contains text that is not valid Unicode.",
             remedy="Correct the row on the source, or exclude the column from the replicator; then resnapshot the table.",
             data=b"\0\x11\x22\0\0 a review \xff\xfe" * (1 + 60 * number), size=17 * (1 + 60 * number) + (90_000 if number == 2 else 0),
             keys=[{"id": str(4_711 + number)}] if number != 1 else None,
@@ -449,7 +449,7 @@ def _retrying(connection: Connection, now: datetime) -> Replicator:
         next_retry_at=now + timedelta(seconds=25),
         error_code="source_unreachable",
         error_message="The server erp.internal:3306 does not answer: connection refused.",
-        error_remedy="Check that the server runs, and that this machine may connect to its address and port.",
+        error_remedy="Check that the server is running and reachable from this machine at its address and port.",
         source_ts=now - timedelta(minutes=9),
     )
 
@@ -479,7 +479,7 @@ def make_installation() -> Installation:
         status=Status.FAILED,
         error_code="log_purged",
         error_message="The source no longer has binlog.000117, where this replicator would go on.",
-        error_remedy="Resnapshot all tables, and keep the log for longer: SET GLOBAL binlog_expire_logs_seconds = 604800;",
+        error_remedy="Resnapshot all tables, and increase the log retention of the source: SET GLOBAL binlog_expire_logs_seconds = 604800;",
     )
     draft = Draft.objects.create(
         user=user,

@@ -73,7 +73,7 @@ class FakeCatalog:
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:
-            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
+            raise ConditionRefused("The source rejected the request: there is no column nothing.")
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         """`geo_areas` cannot be replicated; `payments` with a remark."""
@@ -135,7 +135,7 @@ class FakeSource:
                 "retention",
                 "Log retention",
                 Status.WARNING,
-                "The log is kept for 1 day: a replicator that stands still for longer has to start over.",
+                "The log is retained for 1 day.",
                 "SET GLOBAL binlog_expire_logs_seconds = 604800;",
             ),
             CheckResult("clock", "Clock", Status.OK, "1 ms apart."),

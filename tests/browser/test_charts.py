@@ -126,7 +126,7 @@ def test_live_figures_come_without_moving_what_is_read_and_pause_stops_them(
 
     page.locator("#charts-pause").focus()
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Go on").wait_for()
+    page.get_by_role("button", name="Resume").wait_for()
     assert "at=" in page.url
     assert page.locator("#charts-live[data-live]").count() == 0
     MetricRow.objects.filter(replicator=busy(installation)).update(inserts=60 * 555)
@@ -159,5 +159,5 @@ def test_range_and_table_stand_in_the_address(visit: Callable[..., Visitor], ins
     page.fill("#charts-to", "2026-01-02T09:00")
     page.click("#charts-between button")
     page.wait_for_url("**from=2026-01-02T03%3A00**")
-    assert page.get_by_text("No change became readable in this time.").is_visible()
+    assert page.get_by_text("No changes became queryable in this period.").is_visible()
     assert visitor.overflow() == 0

@@ -35,10 +35,10 @@ def test_a_failing_table_is_found_and_skipped_by_keyboard(
     for _ in range(3):  # retry, resnapshot, skip
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.locator("#skip-table", has_text="Resuming it reads all its rows again").wait_for()
+    page.locator("#skip-table", has_text="Resuming it starts a resnapshot").wait_for()
     seen_well(visitor)
     page.locator("#skip-table button", has_text="Skip").press("Enter")
-    page.locator(f"#failure-{failure.pk}", has_text="skipped now").wait_for(timeout=10_000)
+    page.locator(f"#failure-{failure.pk}", has_text="table skipped").wait_for(timeout=10_000)
     table.refresh_from_db()
     assert table.state == "skipped"
     assert page.input_value("#failure-filters [name=code]") == "unsupported_charset"

@@ -37,5 +37,5 @@ def test_a_table_of_300_columns_is_readable_and_reachable_by_keyboard(
     page.keyboard.type("moving_1")
     page.locator("#lineage-live", has_text="1 shown").wait_for()
     page.locator("select[name=version]").select_option("2")
-    page.locator("#lineage-live", has_text="Version 2, not the present one").wait_for()
+    page.locator("#lineage-live", has_text="Version 2, not the current one").wait_for()
     assert (visitor.axe(), visitor.overflow()) == ([], 0)

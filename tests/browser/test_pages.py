@@ -165,7 +165,7 @@ def test_everything_on_every_page_is_reached_by_tab_and_shows_where_the_focus_is
 def test_the_sign_in_and_the_error_page_are_accessible(visit: Callable[..., Visitor], scheme: str) -> None:
     visitor = visit(390, scheme)
     visitor.go("/nothing/here/")
-    assert visitor.page.get_by_role("heading", name="There is nothing at this address").is_visible()
+    assert visitor.page.get_by_role("heading", name="Page not found").is_visible()
     assert (visitor.axe(), visitor.overflow()) == ([], 0)
     visitor.context.clear_cookies()
     visitor.go("/login/")
@@ -257,7 +257,7 @@ def test_only_those_that_need_somebody_are_shown_also_while_searching(visit: Cal
     page.locator("#show-fine").click()  # what was typed goes with it
     page.wait_for_url("**show=fine**")
     assert page.input_value("#fleet-search") == "bill"
-    assert page.locator("#fleet").get_by_text("No replicator here matches").is_visible()
+    assert page.locator("#fleet").get_by_text("No replicator matches").is_visible()
     assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, [])
 
 

@@ -25,7 +25,7 @@ def test_rows_are_asked_for_by_keyboard_and_stopped(
     visitor.go(f"/replicators/{busy.pk}/tables/")
     tab_to(page, f"#menu-{table.pk} > summary")
     page.keyboard.press("Enter")
-    page.locator(f"#menu-{table.pk} a", has_text="Snapshots of rows").click()
+    page.locator(f"#menu-{table.pk} a", has_text="Snapshots").click()
     tab_to(page, "#id_keys")
     page.keyboard.type("1\nnot a number")
     page.locator("#by-keys button").press("Enter")
@@ -54,7 +54,7 @@ def test_a_condition_is_refused_and_taken(visit: Callable[..., Visitor], install
     visitor.go(f"/replicators/{busy.pk}/tables/{table.pk}/snapshots/")
     page.fill("#id_where", "nothing = 1")
     page.locator("#by-condition button").click()
-    page.locator("#by-condition [role=alert]", has_text="is not taken").wait_for()
+    page.locator("#by-condition [role=alert]", has_text="Invalid condition").wait_for()
     assert page.input_value("#id_where") == "nothing = 1"
     page.fill("#id_where", "id < 100")
     page.locator("#by-condition button").click()

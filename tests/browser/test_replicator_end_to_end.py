@@ -209,7 +209,7 @@ def test_made_watched_paused_resumed_and_deleted(
     expect(page.locator("#log .log-line").first).to_be_visible()
     assert page.locator("#log .level-error").count() == 0, page.locator("#log").inner_text()
     open_tab(page, "Activity")
-    for words in ("Created from the connection", "Pause asked for", "Resumed"):
+    for words in ("Created from the connection", "Pause requested", "Resumed"):
         expect(page.locator("#activity-live")).to_contain_text(words)
     assert visitor.axe() == []
 

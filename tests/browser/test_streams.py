@@ -22,7 +22,7 @@ def test_a_stream_is_made_disabled_enabled_and_deleted(
     page = visitor.page
     visitor.go("/streams/")
     page.locator("#stream-orders-to-billing", has_text="behind").wait_for()
-    page.locator("#stream-orders-to-billing", has_text="at the end").wait_for()
+    page.locator("#stream-orders-to-billing", has_text="up to date").wait_for()
     tab_to(page, "#id_name")
     page.keyboard.type("to search")
     tab_to(page, "#id_shards")

@@ -68,7 +68,7 @@ def test_from_a_new_connection_to_a_started_replicator(visit: Callable[..., Visi
     assert visitor.axe() == []
     _next(visitor, "review")
     assert "note is masked (null); only rows with id > 9" in page.locator(".facts").inner_text()
-    assert "99 % of changes readable within 2 min" in page.locator(".facts").inner_text()
+    assert "99 % of changes queryable within 2 min" in page.locator(".facts").inner_text()
     assert visitor.axe() == []
     page.get_by_role("button", name="Create and start").click()
     page.locator(".toast", has_text="wizard made is created and starting").wait_for()
@@ -92,7 +92,7 @@ def test_a_failed_test_says_why_and_leads_no_further(visit: Callable[..., Visito
     _fill_new_connection(visitor, host="db2.example", password="wrong")
     _next(visitor, "test")
     page.get_by_text("Access denied for user tidemark.").wait_for()
-    page.get_by_text("Correct user and password of the connection.").wait_for()
+    page.get_by_text("Correct the user and password of the connection.").wait_for()
     page.locator(".wizard-foot .button-primary").click()
     page.get_by_text("The connection test failed.").wait_for()
 
@@ -108,7 +108,7 @@ def test_columns_are_left_out_and_the_draft_is_kept_while_away(
     row = page.locator(".table-list li", has_text="orders")
     row.locator("summary").click()
     row.get_by_role("checkbox", name="note").uncheck()
-    row.get_by_text("1 left out.").wait_for()
+    row.get_by_text("1 excluded.").wait_for()
     page.get_by_label("All tables of archive, also future ones").check()
     page.locator(".wizard-foot", has_text="2,417 tables selected").wait_for()
     assert row.get_by_role("checkbox", name="note").is_visible()  # the unfolded columns stayed

@@ -61,7 +61,7 @@ def test_a_wrong_password_fails_once_and_is_not_told(config: MySqlConfig) -> Non
     first, *others = MySqlSource(dataclasses.replace(config, password="s3cret!")).check()
     assert (first.name, first.status) == ("reachable", Status.FAILED)
     assert {(other.status, other.detail) for other in others} == {
-        (Status.SKIPPED, "Not looked at, because the login failed.")
+        (Status.SKIPPED, "Not checked, because the login failed.")
     }
     assert "s3cret!" not in repr([first, *others])
     assert "s3cret!" not in repr(dataclasses.replace(config, password="s3cret!"))
@@ -76,7 +76,7 @@ def test_an_unreachable_host_fails_once(config: MySqlConfig) -> None:
 def test_the_port_of_another_kind_of_server_is_told_soon(postgres_source: EmbeddedPostgresSource) -> None:
     """Postgres waits for its client to speak first: it took a minute."""
     config = MySqlConfig("127.0.0.1", postgres_source.address["port"], "u", "p", connect_timeout=1.0)
-    with pytest.raises(SourceUnreachable, match="does not greet as MySQL and MariaDB do") as caught:
+    with pytest.raises(SourceUnreachable, match="is not a MySQL or MariaDB server") as caught:
         connect(config)
     assert "Postgres" in caught.value.remedy
 

@@ -20,7 +20,7 @@ from webapp.embedded.mariadb import EmbeddedMariaDB
 pytestmark = pytest.mark.integration
 SERVERS = {"mariadb": EmbeddedMariaDB, "mysql": EmbeddedMySQL}
 TAKEN = ("InnoDB", "MyISAM", "MEMORY", "HEAP", "Aria")
-REFUSED = {"CSV": "as text", "MERGE": "rows of other tables", "BLACKHOLE": "keeps no rows", "ARCHIVE": "are lost"}
+REFUSED = {"CSV": "as text", "MERGE": "rows of other tables", "BLACKHOLE": "stores no rows", "ARCHIVE": "are lost"}
 
 
 @pytest.fixture(scope="module", params=list(SERVERS))

@@ -100,7 +100,7 @@ def test_another_transaction_at_the_place_of_the_last_one_is_refused(source: Sou
     assert past.start
     check_past(source.config, 77, past)
     for other in (past._replace(digest=past.digest ^ 1), past._replace(start=past.start - 7)):
-        with pytest.raises(SourceReplaced, match="set back"):
+        with pytest.raises(SourceReplaced, match="restored to an older state"):
             check_past(source.config, 77, other)
 
 

@@ -428,9 +428,9 @@ def test_an_unlogged_partition_is_named(db: Connection) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ("id int PRIMARY KEY, _operation text", "uses for itself"),
-        ("id int PRIMARY KEY, _before_id int", "uses for itself"),
-        ('"A" int PRIMARY KEY, a int', "differ in case only"),
+        ("id int PRIMARY KEY, _operation text", "reserved by Tidemark"),
+        ("id int PRIMARY KEY, _before_id int", "reserved by Tidemark"),
+        ('"A" int PRIMARY KEY, a int', "differ only in case"),
         ("id int PRIMARY KEY, r regclass", "regclass"),
     ],
 )

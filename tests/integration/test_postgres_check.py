@@ -107,7 +107,7 @@ def test_a_wrong_password_fails_once_and_is_not_told(config: PostgresConfig) -> 
     first, *others = PostgresSource(dataclasses.replace(config, password=SECRET)).check()
     assert (first.name, first.status) == ("reachable", Status.FAILED)
     assert {(other.status, other.detail) for other in others} == {
-        (Status.SKIPPED, "Not looked at, because the login failed.")
+        (Status.SKIPPED, "Not checked, because the login failed.")
     }
     assert SECRET not in repr([first, *others])
     assert "password of the connection" in first.remedy
@@ -144,7 +144,7 @@ def test_a_publication_by_hand_does_without_the_owners_right(
     run(root, f"ALTER PUBLICATION brought ADD TABLE {SCHEMA}.parts")
     parts = TableSet(tables=frozenset({TableId(SCHEMA, "parts")}))
     found = checked(brought, parts)["publication"]
-    assert "by their partitions" in found.detail
+    assert "publishes the partitions" in found.detail
     run(root, found.remedy)
     assert checked(brought, parts)["publication"].status is Status.OK
 
@@ -157,7 +157,7 @@ def test_a_publication_that_leaves_rows_or_columns_out_is_told(config: PostgresC
     run(root, f"CREATE PUBLICATION brought FOR TABLE {SCHEMA}.wide WHERE (id > 3)")
     assert "row filter" in checked(brought, tables)["publication"].detail
     run(root, f"ALTER PUBLICATION brought SET TABLE {SCHEMA}.wide (id)")
-    assert "leaves columns out" in checked(brought, tables)["publication"].detail
+    assert "excludes columns" in checked(brought, tables)["publication"].detail
     without = TableSet(tables=frozenset({wide}), excluded_columns={wide: frozenset({"v"})})
     assert checked(brought, without)["publication"].status is Status.OK
 
@@ -187,7 +187,7 @@ def test_row_security_that_hides_rows_is_told_and_never_reads_a_part(
     run(root, f"GRANT USAGE ON SCHEMA {SCHEMA} TO check_limited", f"GRANT SELECT ON {SCHEMA}.orders TO check_limited")
     run(root, f"ALTER TABLE {SCHEMA}.orders ENABLE ROW LEVEL SECURITY")
     found = checked(limited)["grant_select"]
-    assert "Row security" in found.detail
+    assert "Row-level security" in found.detail
     with pytest.raises(SourcePermissionDenied):
         read_rows(connect(limited), f"SELECT * FROM {SCHEMA}.orders", "it")
     run(root, found.remedy)

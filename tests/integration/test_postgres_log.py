@@ -598,7 +598,7 @@ def test_a_slot_that_is_gone_or_was_read_by_others_is_a_purged_log(log: Log) -> 
     log.run("INSERT INTO t VALUES (1)")
     slot = log.log.slot
     log.run(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
-    with pytest.raises(LogPurged, match="somebody else"):
+    with pytest.raises(LogPurged, match="another client"):
         log.read()
     log.run(f"SELECT pg_drop_replication_slot('{slot}')")
     with pytest.raises(LogPurged):
@@ -684,7 +684,7 @@ def test_values_come_in_binary_where_all_can_be_decoded_and_as_text_from_the_fir
         f"INSERT INTO t VALUES (2, {row}, '10.0.0.0/8')",
     )
     log.run("ALTER TABLE t DROP net")  # when reading begins the catalog does not show what will come
-    with pytest.raises(TidemarkError, match="as text") as caught:
+    with pytest.raises(TidemarkError, match="in text format") as caught:
         log.read()
     assert caught.value.retryable
     found = changes(log.read(), "n", "f", "u", "at", "j", "net")
@@ -750,7 +750,7 @@ def test_messages_that_others_write_change_nothing(log: Log) -> None:
     ]  # fmt: skip
     assert changes(found, "id", "a") == [("INSERT", 2, 2), ("INSERT", 3, 3), ("INSERT", 4, 4)]
     assert [m.token for m in found if isinstance(m, Watermark)][:1] == ["L:1:1:x"]  # whose attempt nobody knows
-    assert "1 message with a table's definition ignored" in next(m.text for m in found if isinstance(m, Notice))
+    assert "1 schema message ignored" in next(m.text for m in found if isinstance(m, Notice))
 
 
 def test_a_trigger_of_another_role_is_done_without(log: Log) -> None:
@@ -829,7 +829,7 @@ def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: 
             told.append(message)
         found = told
     assert [(m.table.name, m.reload) for m in ddl(found) if m.reload] == [("t", True)]
-    assert "published in another way" in next(m.statement for m in ddl(found) if m.reload)
+    assert "published differently" in next(m.statement for m in ddl(found) if m.reload)
     log.schemas |= schemas(found)
     assert not any(m.reload for m in ddl(log.read(sight=True)))
 
@@ -867,7 +867,7 @@ def test_what_the_publication_leaves_out_is_put_back(log: Log) -> None:
     try:
         assert reader.read_chunk(log.table("t"), KeyRange()).schema.names == ("id",)
         log.run(f"ALTER PUBLICATION {log.log.publication} SET (publish = 'insert')")
-        with pytest.raises(TableBusy, match="leaves out"):
+        with pytest.raises(TableBusy, match="excludes some changes"):
             reader.read_chunk(log.table("t"), KeyRange())
         log.log.prepare(log.tables, first=False)
         log.run(f"ALTER PUBLICATION {log.log.publication} SET TABLE {log.name}.t (id)")
@@ -938,7 +938,7 @@ def test_a_type_that_the_server_has_no_binary_form_for_is_read_as_text(
     log.follow("t")
     log.run("CREATE TABLE other (id int, s public.seg[])", "INSERT INTO other VALUES (1, ARRAY['1..2'::public.seg])")
     log.run("DROP TABLE other", "INSERT INTO t VALUES (1)")
-    with pytest.raises(SourceUnreachable, match="as text"):
+    with pytest.raises(SourceUnreachable, match="in text format"):
         log.read()
     assert changes(log.read(), "id") == [("INSERT", 1)]
     log.run(f"DROP PUBLICATION {log.name}_all")
@@ -961,7 +961,7 @@ def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
             r"INSERT INTO bad VALUES (1, pg_catalog.convert_from('\x41c381', 'WIN1252'))",
             """UPDATE "größe" SET "maß" = 'Ä'""",
         )
-        with pytest.raises(SourceUnreachable, match="as text"):
+        with pytest.raises(SourceUnreachable, match="in text format"):
             log.read()
         found = log.read()
         assert changes([m for m in found if getattr(m, "table", None) == log.table("größe")], "id", "maß") == [
@@ -969,7 +969,7 @@ def test_a_text_that_is_no_character_fails_its_table_alone(log: Log) -> None:
         ]  # fmt: skip
         [failed] = [m for m in found if isinstance(m, TableFailed)]
         assert failed.table == log.table("bad")
-        assert "no valid Unicode" in failed.error.message
+        assert "not valid Unicode" in failed.error.message
         log.log.remove()
     finally:
         log.control.close()

@@ -102,7 +102,7 @@ def test_a_store_that_is_killed_is_waited_for(storage: Storage, s3: EmbeddedS3) 
             error = _failure(use)
             assert isinstance(error, StagingError)
             assert error.retryable
-            assert "does not answer" in error.message
+            assert "does not respond" in error.message
     finally:
         s3.start()
     with storage.open("r1/t/1.parquet") as file:
@@ -137,7 +137,7 @@ def test_a_temporary_folder_that_cannot_be_written_is_told(storage: Storage, mon
 @pytest.mark.parametrize("url", ["s3://key:word@bucket/x", "s3://bucket/x?access_key=a&secret_key=b"])
 def test_credentials_in_a_location_are_refused_and_not_repeated(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_STAGING_URL", url)
-    with pytest.raises(ValueError, match="must not hold credentials") as raised:
+    with pytest.raises(ValueError, match="must not contain credentials") as raised:
         environment.location("TIDEMARK_STAGING_URL", Path("/x"), "staging", query=True)
     assert "word" not in str(raised.value)
     assert "bucket" not in str(raised.value)

@@ -193,7 +193,7 @@ def test_rows_without_key_are_compared_with_their_number(sql: Any, write: Write,
 def test_columns_are_compared_by_name_type_and_order(small_source: Any, write: Write, check: Any) -> None:
     rows = small([(1, "one"), (2, None), (3, "")])
     write("t", rows.select(["v", "id"]))
-    assert check("t").columns == ["the target's columns stand in another order: v, id"]
+    assert check("t").columns == ["the target's columns have another order: v, id"]
     write("t", rows.set_column(0, "id", rows["id"].cast(pa.int64())).rename_columns(["id", "w"]))
     assert check("t").columns == [
         "column v is missing in the target",

@@ -37,7 +37,7 @@ from replicator.sources.mysql.wire.events import EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
 from tests.property.mutations import Log, Mutant, mutate, open_log
 
-_PLACE = re.compile(r"(after|at) .*:\d+|is no binary log")
+_PLACE = re.compile(r"(after|at) .*:\d+|is not a binary log")
 SECONDS = 2.0  # of the processor: the machine may have other things to do
 STUCK = 60.0  # by the clock
 MEMORY = 1 << 30

@@ -194,9 +194,7 @@ def _targets(found: parser.AlterTable) -> list[TableId]:
 def _alteration(step: Step, found: parser.AlterTable) -> str:
     name = next(iter(_targets(found)), found.table)
     if found.table not in step.before.tables or name not in step.after.tables:
-        return (
-            "" if not found.clauses or found.table not in step.before.tables else f"{found.table} is not there any more"
-        )
+        return "" if not found.clauses or found.table not in step.before.tables else f"{found.table} no longer exists"
     old, new = step.before.tables[found.table], step.after.tables[name]
     charsets = {d.name: d.charset for d in old.definitions if d.charset}
     result = alter(old.schema, found.clauses, new, charsets)

@@ -62,7 +62,7 @@ def _live(rng: random.Random) -> None:
             try:
                 rename_target(table=table, namespace=namespace, name=name)
             except ConfigurationError as error:
-                assert "is the copy of" in error.message  # noqa: PT017 - or it is renamed
+                assert "is the target table of" in error.message  # noqa: PT017 - or it is renamed
         if table.own_name and rng.random() < 0.5:
             table.target_namespace, table.target_name = table.own_namespace, table.own_name
             table.save()

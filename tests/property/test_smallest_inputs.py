@@ -95,7 +95,7 @@ def test_events_twice_out_of_order_or_before_the_format_description_are_found() 
         parser.parse(events[1])
     for raw in events[:4]:
         parser.parse(raw)
-    with pytest.raises(LogCorrupt, match="comes twice"):  # was taken for one behind four gibibytes more
+    with pytest.raises(LogCorrupt, match="duplicated"):  # was taken for one behind four gibibytes more
         parser.parse(events[3])
 
 

@@ -183,7 +183,7 @@ def test_positions_survive_a_commits_properties(applied: int, loaded: int, versi
 
 
 def test_a_position_that_somebody_has_changed_is_refused() -> None:
-    with pytest.raises(TargetError, match="no sequence number"):
+    with pytest.raises(TargetError, match="expected a sequence number"):
         _said({"tidemark.applied": "many"}, 1)
 
 

@@ -219,7 +219,7 @@ def test_text_that_is_no_unicode_stops_its_table_only() -> None:
     log = LogColumn(VARCHAR, 40, nullable=True, name="v", charset=35)
     column = ColumnArrays(log, Column("v", STRING_TYPE, nullable=True, source_type="varchar(10)"), ReadOptions())
     cells = Cells(np.array([0xDF, 0x84], np.uint8), np.array([0]), np.array([2]), np.array([0]))
-    with pytest.raises(ValueDoesNotFit, match="v \\(varchar\\(10\\)\\) holds text that is no valid Unicode"):
+    with pytest.raises(ValueDoesNotFit, match="v \\(varchar\\(10\\)\\) contains text that is not valid Unicode"):
         column.convert(cells)
 
 

@@ -63,13 +63,13 @@ def test_what_is_kept_is_read_back_as_the_value_in_rows(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "There is no key in the list."),
-        ("1\nx", "Line 2: 'x' is no value of id (int)."),
-        ("99999999999", "Line 1: '99999999999' is no value of id (int)."),
+        ("", "The list contains no keys."),
+        ("1\nx", "Line 2: 'x' is not a valid value of id (int)."),
+        ("99999999999", "Line 1: '99999999999' is not a valid value of id (int)."),
         ("[1, 2]", "Line 1: the key of shop.t is (id): 1 value, not 2."),
-        ("[1", "Line 1: this is no JSON array"),
-        ("[null]", "Line 1: null is no value of a key."),
-        ('"1', "Line 1: this is no line of CSV"),
+        ("[1", "Line 1: not a JSON array"),
+        ("[null]", "Line 1: null is not a valid value of a key."),
+        ('"1', "Line 1: not a line of CSV"),
     ],
 )
 def test_what_is_no_key_is_said_in_a_sentence(text: str, said: str) -> None:
@@ -80,10 +80,10 @@ def test_what_is_no_key_is_said_in_a_sentence(text: str, said: str) -> None:
 
 
 def test_what_has_no_exact_text_or_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigurationError, match="give a condition instead"):
+    with pytest.raises(ConfigurationError, match="Use a condition instead"):
         parse_values([1.5], schema(("x", types.DOUBLE, "double")))
     monkeypatch.setattr(snapshot_keys, "MAX_KEYS", 2)
-    with pytest.raises(ConfigurationError, match="There are 3 keys in the list, more than 2"):
+    with pytest.raises(ConfigurationError, match="The list contains 3 keys, more than 2"):
         parse_lines("1\n2\n3", ONE)
 
 

@@ -63,7 +63,7 @@ def test_what_rows_do_not_show_is_said_too() -> None:
     never = definition(2, ID, column("a", STRING, "varchar(40)", nullable=False))
     assert difference(first, never).texts == ["a is never null"]
     reordered = definition(2, column("a", STRING, "varchar(40)"), ID)
-    assert difference(first, reordered).texts == ["columns in another order"]
+    assert difference(first, reordered).texts == ["column order changed"]
     rekeyed = definition(2, ID, column("a", STRING, "varchar(40)"), key=("id", "a"))
     assert difference(first, rekeyed).texts == ["key: id → id, a"]
     moved = definition(2, ID, column("a", STRING, "varchar(40)"), table=TableId("shop", "orders_2"))
@@ -139,8 +139,8 @@ def test_a_column_maps_onto_the_target_with_both_types_and_its_policy() -> None:
     at = lines_at([first], 1)
     until = at["until"]
     assert (until.source_type, str(until.type), until.target_type) == ("date", "date", "ice:date")
-    assert until.notes == ("a date that does not exist (zero date) becomes null, and is counted",)
-    assert at["day"].notes == ("a date that does not exist (zero date) stops the table",)
+    assert until.notes == ("an invalid date (zero date) becomes null, and is counted",)
+    assert at["day"].notes == ("an invalid date (zero date) stops the table",)
     assert at["seen"].notes == ("kept as text, by the policy for zero dates",)
     assert lines_at([first], 1, policy=Policy("fail"))["until"].notes[0].endswith("stops the table")
     own = at["_sequence_num"]
@@ -150,7 +150,7 @@ def test_a_column_maps_onto_the_target_with_both_types_and_its_policy() -> None:
 def test_what_the_selection_leaves_out_stands_on_the_sources_side_only() -> None:
     first = definition(1, ID, column("ssn"))
     hidden = definition(2, ID, left_out=frozenset({"ssn"}))
-    assert difference(first, hidden).texts == ["− ssn, left out by the selection"]
+    assert difference(first, hidden).texts == ["− ssn, excluded by the selection"]
     line = lines_at([first, hidden], 2)["ssn"]
     assert (line.source, line.target, line.fate) == ("ssn", "", ColumnChange.LEFT_OUT)
 

@@ -186,7 +186,7 @@ def test_a_table_that_is_named_twice_loses_no_mask() -> None:
     masked = SelectionEntry("Shop", "Orders", masks={"mail": Mask(MaskKind.NULL)})
     plain, left_out = SelectionEntry("shop", "orders"), SelectionEntry("shop", "orders", excluded=True)
     for second in (plain, left_out):
-        with pytest.raises(ConfigurationError, match="named twice"):
+        with pytest.raises(ConfigurationError, match="listed twice"):
             under(LOWER_CASE_NAMES, [masked, second])
         assert len(under(EXACT_NAMES, [masked, second])) == 2
     assert under(LOWER_CASE_NAMES, [plain, SelectionEntry("SHOP", "Orders")]) == [plain]

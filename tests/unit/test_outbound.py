@@ -92,7 +92,7 @@ def test_a_message_arrives_where_it_may_go(receiver: Any) -> None:
 
 def test_loopback_is_refused_by_default_by_name_and_by_number(receiver: Any) -> None:
     for host in ("127.0.0.1", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]"):
-        with pytest.raises(NotSentError, match=r"not a public one|not known") as caught:
+        with pytest.raises(NotSentError, match=r"not public|could not be resolved") as caught:
             post(f"http://{host}:{receiver.server_port}/200", b"{}", {})
         assert str(receiver.server_port) not in caught.value.reason
     assert receiver.got == []
@@ -135,7 +135,7 @@ def test_a_server_that_answers_a_byte_at_a_time_is_cut_off(monkeypatch: pytest.M
 
         thread = threading.Thread(target=drip)
         thread.start()
-        with pytest.raises(NotSentError, match="did not answer"):
+        with pytest.raises(NotSentError, match="did not respond"):
             post(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}", {}, also=LOOPBACK)
         thread.join()
 
@@ -144,7 +144,7 @@ def test_a_server_that_is_not_there_and_a_certificate_that_is_none_are_told(rece
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    with pytest.raises(NotSentError, match="did not answer"):
+    with pytest.raises(NotSentError, match="did not respond"):
         post(f"http://127.0.0.1:{port}/", b"{}", {}, also=LOOPBACK)
-    with pytest.raises(NotSentError, match="did not answer"):
+    with pytest.raises(NotSentError, match="did not respond"):
         post(f"https://127.0.0.1:{receiver.server_port}/", b"{}", {}, also=LOOPBACK)

@@ -59,12 +59,12 @@ def test_what_is_under_way_is_named_or_all_of_it(act: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (signal("log", {"message": "x"}), "There is no signal 'log' here"),
-        (signal("execute-snapshot", "{"), "is no JSON"),
-        (signal("execute-snapshot", "[" * 100_000), "is no JSON"),
-        (signal("execute-snapshot", [1]), "is no JSON object"),
+        (signal("log", {"message": "x"}), "Unknown signal 'log'"),
+        (signal("execute-snapshot", "{"), "is not valid JSON"),
+        (signal("execute-snapshot", "[" * 100_000), "is not valid JSON"),
+        (signal("execute-snapshot", [1]), "is not a JSON object"),
         (signal("execute-snapshot", {}), "data-collections must be a list"),
-        (signal("execute-snapshot", {"data-collections": ["a.b"], "type": "blocking"}), "only incremental ones"),
+        (signal("execute-snapshot", {"data-collections": ["a.b"], "type": "blocking"}), "only incremental snapshots"),
         (signal("execute-snapshot", {"data-collections": ["a.b"], "keys": 5}), "keys must be"),
         (signal("execute-snapshot", {"data-collections": ["a.b"], "additional-conditions": [1]}), "list of objects"),
         (
@@ -136,9 +136,9 @@ def test_whatever_is_wrong_with_the_table_is_a_warning() -> None:
     assert signals.takes(SchemaChange(5, Ddl.DROP_TABLE, TABLE, place, None))
     assert signals.takes(TableFailed(TABLE, UnsupportedType("odd"), place))
     assert (entry.signals, entry.next_sequence) == ([], 6)
-    assert [line.partition(" gives no signals: ")[2] for line in told.lines] == [
-        "it is not there.",
-        "The signalling table has no column data. Make it again; the settings show its CREATE TABLE.",
+    assert [line.partition(" cannot be read: ")[2] for line in told.lines] == [
+        "it does not exist.",
+        "The signalling table has no column data. Create it again with the CREATE TABLE shown in the settings.",
         "odd",
     ]
 

@@ -31,13 +31,13 @@ def always() -> bool:
     [
         (Pace(), SourceLoad(1000, 1000.0), ""),
         (Pace(most_running=10), SourceLoad(10), ""),
-        (Pace(most_running=10), SourceLoad(11), "The source does 11 things at a time, 10 are allowed."),
+        (Pace(most_running=10), SourceLoad(11), "The source has 11 active queries; the limit is 10."),
         (Pace(most_lag_seconds=2), SourceLoad(11, 2.0), ""),
         (Pace(most_lag_seconds=2), SourceLoad(11), ""),
         (
             Pace(most_lag_seconds=2.5),
             SourceLoad(1, 3.26),
-            "A replica of the source is 3.3 s behind, 2.5 s are allowed.",
+            "A replica of the source is 3.3 s behind; the limit is 2.5 s.",
         ),
     ],
 )
@@ -51,7 +51,7 @@ def test_it_waits_while_the_source_is_busy_and_says_so_once() -> None:
     assert throttle.wait(always) == Pace(most_running=10)
     assert throttle.wait(always) is not None
     assert (loads, len(told), told[-1]) == ([], 2, "")
-    assert told[0].startswith("The source does 20")
+    assert told[0].startswith("The source has 20")
 
 
 def test_the_source_is_not_looked_at_where_it_does_not_matter() -> None:

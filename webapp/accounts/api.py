@@ -99,7 +99,7 @@ class AuditViewSet(ApiViewSet):
         parameters=[
             OpenApiParameter("who", str, description="A user's name"),
             OpenApiParameter("kind", str),
-            OpenApiParameter("about", str, description="Part of the name of what it is about"),
+            OpenApiParameter("about", str, description="Part of the name of the object"),
         ]
     )
     def list(self, request: Request) -> Response:

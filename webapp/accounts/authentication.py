@@ -26,7 +26,7 @@ class ApiTokenAuthentication(authentication.BaseAuthentication):
             raise exceptions.AuthenticationFailed("The Authorization header must be: Bearer <token>.")
         token = services.token_for(plain=parts[1].decode(errors="replace"))
         if token is None:
-            raise exceptions.AuthenticationFailed("This token is not known, or has ended, or was revoked.")
+            raise exceptions.AuthenticationFailed("This token is unknown, expired or revoked.")
         return token.user, token
 
     def authenticate_header(self, request: Request) -> str:

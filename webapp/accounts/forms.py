@@ -44,11 +44,11 @@ class TokenForm(forms.Form):
         max_length=100,
         help_text="What will use it, for example “nightly checks”.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
-        error_messages={"required": "Give the token a name, so that you know later what it is for."},
+        error_messages={"required": "Enter a name for the token, so that its use is known later."},
     )
-    role = forms.ChoiceField(label="May do", widget=forms.Select(attrs={"class": "input"}))
+    role = forms.ChoiceField(label="Role", widget=forms.Select(attrs={"class": "input"}))
     days = forms.TypedChoiceField(
-        label="Ends after",
+        label="Expires after",
         choices=[(30, "30 days"), (90, "90 days"), (365, "a year"), ("", "never")],
         initial=90,
         coerce=int,
@@ -79,11 +79,11 @@ class UserForm(forms.Form):
     password = forms.CharField(
         label="Password",
         max_length=200,
-        help_text="Tell it to whom it is for; the account page changes it.",
+        help_text="Give it to the user, who can change it on the account page.",
         widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "new-password"}),
     )
     role = forms.ChoiceField(
-        label="May do", choices=Role.choices, initial=Role.VIEWER, widget=forms.Select(attrs={"class": "input"})
+        label="Role", choices=Role.choices, initial=Role.VIEWER, widget=forms.Select(attrs={"class": "input"})
     )
 
     @property
@@ -97,7 +97,7 @@ class PasswordForm(forms.Form):
     """Another password of one's own."""
 
     old = forms.CharField(
-        label="Present password",
+        label="Current password",
         required=False,
         max_length=200,
         widget=forms.PasswordInput(attrs={"class": "input", "autocomplete": "current-password"}),

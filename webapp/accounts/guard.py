@@ -44,7 +44,7 @@ class Guard:
 class RoleRefused(NotPermitted):
     """The API's 403 for an account or a token without the role."""
 
-    remedy = "Ask an admin for the role, or send a token that has it."
+    remedy = "Ask an admin for the role, or use a token that has it."
 
 
 class RolePermission(BasePermission):

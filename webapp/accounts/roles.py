@@ -22,7 +22,7 @@ class Role(models.TextChoices):
     """In order: each may do what those before it may."""
 
     VIEWER = "viewer", "Viewer: sees everything but data and settings of secrets"
-    OPERATOR = "operator", "Operator: starts, pauses, reads again, resolves failures"
+    OPERATOR = "operator", "Operator: starts, pauses, resnapshots, resolves failures"
     ADMIN = "admin", "Admin: changes connections, replicators, masks and users"
 
     @property

@@ -32,16 +32,20 @@ class TokenCreateSerializer(serializers.Serializer):
     """`name` is for the list of tokens."""
 
     name = serializers.CharField(max_length=100)
-    role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most that of who asks")  # type: ignore[assignment]
+    role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most the role of the caller")  # type: ignore[assignment]
     days = serializers.IntegerField(
-        min_value=1, max_value=3650, required=False, allow_null=True, help_text="After which it ends; without it never"
+        min_value=1,
+        max_value=3650,
+        required=False,
+        allow_null=True,
+        help_text="Days until it expires; never if left out",
     )
 
 
 class NewTokenSerializer(TokenSerializer):
     """The one answer that holds the token."""
 
-    token = serializers.CharField(help_text="Shown this once; only a digest is kept")
+    token = serializers.CharField(help_text="Shown once; only a digest is stored")
 
     class Meta(TokenSerializer.Meta):
         fields = (*TokenSerializer.Meta.fields, "token")

@@ -40,7 +40,7 @@ def create_token(
     plain = TOKEN_MARK + secrets.token_urlsafe(32)
     ends = None if days is None else timezone.now() + timedelta(days=days)
     ApiToken.objects.create(user=user, name=name, prefix=plain[:10], digest=digest(plain), role=role, expires_at=ends)
-    until = f", until {ends:%Y-%m-%d}" if ends else ", without end"
+    until = f", until {ends:%Y-%m-%d}" if ends else ", no expiry"
     audit.enter("token_created", f"Token {name} created ({role.word.lower()}{until})", user=user, about=name)
     return plain
 
@@ -110,7 +110,7 @@ def update_user(
 def change_password(*, user: User, old: str, new: str) -> None:
     """One's own.  ConfigurationError; sessions elsewhere end."""
     if user.has_usable_password() and not user.check_password(old):
-        raise ConfigurationError("The present password is another.")
+        raise ConfigurationError("The current password is wrong.")
     _set_password(user, new)
     user.save()
     audit.enter("user_changed", f"User {user.username} changed: password", user=user, about=user.username)

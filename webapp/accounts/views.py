@@ -47,7 +47,7 @@ def sign_in_once(request: HttpRequest, token: str) -> HttpResponse:
     """The link that `make demo` prints."""
     user = services.use_one_time_login(token=token)
     if user is None:
-        messages.error(request, "This sign-in link was used already or has run out. Ask for a new one, or sign in.")
+        messages.error(request, "This sign-in link was already used or has expired. Request a new one, or sign in.")
         return redirect("accounts:sign_in")
     login(request, user, backend="django.contrib.auth.backends.ModelBackend")
     audit.enter("signed_in", "Signed in by a link", user=user)
@@ -104,9 +104,9 @@ def password(request: HttpRequest) -> HttpResponse:
             messages.error(request, error.message)
         else:
             update_session_auth_hash(request, user)
-            messages.success(request, "Your password is changed; sessions elsewhere have ended.")
+            messages.success(request, "Password changed. All other sessions are signed out.")
     else:
-        messages.error(request, "Give the new password.")
+        messages.error(request, "Enter the new password.")
     return redirect("accounts:tokens")
 
 

@@ -74,8 +74,8 @@ class AlertViewSet(ApiViewSet):
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("replicator", int, description="Only of this one"),
-            OpenApiParameter("firing", bool, description="Only those that fire now"),
+            OpenApiParameter("replicator", int, description="Only of this replicator"),
+            OpenApiParameter("firing", bool, description="Only alerts that fire now"),
         ]
     )
     def list(self, request: Request) -> Response:

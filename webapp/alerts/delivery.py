@@ -70,7 +70,7 @@ def _attempt(delivery: Delivery) -> bool:
         return False
     except Exception:  # one message that cannot be sent, whatever the reason, does not hold up the others
         LOGGER.exception("Sending to %s failed", delivery.channel.name)
-        _not_sent(delivery, NotSentError("An unexpected error; the log of the control worker has it."))
+        _not_sent(delivery, NotSentError("Unexpected error; see the log of the control worker."))
         return False
     done = {"state": DeliveryState.SENT, "sent_at": clock(), "error": ""}
     Delivery.objects.filter(pk=delivery.pk, attempts=delivery.attempts).update(**done)
@@ -106,7 +106,7 @@ def _send(channel: Channel, message: Message) -> None:
     try:
         hidden = unseal(channel.secrets)
     except ConfigurationError:
-        reason = "Its address cannot be decrypted: TIDEMARK_SECRET_KEY is another one now. Type the address again."
+        reason = "The address cannot be decrypted because TIDEMARK_SECRET_KEY has changed. Enter the address again."
         raise NotSentError(reason, lasting=True) from None
     body, headers = request(channel.kind, message, hidden.get("key", ""))
     post(hidden.get("url", ""), body, headers, also=settings.TIDEMARK_ALERT_NETWORKS)
@@ -114,9 +114,9 @@ def _send(channel: Channel, message: Message) -> None:
 
 def _mail(channel: Channel, message: Message) -> None:
     if settings.EMAIL_BACKEND == SMTP_BACKEND and not settings.EMAIL_HOST:
-        raise NotSentError("No mail server is configured: whoever runs Tidemark sets EMAIL_URL.", lasting=True)
+        raise NotSentError("No mail server is configured. Set EMAIL_URL.", lasting=True)
     mail = EmailMessage(message.title, as_text(message), to=list(channel.config["recipients"]))
     try:
         mail.send()
     except (OSError, smtplib.SMTPException) as error:
-        raise NotSentError(f"The mail server did not take it ({type(error).__name__}).") from None
+        raise NotSentError(f"The mail server rejected the message ({type(error).__name__}).") from None

@@ -32,7 +32,7 @@ class ChannelForm(forms.Form):
         label="Name",
         max_length=100,
         widget=forms.TextInput(attrs=TEXT),
-        error_messages={"required": "Give the channel a name."},
+        error_messages={"required": "Enter a name for the channel."},
     )
     kind = forms.ChoiceField(
         label="Kind",
@@ -42,7 +42,7 @@ class ChannelForm(forms.Form):
     recipients = forms.CharField(
         label="E-mail addresses",
         required=False,
-        help_text="Separated by commas or lines. For the kind E-mail.",
+        help_text="Separated by commas or line breaks. For channels of kind E-mail.",
         widget=forms.Textarea(attrs={"class": "textarea", "rows": 2, "autocomplete": "off"}),
     )
     url = forms.CharField(

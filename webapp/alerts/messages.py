@@ -70,7 +70,7 @@ def of_alert(alert: Alert, event: str, delivery: int) -> Message:
 
 def of_test(now: datetime, replicator: Replicator | None = None) -> Message:
     """What the test buttons send: as of that replicator, where there is one."""
-    summary = "This is a test. Alerts will look like this."
+    summary = "This is a test message."
     path = reverse("replicators:overview", args=[replicator.pk]) if replicator else reverse("alerts:index")
     name, pk = (replicator.name, replicator.pk) if replicator else ("any replicator", None)
     return Message("test", "test", "test", "test", name, pk, summary, {}, now, None, path)

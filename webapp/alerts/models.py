@@ -41,12 +41,12 @@ class Channel(models.Model):
 
 
 class RuleKind(models.TextChoices):
-    SLO_BURN = "slo_burn", "The error budget burns too fast"
-    LAG = "lag", "The target is too far behind"
-    TABLE_FAILED = "table_failed", "A table has failed"
-    STOPPED = "stopped", "The replicator has stopped or keeps failing"
-    LOG_KEPT = "log_kept", "The source keeps too much of its log, or has lost it"
-    ROWS_PARKED = "rows_parked", "Rows are parked, and missing in the target"
+    SLO_BURN = "slo_burn", "SLO: error budget burns too fast"
+    LAG = "lag", "Lag: target too far behind"
+    TABLE_FAILED = "table_failed", "Table failed"
+    STOPPED = "stopped", "Replicator stopped or failing"
+    LOG_KEPT = "log_kept", "Source log retention too high, or log lost"
+    ROWS_PARKED = "rows_parked", "Dead-letter rows: rows missing in the target"
 
 
 class Rule(models.Model):

@@ -32,26 +32,35 @@ class Parameter:
     help: str = ""
 
 
-HOLD = Parameter("hold_minutes", "… for (minutes)", 2, 0, 1440, "So that a moment’s delay wakes nobody.")
+HOLD = Parameter("hold_minutes", "… for (minutes)", 2, 0, 1440, "Ignores shorter delays.")
 PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
     RuleKind.SLO_BURN: (
-        Parameter("least_late", "Late changes at least", 10, 1, 1_000_000, "So that few late changes wake nobody."),
+        Parameter(
+            "least_late", "Minimum number of late changes", 10, 1, 1_000_000, "Ignores a small number of late changes."
+        ),
     ),
     RuleKind.LAG: (Parameter("minutes", "Behind by more than (minutes)", 15, 0.05, 10_080), HOLD),
     RuleKind.TABLE_FAILED: (),
     RuleKind.STOPPED: (
-        Parameter("retrying_minutes", "Failing for (minutes)", 10, 0, 10_080, "One that has given up fires at once."),
+        Parameter(
+            "retrying_minutes",
+            "Failing for (minutes)",
+            10,
+            0,
+            10_080,
+            "A replicator that has stopped after its retries fires immediately.",
+        ),
     ),
     RuleKind.LOG_KEPT: (),
     RuleKind.ROWS_PARKED: (),
 }
 EXPLAINED: Mapping[str, str] = {
-    RuleKind.SLO_BURN: "2 % of a 30 days’ error budget within an hour, or 5 % within six, and still going on.",
-    RuleKind.LAG: "Something committed at the source so long ago is not in the target, or nothing shows that it is.",
-    RuleKind.TABLE_FAILED: "A table stopped and waits for somebody; told again when a further one does.",
-    RuleKind.STOPPED: "It gave up, or tries in vain. Not when somebody pauses or stops it.",
-    RuleKind.LOG_KEPT: "As the options say (warn about log kept); lost means: start anew. Also while it is paused.",
-    RuleKind.ROWS_PARKED: "Until they are replayed or discarded; told again when they are of a further table.",
+    RuleKind.SLO_BURN: "2 % of the 30-day error budget burned within 1 hour, or 5 % within 6 hours, and still burning.",
+    RuleKind.LAG: "The oldest change that is not confirmed in the target was committed longer ago than this.",
+    RuleKind.TABLE_FAILED: "A table stopped and requires action. Notifies again when another table stops.",
+    RuleKind.STOPPED: "The replicator stopped after its retries, or is still retrying. Does not fire when a user pauses or stops it.",
+    RuleKind.LOG_KEPT: "Fires at the limit in the options, or when the log is lost and a restart from scratch is required. Also while paused.",
+    RuleKind.ROWS_PARKED: "Fires until the rows are replayed or discarded. Notifies again when another table is affected.",
 }
 
 
@@ -114,7 +123,7 @@ def _slo_burn(facts: Facts, params: Mapping[str, float]) -> Finding | None:
                 whose = f"{table}: the" if table else "The"
                 said = f"{one.promise.percent:g} % within {span(one.promise.seconds)}"
                 summary = (
-                    f"{whose} error budget of the promise ({said}) burns {one.burn(rule.long):.1f} times too fast; "
+                    f"{whose} error budget of the SLO ({said}) burns {one.burn(rule.long):.1f} times too fast; "
                     f"{late:,} late change{'' if late == 1 else 's'} in {rule.long}"
                 )
                 detail = {"table": table, "burn": {w: round(one.burn(w), 2) for w in (rule.long, rule.short)}}
@@ -171,7 +180,7 @@ def _rows_parked(facts: Facts, params: Mapping[str, float]) -> Finding | None:
         return None
     number, tables = sum(facts.parked.values()), sorted(facts.parked)
     more = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
-    summary = f"{number:,} row{' is' if number == 1 else 's are'} parked: {', '.join(tables[:NAMED])}{more}"
+    summary = f"{number:,} dead-letter row{'' if number == 1 else 's'}: {', '.join(tables[:NAMED])}{more}"
     return Finding(summary, WARNING, detail={"tables": tables[:100]}, members=frozenset(tables))
 
 

@@ -20,7 +20,7 @@ class ChannelSerializer(serializers.Serializer):
     url = serializers.CharField(
         required=False,
         write_only=True,
-        help_text="Of kinds webhook and slack; left out of a change, the stored one stays",
+        help_text="Of kinds webhook and slack; if left out, the stored one is kept",
     )
     key = serializers.CharField(
         required=False,
@@ -85,7 +85,7 @@ class AlertSerializer(serializers.Serializer):
     severity = serializers.CharField()
     summary = serializers.CharField()
     detail = serializers.JSONField()
-    since = serializers.DateTimeField(help_text="When it began to hold")
+    since = serializers.DateTimeField(help_text="When the condition was first met")
     fired_at = serializers.DateTimeField()
     cleared_at = serializers.DateTimeField(allow_null=True)
     snoozed_until = serializers.DateTimeField(source="rule.snoozed_until", allow_null=True)

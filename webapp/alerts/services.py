@@ -48,7 +48,7 @@ def save_channel(
     if Channel.objects.filter(name=name).exclude(pk=channel.pk).exists():
         raise ConfigurationError(f"There is already a channel named {name}.", remedy="Choose another name.")
     if kind not in ChannelKind.values:
-        raise ConfigurationError(f"There is no kind of channel {kind!r}; there are: {', '.join(ChannelKind.values)}.")
+        raise ConfigurationError(f"Unknown channel kind {kind!r}; known kinds: {', '.join(ChannelKind.values)}.")
     stored = _stored(channel) if kind == channel.kind else {}
     channel.name, channel.kind = name, kind
     if kind == ChannelKind.EMAIL:
@@ -59,9 +59,9 @@ def save_channel(
             raise ConfigurationError("The address is missing.")
         if key is None and hidden["key"] and hidden["url"] != stored["url"]:
             raise ConfigurationError(
-                "The signing key must be entered again, because the address was changed: a stored secret is used only for the "
+                "The signing key must be entered again, because the address was changed. A stored secret is only used for the "
                 "address for which it was entered.",
-                remedy="Give the key together with the new address.",
+                remedy="Send the key together with the new address.",
             )
         channel.config = {"host": str(checked_url(hidden["url"]).hostname)}
         channel.secrets = seal({part: value for part, value in hidden.items() if value})
@@ -82,12 +82,12 @@ def _recipients(given: Sequence[str]) -> list[str]:
     if not found:
         raise ConfigurationError("Name at least one e-mail address.")
     if len(found) > MAX_RECIPIENTS:
-        raise ConfigurationError(f"At most {MAX_RECIPIENTS} addresses; use a mailing list for more.")
+        raise ConfigurationError(f"At most {MAX_RECIPIENTS} addresses are allowed. Use a mailing list for more.")
     for address in found:
         try:
             validate_email(address)
         except ValidationError:
-            raise ConfigurationError(f"{address!r} is no e-mail address.") from None
+            raise ConfigurationError(f"{address!r} is not a valid e-mail address.") from None
     return found
 
 
@@ -137,10 +137,10 @@ def save_rule(
     if channels is not None:
         found = {channel.pk: channel for channel in Channel.objects.filter(pk__in=channels)}
         if unknown := sorted(set(channels) - set(found)):
-            raise ConfigurationError(f"There is no channel {unknown[0]}.")
+            raise ConfigurationError(f"Unknown channel {unknown[0]}.")
         if set(rule.channels.values_list("pk", flat=True)) != set(found):
             rule.channels.set(found.values())
-            changed.append(f"tells {', '.join(sorted(str(one) for one in found.values())) or 'nobody'}")
+            changed.append(f"notifies {', '.join(sorted(str(one) for one in found.values())) or 'no channels'}")
     if changed:
         rule.save()
         summary = f"Alert rule changed: {rule.get_kind_display()} ({', '.join(changed)})"
@@ -151,7 +151,7 @@ def save_rule(
 def rule_of(replicator: Replicator, kind: str) -> Rule:
     """ConfigurationError for a kind that does not exist."""
     if kind not in RuleKind.values:
-        raise ConfigurationError(f"There is no rule {kind!r}; there are: {', '.join(RuleKind.values)}.")
+        raise ConfigurationError(f"Unknown alert rule {kind!r}; known rules: {', '.join(RuleKind.values)}.")
     make_rules([replicator])
     return Rule.objects.select_related("replicator").get(replicator=replicator, kind=kind)
 
@@ -161,7 +161,7 @@ def snooze(*, rule: Rule, until: datetime | None, user: User | None = None) -> R
     _check_snooze(until)
     rule.snoozed_until = until
     rule.save(update_fields=["snoozed_until"])
-    summary = f"Alert snoozed: {rule.get_kind_display()}" if until else f"Alert woken: {rule.get_kind_display()}"
+    summary = f"Alert snoozed: {rule.get_kind_display()}" if until else f"Alert unmuted: {rule.get_kind_display()}"
     detail = {"until": until.isoformat() if until else None}
     note(replicator=rule.replicator, kind="alert_snoozed", summary=summary, detail=detail, user=user)
     return rule
@@ -174,7 +174,7 @@ def snooze_all(*, replicator: Replicator, until: datetime | None, user: User | N
     make_rules([replicator])
     Rule.objects.filter(replicator=replicator).update(snoozed_until=until)
     detail = {"until": until.isoformat() if until else None}
-    summary = "All alerts snoozed" if until else "All alerts woken"
+    summary = "All alerts snoozed" if until else "All alerts unmuted"
     note(replicator=replicator, kind="alert_snoozed", summary=summary, detail=detail, user=user)
 
 

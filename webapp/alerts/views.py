@@ -23,7 +23,7 @@ from webapp.web.paging import Pager, page_number
 from webapp.web.responses import done, is_htmx, user_of
 
 PER_PAGE = 50
-UNKNOWN_TIME = "Choose one of the times offered."
+UNKNOWN_TIME = "Select one of the listed durations."
 
 
 @login_required
@@ -58,7 +58,7 @@ def snooze(request: HttpRequest, pk: int) -> HttpResponse:
     if hours is None:
         return done(request, UNKNOWN_TIME, level="error", to=reverse("alerts:index"))
     services.snooze(rule=rule, until=_until(hours), user=user_of(request))
-    said = f"Nothing new is told of it for {dict(SNOOZES)[hours]}." if hours else "It is told of again."
+    said = f"Notifications muted for {dict(SNOOZES)[hours]}." if hours else "Notifications resumed."
     return done(request, said, to=reverse("alerts:index"))
 
 
@@ -85,7 +85,7 @@ def quiet(request: HttpRequest, pk: int) -> HttpResponse:
     if hours is None:
         return done(request, UNKNOWN_TIME, level="error", to=back)
     services.snooze_all(replicator=replicator, until=_until(hours), user=user_of(request))
-    said = f"Nothing new is told of it for {dict(SNOOZES)[hours]}." if hours else "It is told of again."
+    said = f"Notifications muted for {dict(SNOOZES)[hours]}." if hours else "Notifications resumed."
     return done(request, f"{replicator.name}: {said}", to=back)
 
 
@@ -96,10 +96,10 @@ def test_rules(request: HttpRequest, pk: int) -> HttpResponse:
     replicator = get_object_or_404(list_replicators(), pk=pk)
     back, tried = settings_page(pk, "alerts"), services.try_rules(replicator=replicator)
     if not tried:
-        return done(request, "No rule tells a channel; choose one and save first.", level="error", to=back)
+        return done(request, "No rule has a channel. Select a channel and save first.", level="error", to=back)
     if failed := {name: error for name, error in tried.items() if error}:
         said = " ".join(f"{name}: {error}" for name, error in failed.items())
-        return done(request, f"The test message was not sent everywhere. {said}", level="error", to=back)
+        return done(request, f"The test message could not be sent to all channels. {said}", level="error", to=back)
     return done(request, f"The test message was sent to {', '.join(tried)}.", to=back)
 
 
@@ -116,7 +116,7 @@ def channels(request: HttpRequest) -> HttpResponse:
     """List, and make a new one."""
     form = ChannelForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (made := form.save()):
-        messages.success(request, f"The channel {made.name} is saved. Send a test message to see that it works.")
+        messages.success(request, f"Channel {made.name} saved. Send a test message to check it.")
         return redirect("alerts:channel", pk=made.pk)
     context = {"form": form, "channels": list(selectors.channels()), "section": "alerts"}
     return render(request, "alerts/channels.html", context)
@@ -128,7 +128,7 @@ def channel(request: HttpRequest, pk: int) -> HttpResponse:
     one = get_object_or_404(Channel, pk=pk)
     form = ChannelForm(request.POST or None, channel=one)
     if request.method == "POST" and form.is_valid() and form.save():
-        messages.success(request, f"The channel {one.name} is saved.")
+        messages.success(request, f"Channel {one.name} saved.")
         return redirect("alerts:channel", pk=pk)
     rules = one.rules.select_related("replicator").order_by("replicator__name")
     return render(request, "alerts/channel.html", {"form": form, "channel": one, "rules": rules, "section": "alerts"})
@@ -140,7 +140,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     """Nobody is told by it any more."""
     one = get_object_or_404(Channel, pk=pk)
     services.delete_channel(channel=one)
-    messages.success(request, f"The channel {one.name} is deleted.")
+    messages.success(request, f"Channel {one.name} deleted.")
     return redirect("alerts:channels")
 
 
@@ -171,7 +171,7 @@ def save_rules(request: HttpRequest, pk: int) -> HttpResponse:
                 change = RuleLine(rule, known).change(request.POST)
                 services.save_rule(replicator=replicator, kind=rule.kind, user=user_of(request), **change)
     except ConfigurationError as error:
-        messages.error(request, f"The alerts are not saved. {error.message}")
+        messages.error(request, f"Alerts not saved. {error.message}")
     else:
-        messages.success(request, "The alerts are saved.")
+        messages.success(request, "Alerts saved.")
     return redirect(settings_page(pk, "alerts"))

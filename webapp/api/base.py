@@ -38,11 +38,11 @@ STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
     (StateError, status.HTTP_503_SERVICE_UNAVAILABLE),
 )
 REMEDIES: Mapping[int, str] = {
-    status.HTTP_400_BAD_REQUEST: "Correct the request; /api/docs/ says what it must hold.",
-    status.HTTP_401_UNAUTHORIZED: "Send the header `Authorization: Bearer <token>`; the account page makes tokens.",
+    status.HTTP_400_BAD_REQUEST: "Correct the request; see /api/docs/ for its format.",
+    status.HTTP_401_UNAUTHORIZED: "Send the header `Authorization: Bearer <token>`; create a token on the account page.",
     status.HTTP_403_FORBIDDEN: "Sign in, and send the CSRF token with every session request that changes something.",
-    status.HTTP_404_NOT_FOUND: "List what there is one level up.",
-    status.HTTP_405_METHOD_NOT_ALLOWED: "/api/docs/ lists the methods of every address.",
+    status.HTTP_404_NOT_FOUND: "List the objects one level up.",
+    status.HTTP_405_METHOD_NOT_ALLOWED: "See /api/docs/ for the methods of every address.",
 }
 
 
@@ -50,8 +50,8 @@ class ErrorSerializer(serializers.Serializer):
     """Every error has this form."""
 
     code = serializers.CharField(help_text="Stable, for programs")
-    message = serializers.CharField(help_text="What is wrong, in a sentence")
-    remedy = serializers.CharField(help_text="What to do about it; may be SQL to paste")
+    message = serializers.CharField(help_text="What happened")
+    remedy = serializers.CharField(help_text="What to do; may be SQL to run")
     fields = serializers.DictField(
         child=serializers.ListField(child=serializers.CharField()),
         required=False,

@@ -31,7 +31,7 @@ def split(
     it was entered for: it must be given again.
     """
     if unknown := sorted(set(config) - {field.name for field in form}):
-        message = f"There is no setting {unknown[0]!r}; there are: {', '.join(field.name for field in form)}."
+        message = f"Unknown setting {unknown[0]!r}; known settings: {', '.join(field.name for field in form)}."
         raise ConfigurationError(message)
     stored = stored or Stored()
     public = {one.name: _public(one, config.get(one.name)) for one in form if not one.secret}
@@ -43,9 +43,9 @@ def split(
         kept, given = stored.secret.get(one.name, ""), _text(one, config.get(one.name))
         if moved and kept and not given:
             raise ConfigurationError(
-                f"{one.label} must be entered again, because {moved[0]} was changed: a stored secret is sent only to the address "
+                f"{one.label} must be entered again, because {moved[0]} was changed. A stored secret is only sent to the address "
                 "for which it was entered.",
-                remedy=f"Give {one.label} together with the changed settings.",
+                remedy=f"Send {one.label} together with the changed settings.",
             )
         text = given or kept or one.default
         _check(one, text)
@@ -70,7 +70,7 @@ def _text(one: FormField, value: Any) -> str:
         text = text.rstrip("\0")  # MySQL 8.0 ends the ca.pem that it makes so
     plain = text.translate(LINES) if one.kind == "textarea" else text
     if not (plain if one.secret else plain.strip()).isprintable():
-        raise ConfigurationError(f"{one.label} has a character that cannot stand there.")
+        raise ConfigurationError(f"{one.label} contains an invalid character.")
     return text
 
 

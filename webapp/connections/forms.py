@@ -53,9 +53,9 @@ class ConnectionForm(forms.Form):
     name = forms.CharField(
         label="Name",
         max_length=100,
-        help_text="How you will recognise it, for example “shop production”.",
+        help_text="For example “shop production”.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
-        error_messages={"required": "Give the connection a name."},
+        error_messages={"required": "Enter a name for the connection."},
     )
 
     def __init__(self, *args: Any, kind: str, connection: Connection | None = None, **kwargs: Any) -> None:

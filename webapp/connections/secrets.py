@@ -39,8 +39,8 @@ def unseal(token: str) -> dict[str, str]:
         with suppress(InvalidToken):
             return dict(json.loads(_fernet(*keys()).decrypt(token.encode())))
     raise ConfigurationError(
-        "The secrets of this connection cannot be decrypted: TIDEMARK_SECRET_KEY is not the one they were stored under.",
-        remedy="Set TIDEMARK_SECRET_KEY back to its old value, or type the password into the connection again.",
+        "The secrets of this connection cannot be decrypted because TIDEMARK_SECRET_KEY has changed.",
+        remedy="Set TIDEMARK_SECRET_KEY back to its old value, or enter the password of the connection again.",
     )
 
 

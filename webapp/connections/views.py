@@ -49,7 +49,7 @@ def create(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         connection = save(request, form)
         if connection is not None:
-            messages.success(request, f"The connection {connection.name} is saved.")
+            messages.success(request, f"Connection {connection.name} saved.")
             return redirect("connections:edit", pk=connection.pk)
     context = SECTION | {"form": form, "kind": KINDS[kind], "kinds": selectors.kinds()}
     return render(request, "connections/edit.html", context)
@@ -125,7 +125,7 @@ def test_unsaved(request: HttpRequest, kind: str) -> HttpResponse:
 
 def _incomplete(request: HttpRequest, form: ConnectionForm) -> HttpResponse:
     problems = " ".join(str(error) for errors in form.errors.values() for error in errors)
-    error = ConfigurationError(f"The form is not complete: {problems}", remedy="Correct it, then test again.")
+    error = ConfigurationError(f"The form is not complete: {problems}", remedy="Correct the settings, then test again.")
     return render(request, "parts/check_results.html", {"error": error})
 
 
@@ -150,7 +150,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     except ConfigurationError as error:
         messages.error(request, f"{error.message} {error.remedy}")
         return redirect("connections:edit", pk=pk)
-    messages.success(request, f"The connection {connection.name} is deleted.")
+    messages.success(request, f"Connection {connection.name} deleted.")
     return redirect("connections:list")
 
 

@@ -132,7 +132,7 @@ def _fetch(artifact: Artifact, folder: Path) -> Path:
         if found := list(folder.glob(f"{artifact.name}*.jar")):
             return found[0]
         reasons.append((result.stderr or result.stdout).strip()[-400:])
-    message = f"{artifact.file} could not be fetched: {' | '.join(reasons) or 'neither java nor mvn is there'}"
+    message = f"{artifact.file} could not be fetched: {' | '.join(reasons) or 'neither java nor mvn was found'}"
     raise ArtifactMissing(message)
 
 

@@ -33,7 +33,7 @@ def launch(parent: int, farewell: int, user: str, command: list[str]) -> None:
     try:
         os.execvp(command[0], command)
     except OSError as error:
-        sys.exit(f"{command[0]} cannot be run: {error.strerror}")
+        sys.exit(f"{command[0]} cannot be executed: {error.strerror}")
 
 
 if __name__ == "__main__":

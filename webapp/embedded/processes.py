@@ -126,7 +126,7 @@ def open_files() -> Iterator[None]:
 def claim(port: int, seconds: float = 30.0) -> None:
     """Wait until `port` is free; ServerFailed where another program keeps it."""
     if not wait_until_free(port, seconds):
-        message = f"Port {port} on this machine is taken by another program."
+        message = f"Port {port} on this machine is in use by another program."
         raise ServerFailed(message)
 
 

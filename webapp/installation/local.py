@@ -64,7 +64,7 @@ class LocalMachine:
         """Until `stopped()`; a process that ends by itself is started again."""
         while not stopped():
             for child in self._group.dead():
-                self._say(f"{child.name} ended by itself and is started again; its log is {child.log}")
+                self._say(f"{child.name} exited unexpectedly and is restarted; its log is {child.log}")
                 self._group.children.remove(child)
                 self._start(child.name)
             time.sleep(WATCH_SECONDS)

@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 INTERRUPTED = 130  # as shells say it
-LACKS = "The metadata database is not of this version: {} of its migrations {} missing. Run `manage.py migrate` first (docs/backup.md: what to do before an upgrade)."
+LACKS = "The metadata database has another schema version: {} of its migrations {} missing. Run `manage.py migrate` first (docs/backup.md: what to do before an upgrade)."
 
 
 class MetadataCommand(BaseCommand):
@@ -20,7 +20,7 @@ class MetadataCommand(BaseCommand):
         try:
             missing = self._missing()
         except OperationalError as error:
-            self.stderr.write(self.style.ERROR(f"The metadata database does not answer: {str(error).strip()}"))
+            self.stderr.write(self.style.ERROR(f"The metadata database does not respond: {str(error).strip()}"))
             raise SystemExit(1) from None
         if missing:
             self.stderr.write(self.style.ERROR(LACKS.format(missing, "is" if missing == 1 else "are")))

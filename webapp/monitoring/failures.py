@@ -20,7 +20,7 @@ RANGES: Mapping[str, tuple[str, float | None]] = {
     "24h": ("24 hours", 24),
     "7d": ("7 days", 168),
     "30d": ("30 days", 720),
-    "all": ("All that is kept", None),
+    "all": ("All", None),
 }
 DEFAULT_RANGE = "24h"
 STATES: Mapping[str, str] = {"open": "Open", "over": "Over"}

@@ -237,7 +237,7 @@ class TablePromise(models.Model):
     since = models.DateTimeField(null=True, blank=True)
 
     def __str__(self) -> str:
-        return "as the replicator's" if self.percent is None else f"{self.percent} % within {self.seconds} s"
+        return "default of the replicator" if self.percent is None else f"{self.percent} % within {self.seconds} s"
 
 
 class Standing(models.Model):

@@ -23,8 +23,8 @@ class FailureSerializer(serializers.Serializer):
     attempt = serializers.IntegerField()
     first_sequence = serializers.IntegerField(allow_null=True)
     last_sequence = serializers.IntegerField(allow_null=True)
-    offset_after = serializers.CharField(help_text="It lies behind this place of the source's log; empty for not known")
-    offset_until = serializers.CharField(help_text="And not behind this one")
+    offset_after = serializers.CharField(help_text="Log position after which it lies; empty if unknown")
+    offset_until = serializers.CharField(help_text="Log position up to which it lies")
     at = serializers.DateTimeField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
@@ -62,7 +62,7 @@ class LogLineSerializer(serializers.Serializer):
 class LogFilterSerializer(serializers.Serializer):
     """Filters of the log."""
 
-    level = serializers.ChoiceField(LEVELS, required=False, help_text="The least level")
+    level = serializers.ChoiceField(LEVELS, required=False, help_text="The minimum level")
     stage = serializers.ChoiceField(Stage.values, required=False)
     table = serializers.CharField(required=False, help_text="database.table")
     text = serializers.CharField(required=False, default="", allow_blank=True)
@@ -131,7 +131,7 @@ class MetricSerializer(serializers.Serializer):
 class ChartPointSerializer(serializers.Serializer):
     """What happened within one point of time; lags are null where nothing became queryable."""
 
-    at = serializers.DateTimeField(help_text="Its beginning")
+    at = serializers.DateTimeField(help_text="Its start")
     inserts = serializers.IntegerField()
     updates = serializers.IntegerField()
     deletes = serializers.IntegerField()
@@ -140,12 +140,12 @@ class ChartPointSerializer(serializers.Serializer):
     merges = serializers.IntegerField()
     merge_seconds = serializers.FloatField(help_text="Of all merges together")
     merge_longest = serializers.FloatField(help_text="Seconds of the longest merge")
-    waiting_rows = serializers.IntegerField(help_text="Staged and not yet in the target, at most")
+    waiting_rows = serializers.IntegerField(help_text="Staged and not yet in the target, maximum")
     waiting_bytes = serializers.IntegerField()
-    waiting_seconds = serializers.FloatField(help_text="Since the oldest of these was committed, at most")
-    log_kept = serializers.IntegerField(allow_null=True, help_text="Bytes that the source keeps for this replicator")
+    waiting_seconds = serializers.FloatField(help_text="Maximum age of the oldest of these changes")
+    log_kept = serializers.IntegerField(allow_null=True, help_text="Bytes that the source retains for this replicator")
     failures = serializers.IntegerField(help_text="Failed attempts")
-    retries = serializers.IntegerField(help_text="Those of them that another one was to follow")
+    retries = serializers.IntegerField(help_text="Failed attempts that are retried")
     events = serializers.IntegerField(help_text="Changes whose lag was measured")
     lag_p50_ms = serializers.IntegerField(allow_null=True, help_text="Of all events of the point together")
     lag_p95_ms = serializers.IntegerField(allow_null=True)
@@ -186,9 +186,9 @@ class FiguresSerializer(serializers.Serializer):
     budget_left_percent = serializers.FloatField(allow_null=True, help_text="Of 30 days; negative when overspent")
     burn = serializers.DictField(child=serializers.FloatField(), help_text="1 uses the budget up in exactly 30 days")
     waiting = serializers.IntegerField(help_text="Events that are staged and not in the target yet")
-    waiting_late = serializers.IntegerField(help_text="Those of them that wait for longer than promised")
+    waiting_late = serializers.IntegerField(help_text="Those of them that wait longer than the SLO allows")
     unproven_since = serializers.DateTimeField(
-        allow_null=True, help_text="Since when the source is not read as promised"
+        allow_null=True, help_text="Since when the source is not read within the SLO"
     )
     whole_up_to = serializers.DateTimeField(allow_null=True, help_text="What was committed before is in the target")
     watched = serializers.BooleanField(help_text="false while it is paused or stopped")
@@ -197,14 +197,14 @@ class FiguresSerializer(serializers.Serializer):
 class StandingSerializer(FiguresSerializer):
     """How a promise was kept when it was last looked at."""
 
-    state = serializers.CharField(help_text="As of /slo/; unseen: nobody has looked for minutes")
+    state = serializers.CharField(help_text="As of /slo/; unseen: not evaluated for minutes")
 
 
 class AttainedSerializer(serializers.Serializer):
     """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as late."""
 
     promise = PromiseSerializer()
-    own = serializers.BooleanField(help_text="The promise is the table's own")
+    own = serializers.BooleanField(help_text="The table has its own SLO")
     good = serializers.IntegerField(source="tally.good")
     total = serializers.IntegerField(source="tally.total")
     percent = serializers.FloatField(source="tally.percent", allow_null=True)

@@ -75,13 +75,11 @@ def promise_for_table(
 ) -> None:
     """A promise of the table's own, in place of the replicator's; None and None: the replicator's again.  ConfigurationError."""
     if (percent is None) != (seconds is None):
-        raise ConfigurationError("A promise has both: a percentage and a time.")
+        raise ConfigurationError("An SLO requires a percentage and a time.")
     if percent is not None and seconds is not None:
         if not 0.1 <= percent <= 100:  # noqa: PLR2004 - as the options
             raise ConfigurationError("The percentage must be between 0.1 and 100.")
         check_seconds(seconds)
     TablePromise.objects.update_or_create(table=table, defaults={"percent": percent, "seconds": seconds})
-    said = "as the replicator's" if percent is None else f"{percent:g} % within {seconds:g} s"
-    note(
-        replicator=table.replicator, kind="options", summary=f"Promise of {table}: {said}", table=str(table), user=user
-    )
+    said = "default of the replicator" if percent is None else f"{percent:g} % within {seconds:g} s"
+    note(replicator=table.replicator, kind="options", summary=f"SLO of {table}: {said}", table=str(table), user=user)

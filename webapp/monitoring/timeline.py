@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "ddl": (
-        "Definitions (DDL)",
+        "Schema changes (DDL)",
         ("schema_changed", "ddl", "table_created", "table_dropped", "table_renamed"),
     ),
     "failures": (
@@ -39,7 +39,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "failovers": ("Failovers", ("failover",)),
-    "tables": ("Tables chosen", ("tables_added", "table_removed", "table_skipped", "mode_changed", "target_renamed")),
+    "tables": ("Table selection", ("tables_added", "table_removed", "table_skipped", "mode_changed", "target_renamed")),
     "streams": (
         "Pull streams",
         ("stream_created", "stream_changed", "stream_enabled", "stream_disabled", "stream_deleted"),
@@ -49,7 +49,7 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }  # fmt: skip
 MORE = "more"
 CHOICES: Mapping[str, str] = {name: label for name, (label, _) in GROUPS.items()} | {MORE: "More"}
-BY: Mapping[str, str] = {"people": "By people", "itself": "By itself"}
+BY: Mapping[str, str] = {"people": "By users", "itself": "Automatic"}
 KNOWN = tuple(kind for _, kinds in GROUPS.values() for kind in kinds)
 
 

@@ -148,7 +148,7 @@ class ReplicatorOptions:
             message = f"options must be a mapping, not {data!r}."
             raise ConfigurationError(message)
         if unknown := sorted(map(str, set(data) - known)):
-            message = f"There is no option {unknown[0]!r}; there are: {', '.join(sorted(known))}."
+            message = f"Unknown option {unknown[0]!r}; known options: {', '.join(sorted(known))}."
             raise ConfigurationError(message)
         values = dict(data)
         if "ddl_policy" in values:
@@ -166,14 +166,14 @@ def parse_policy(value: str | Mapping[str, str]) -> dict[str, str]:
     """A preset's name, or a mapping that overrides the preset `mirror`."""
     if isinstance(value, str):
         if value not in DDL_PRESETS:
-            message = f"ddl_policy: there is no preset {value!r}; there are: {', '.join(DDL_PRESETS)}."
+            message = f"ddl_policy: unknown preset {value!r}; there are: {', '.join(DDL_PRESETS)}."
             raise ConfigurationError(message)
         return dict(DDL_PRESETS[value])
     if not isinstance(value, Mapping):
         message = f"ddl_policy must be a preset's name or a mapping, not {value!r}."
         raise ConfigurationError(message)
     if unknown := sorted(map(str, set(value) - set(DDL_OPERATIONS))):
-        message = f"ddl_policy: there is no operation {unknown[0]!r}; there are: {', '.join(DDL_OPERATIONS)}."
+        message = f"ddl_policy: unknown operation {unknown[0]!r}; there are: {', '.join(DDL_OPERATIONS)}."
         raise ConfigurationError(message)
     for operation, action in value.items():
         allowed = {"apply", "stop"} | ({"ignore"} if operation in IGNORABLE else set())
@@ -228,12 +228,12 @@ def _fits(table: TableId) -> bool:
 def check_seconds(seconds: float) -> None:
     """ConfigurationError for a promise whose keeping could not be counted exactly; it names those beside it."""
     if not 0 < seconds <= MAX_SLO_SECONDS:  # neither what is no number
-        raise ConfigurationError("What is promised must be readable within 24 hours, and not at once.")
+        raise ConfigurationError("The SLO must be more than 0 and at most 24 hours.")
     if exact_seconds(seconds):
         return
     below, above = nearest_seconds(seconds)
     raise ConfigurationError(
-        f"{seconds:g} seconds cannot be promised: what is kept of it could not be counted exactly.",
+        f"{seconds:g} seconds is not a valid SLO: its attainment could not be measured exactly.",
         remedy=f"Choose {below:g} or {above:g} seconds: whole seconds up to 2 minutes, then steps of 5 seconds up to 10 minutes, "
         "of 30 seconds up to an hour, and whole minutes up to 24 hours.",
     )

@@ -76,17 +76,26 @@ def _words(replicator: Replicator) -> tuple[str, str]:
         begin = {Desired.PAUSED: " once it is resumed", Desired.STOPPED: " once it is started"}.get(
             Desired(replicator.desired), ""
         )
-        message = "The source no longer has the log that this replicator goes on from."
+        message = "The source no longer has the log to resume from."
         if replicator.parsed_options.on_log_lost == "start_anew":
-            return message, f"Nothing: it starts anew by itself{begin}, and reads all its tables again."
-        return message, "Start the replicator anew (all its tables are read again), and let the source keep more."
+            return (
+                message,
+                f"No action required: it restarts from scratch automatically{begin} and resnapshots all its tables.",
+            )
+        return (
+            message,
+            "Restart the replicator from scratch (resnapshots all its tables), and increase the log retention of the source.",
+        )
     if replicator.log_concern != LogConcern.LARGE:
         return "", ""
-    kept = "The source keeps much of its log"
+    kept = "The source retains much of its log"
     if replicator.log_held_bytes is not None:
-        kept = f"The source keeps {size(replicator.log_held_bytes)} of its log"
-    end = "" if replicator.log_held_most is None else f"; beyond {size(replicator.log_held_most)} it is given up"
+        kept = f"The source retains {size(replicator.log_held_bytes)} of its log"
+    end = "" if replicator.log_held_most is None else f"; above {size(replicator.log_held_most)} it is lost"
     message = f"{kept} for this replicator ({replicator.log_held_status}){end}."
     if replicator.desired != Desired.RUNNING:
-        return message, "Resume or start the replicator: while it stands still, the source keeps all that is written."
-    return message, "Look why capture does not keep up: an error, a long transaction on the source, or too little time."
+        return message, "Resume or start the replicator. Until then the source retains its whole log."
+    return (
+        message,
+        "Check why capture falls behind: errors, a long transaction on the source, or insufficient throughput.",
+    )

@@ -33,7 +33,7 @@ def checked_target(target: Mapping[str, Any], stored: Stored | None = None) -> t
     given = {name: YES_NO.get(value, value) if isinstance(value, bool) else value for name, value in target.items()}
     given.pop("kind", None)
     if odd := next((name for name, value in given.items() if not isinstance(value, str | int | None)), None):
-        raise ConfigurationError(f"target: {odd} must be a text of one line, or a number.")
+        raise ConfigurationError(f"target: {odd} must be a single-line string or a number.")
     try:
         public, secret = split(kind.form, given, stored)
         kind.valid({**public, **secret})
@@ -55,7 +55,7 @@ def check_target(target: Mapping[str, Any], stored: Stored | None = None) -> lis
 
 def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> None:
     """ConfigurationError that names what cannot be changed, and why."""
-    message, remedy = f"replicator {replicator.name}: its target cannot be changed", "Make another replicator."
+    message, remedy = f"replicator {replicator.name}: its target cannot be changed", "Create another replicator."
     now = kind_of(replicator.target)
     if kind != now.name:
         raise ConfigurationError(f"{message} to one of another kind.", remedy=remedy)

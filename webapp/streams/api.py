@@ -32,13 +32,15 @@ ASKED = [
     OpenApiParameter(
         "from",
         str,
-        description="A checkpoint, `oldest` or `latest`; left out, where the group has come to, or `oldest`",
+        description="A checkpoint, `oldest` or `latest`; default: the group's checkpoint, or `oldest`",
     ),
     OpenApiParameter("group", str),
-    OpenApiParameter("member", str, description="Refused (409) where the shard is another member's"),
-    OpenApiParameter("max_rows", int, description="1 to 100,000; 10,000 if left out"),
-    OpenApiParameter("max_bytes", int, description="About; of the rows as Arrow, up to 64 MiB; 8 MiB if left out"),
-    OpenApiParameter("wait", float, description="So many seconds, 25 at most, for something to come"),
+    OpenApiParameter("member", str, description="Rejected (409) if another member holds the shard"),
+    OpenApiParameter("max_rows", int, description="1 to 100,000; default 10,000"),
+    OpenApiParameter(
+        "max_bytes", int, description="Approximate size of the rows as Arrow, up to 64 MiB; default 8 MiB"
+    ),
+    OpenApiParameter("wait", float, description="Seconds to wait for changes, at most 25"),
 ]
 
 
@@ -90,7 +92,7 @@ class StreamViewSet(ApiViewSet):
         body = self.read(serializers.StreamCreateSerializer, request)
         owner = list_replicators().filter(pk=body.pop("replicator")).first()
         if owner is None:
-            raise ConfigurationError("There is no such replicator.", remedy="GET /api/v1/replicators/ lists them.")
+            raise ConfigurationError("Unknown replicator.", remedy="GET /api/v1/replicators/ lists them.")
         made = services.create_stream(replicator=owner, user=request.user, **body)
         return self._answer(made, status.HTTP_201_CREATED)
 

@@ -43,7 +43,7 @@ def find_tables(replicator: Replicator, names: Sequence[TableId]) -> list[Replic
         if row is None:
             raise ConfigurationError(
                 f"The replicator {replicator.name} has no table {name}.",
-                remedy="Name tables as database and table; those of a whole database are known once the replicator was started.",
+                remedy="Name tables as database and table. The tables of a whole database are known after the replicator has started.",
             )
         found.append(row)
     return found

@@ -24,9 +24,9 @@ class StreamForm(forms.Form):
     name = forms.CharField(
         label="Name",
         max_length=63,
-        help_text="Small letters, digits, - and _. Clients ask for it.",
+        help_text="Small letters, digits, - and _. Used by clients.",
         widget=forms.TextInput(attrs=TEXT | {"class": "input mono"}),
-        error_messages={"required": "Give the stream a name."},
+        error_messages={"required": "Enter a name for the stream."},
     )
     replicator = forms.ModelChoiceField(
         Replicator.objects.none(),
@@ -38,31 +38,31 @@ class StreamForm(forms.Form):
     shards = forms.IntegerField(
         label="Shards",
         initial=1,
-        help_text="So many clients of a group can read at once. It cannot be changed later.",
+        help_text="Maximum number of clients of a group that read in parallel. It cannot be changed later.",
         widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MAX_SHARDS}),
     )
     retention_hours = forms.FloatField(
-        label="Keeps changes for",
+        label="Retention",
         initial=24,
-        help_text="Hours. A client that was away for longer has to begin anew.",
+        help_text="Hours. A client that is away for longer has to start over.",
         widget=forms.NumberInput(attrs={"class": "input input-number", "min": 1, "max": services.MAX_HOURS}),
     )
     tables = forms.CharField(
         label="Only these tables",
         required=False,
-        help_text="database.table, one a line. Empty: all, and those that the replicator will get later.",
+        help_text="database.table, one per line. Empty: all current and future tables.",
         widget=forms.Textarea(attrs=LINES),
     )
     exclude = forms.CharField(
         label="Not these tables",
         required=False,
-        help_text="database.table, one a line.",
+        help_text="database.table, one per line.",
         widget=forms.Textarea(attrs=LINES),
     )
     snapshot = forms.BooleanField(
-        label="Give the rows that are there already, too",
+        label="Include existing rows",
         required=False,
-        help_text="The tables are read anew while everything goes on. Without it, clients get what changes from now on.",
+        help_text="The tables are resnapshotted while streaming continues. Otherwise clients get new changes only.",
         widget=forms.CheckboxInput(attrs={"class": "switch", "role": "switch"}),
     )
 

@@ -77,7 +77,7 @@ def ack(*, stream: Stream, group: str, shard: int, text: str, member: str = "") 
     """
     position = parse(text, stream.uid, shard)
     if position.sequence > captured(stream):
-        raise ConfigurationError("This checkpoint lies ahead of what is captured.")
+        raise ConfigurationError("This checkpoint is ahead of the captured changes.")
     with _locked(stream, group, OLDEST) as (found, now):
         held = StreamCheckpoint.objects.select_related("owner").get(group=found, shard=shard)
         owner = held.owner if held.owner is not None and held.owner.expires_at > now else None
@@ -118,7 +118,7 @@ def delete_group(*, stream: Stream, group: str) -> None:
         raise ConfigurationError(f"The stream {stream} has no group {group}.")
     if found.members.filter(expires_at__gt=clock()).exists():
         raise ConfigurationError(
-            f"The group {group} has members.", remedy="End its clients first, or wait for their leases."
+            f"The group {group} has members.", remedy="Stop its clients first, or wait until their leases expire."
         )
     found.delete()
 
@@ -131,7 +131,7 @@ def _locked(stream: Stream, group: str, begin: str | None = None) -> Iterator[tu
             _ensure(stream, group, begin)
         found = StreamGroup.objects.select_for_update(no_key=True).filter(stream=stream, name=group).first()
         if found is None:
-            raise ConfigurationError(f"The stream {stream} has no group {group}.", remedy="Join it first.")
+            raise ConfigurationError(f"The stream {stream} has no group {group}.", remedy="Join the group first.")
         yield found, clock()
 
 
@@ -141,7 +141,7 @@ def _ensure(stream: Stream, group: str, begin: str) -> None:
             "A group's name has 1 to 63 small letters, digits, - and _, and begins with a letter or digit."
         )
     if begin not in {OLDEST, LATEST}:
-        raise ConfigurationError(f"A group begins at {OLDEST} or {LATEST}.")
+        raise ConfigurationError(f"A group starts at {OLDEST} or {LATEST}.")
     found, made = StreamGroup.objects.get_or_create(stream=stream, name=group)
     if made:
         first = captured(stream) if begin == LATEST else stream.oldest
@@ -157,7 +157,7 @@ def _alive(group: StreamGroup, member: str, now: datetime) -> GroupMember:
 
 
 def _gone(member: str) -> MemberGone:
-    return MemberGone(f"The group has no member {member[:20]}, or it was not heard of for its lease.")
+    return MemberGone(f"The group has no member {member[:20]}, or its lease has expired.")
 
 
 def _share(group: StreamGroup, now: datetime) -> None:

@@ -82,7 +82,7 @@ def _start(stream: Stream, asked: Asked) -> Position:
     if asked.begin and asked.begin != groups.OLDEST:
         start = parse(asked.begin, stream.uid, asked.shard)
         if start.sequence > captured(stream):
-            raise ConfigurationError("This checkpoint lies ahead of what is captured.")
+            raise ConfigurationError("This checkpoint is ahead of the captured changes.")
         return start
     known = groups.acked(stream, asked.group, asked.shard) if asked.group and not asked.begin else None
     return known or Position(stream.oldest)
@@ -103,7 +103,7 @@ def _read(stream: Stream, start: Position, asked: Asked) -> Batch:
 def _check_age(stream: Stream, start: Position, shard: int) -> None:
     oldest = Stream.objects.values_list("oldest", flat=True).get(pk=stream.pk)
     if start.sequence < oldest:
-        message = f"Changes after this checkpoint are deleted: the stream {stream} keeps them for {stream.retention_hours:g} h."
+        message = f"Changes after this checkpoint are deleted. The stream {stream} retains them for {stream.retention_hours:g} h."
         raise CheckpointTooOld(message, oldest=checkpoint(stream.uid, shard, Position(oldest)))
 
 

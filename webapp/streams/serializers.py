@@ -60,13 +60,11 @@ class StreamCreateSerializer(serializers.Serializer):
     replicator = serializers.IntegerField(help_text="Its id")
     shards = serializers.IntegerField(default=1)
     tables = StreamTableSerializer(
-        many=True, allow_null=True, default=None, help_text="Left out or null: all, the later ones too"
+        many=True, allow_null=True, default=None, help_text="Null or left out: all current and future tables"
     )
     exclude = StreamTableSerializer(many=True, default=list)
     retention_hours = serializers.FloatField(default=24)
-    snapshot = serializers.BooleanField(
-        default=False, help_text="Read the tables anew, so that their present rows come, too"
-    )
+    snapshot = serializers.BooleanField(default=False, help_text="Resnapshot the tables to include their existing rows")
 
 
 class StreamChangeSerializer(serializers.Serializer):
@@ -81,8 +79,8 @@ class ShardSerializer(serializers.Serializer):
     """Where a shard begins and ends now."""
 
     shard = serializers.IntegerField()
-    oldest = serializers.CharField(help_text="The checkpoint from which on everything is there")
-    latest = serializers.CharField(help_text="The end of what is captured")
+    oldest = serializers.CharField(help_text="The oldest checkpoint that can still be read")
+    latest = serializers.CharField(help_text="The end of the captured changes")
 
 
 class BatchSerializer(serializers.Serializer):
@@ -90,9 +88,9 @@ class BatchSerializer(serializers.Serializer):
 
     stream = serializers.CharField()
     shard = serializers.IntegerField()
-    start = serializers.CharField(help_text="From where on")
-    checkpoint = serializers.CharField(help_text="The place behind them: to be acked when they are stored")
-    more = serializers.BooleanField(help_text="There is more already")
+    start = serializers.CharField(help_text="Where to start")
+    checkpoint = serializers.CharField(help_text="The checkpoint after them; ack it when they are stored")
+    more = serializers.BooleanField(help_text="More changes are available")
     changes = serializers.ListField(child=serializers.DictField())
 
 
@@ -123,8 +121,8 @@ class GroupSerializer(serializers.Serializer):
 
     name = serializers.CharField(source="group.name")
     members = serializers.IntegerField()
-    behind = serializers.IntegerField(help_text="In sequence numbers, other tables' included")
-    seconds = serializers.FloatField(help_text="How long the oldest change that is not acked has been there")
+    behind = serializers.IntegerField(help_text="In sequence numbers, including those of other tables")
+    seconds = serializers.FloatField(help_text="Age of the oldest change that is not acked")
     checkpoints = serializers.SerializerMethodField()
 
     def get_checkpoints(self, lag: GroupLag) -> list[dict[str, Any]]:
@@ -136,10 +134,10 @@ class GroupSerializer(serializers.Serializer):
 class JoinSerializer(serializers.Serializer):
     """A client that shares the shards with others of its group."""
 
-    name = serializers.CharField(max_length=100, default="", allow_blank=True, help_text="For people")
+    name = serializers.CharField(max_length=100, default="", allow_blank=True, help_text="Human-readable")
     lease_seconds = serializers.FloatField(default=groups.LEASE_SECONDS)
     begin = serializers.ChoiceField(
-        (groups.OLDEST, groups.LATEST), default=groups.OLDEST, help_text="Of a group that does not exist yet"
+        (groups.OLDEST, groups.LATEST), default=groups.OLDEST, help_text="For a group that does not exist yet"
     )
 
 

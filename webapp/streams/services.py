@@ -52,7 +52,7 @@ def create_stream(
         created_by=user if user and user.is_authenticated else None,
     )
     _carry(stream, tables, exclude, since=0)
-    note(replicator=owner, kind="stream_created", summary=f"Stream {name} made, {shards} shard(s)", user=user)
+    note(replicator=owner, kind="stream_created", summary=f"Stream {name} created, {shards} shard(s)", user=user)
     if snapshot:
         _read_anew(stream, user)
     return stream
@@ -122,7 +122,7 @@ def _check(name: str, shards: int, hours: float, *, new: bool = True) -> None:
             "A stream's name has 1 to 63 small letters, digits, - and _, and begins with a letter or digit."
         )
     if new and Stream.objects.filter(name=name).exists():
-        raise ConfigurationError(f"There is a stream {name} already.", remedy="Choose another name.")
+        raise ConfigurationError(f"A stream named {name} already exists.", remedy="Choose another name.")
     if not 1 <= shards <= MAX_SHARDS:
         raise ConfigurationError(f"A stream has 1 to {MAX_SHARDS} shards.")
     if not 1 <= hours <= MAX_HOURS:  # neither what is no number
@@ -133,7 +133,7 @@ def _carry(stream: Stream, tables: Sequence[TableId] | None, exclude: Sequence[T
     owner = stream.replicator
     chosen = None if tables is None else find_tables(owner, tables)
     if chosen is not None and not chosen:
-        raise ConfigurationError("Name at least one table, or carry all.")
+        raise ConfigurationError("Name at least one table, or select all.")
     name_tables(stream, chosen, find_tables(owner, exclude), since=since)
 
 

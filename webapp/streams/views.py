@@ -25,7 +25,7 @@ def index(request: HttpRequest) -> HttpResponse:
         return render(request, "streams/index_live.html", _context())
     form = StreamForm(request.POST or None)
     if request.method == "POST" and form.is_valid() and (made := form.save(user_of(request))):
-        messages.success(request, f"The stream {made} is there. Clients read it with a token of the API.")
+        messages.success(request, f"Stream {made} created. Clients read it with an API token.")
         return redirect("streams:index")
     return render(request, "streams/index.html", _context() | {"form": form})
 
@@ -43,7 +43,7 @@ def enable(request: HttpRequest, name: str) -> HttpResponse:
     """It gives changes again."""
     stream = get_object_or_404(selectors.streams(), name=name)
     services.set_enabled(stream=stream, enabled=True, user=user_of(request))
-    return done(request, f"The stream {stream} is enabled.", to=reverse("streams:index"))
+    return done(request, f"Stream {stream} enabled.", to=reverse("streams:index"))
 
 
 @login_required
@@ -52,7 +52,7 @@ def disable(request: HttpRequest, name: str) -> HttpResponse:
     """It gives nothing, and nothing is kept for it."""
     stream = get_object_or_404(selectors.streams(), name=name)
     services.set_enabled(stream=stream, enabled=False, user=user_of(request))
-    return done(request, f"The stream {stream} is disabled: nothing is kept for it.", to=reverse("streams:index"))
+    return done(request, f"Stream {stream} disabled. Its changes are no longer retained.", to=reverse("streams:index"))
 
 
 @login_required
@@ -61,5 +61,5 @@ def delete(request: HttpRequest, name: str) -> HttpResponse:
     """With its groups."""
     stream = get_object_or_404(selectors.streams(), name=name)
     services.delete_stream(stream=stream, user=user_of(request))
-    messages.success(request, f"The stream {name} is deleted.")
+    messages.success(request, f"Stream {name} deleted.")
     return redirect("streams:index")

@@ -78,7 +78,7 @@ def _deliver(state: LineageState, now: datetime) -> int:
                     delivered += 1
                 except EventRefused as error:
                     refused += 1
-                    LOGGER.warning("An OpenLineage event was refused and is given up: %s", error)
+                    LOGGER.warning("An OpenLineage event was rejected and is dropped: %s", error)
                 LineageEvent.objects.filter(pk=event.pk).update(body={}, delivered_at=clock())
                 if time.monotonic() >= end:
                     break

@@ -35,7 +35,10 @@ from webapp.worker.models import WorkerHeartbeat
 
 SCRAPE_MS = 8000
 OPERATIONS = ("inserted", "updated", "deleted", "read")
-BACKLOG = (("rows", "Changes staged and not yet queryable"), ("bytes", "Size of the staged files that wait"))
+BACKLOG = (
+    ("rows", "Changes staged and not yet queryable"),
+    ("bytes", "Size of the staged files that are not applied yet"),
+)
 
 
 def exposed() -> bytes:
@@ -57,7 +60,7 @@ class Figures(Collector):
             found = [*self._replicators(), *_failures(), *_workers(), *_lineage(), *_streams()]
         yield from found
         yield from _queues()
-        seconds = GaugeMetricFamily("tidemark_scrape_seconds", "How long this scrape took")
+        seconds = GaugeMetricFamily("tidemark_scrape_seconds", "Duration of this scrape")
         seconds.add_metric([], time.monotonic() - began)
         yield seconds
 
@@ -76,7 +79,7 @@ class Figures(Collector):
         yield from _totals(replicators, shown)
         yield from _source_logs(replicators, now)
         left = GaugeMetricFamily(
-            "tidemark_tables_not_exported", "Tables without series of their own (TIDEMARK_METRICS_TABLES)"
+            "tidemark_tables_not_exported", "Tables without their own series (TIDEMARK_METRICS_TABLES)"
         )
         left.add_metric([], len(tables) - len(shown))
         yield left
@@ -91,7 +94,7 @@ def _counter(name: str, text: str, *labels: str) -> CounterMetricFamily:
 
 
 def _states(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]) -> Iterator[Metric]:
-    status = _gauge("replicator_status", "1 for the present status, 0 for the others", "replicator", "source", "status")
+    status = _gauge("replicator_status", "1 for the current status, 0 for the others", "replicator", "source", "status")
     for one in replicators.values():
         for word in Status.values:
             status.add_metric([one.name, one.connection.kind, word], float(one.status == word))
@@ -101,7 +104,7 @@ def _states(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]
         count.add_metric([replicators[pk].name, state], number)
     yield count
     open_runs = SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING)).order_by()
-    running = _gauge("snapshots_running", "Snapshot runs under way", "replicator")
+    running = _gauge("snapshots_running", "Running snapshots", "replicator")
     for pk, number in open_runs.values_list("table__replicator_id").annotate(Count("id")):
         if pk in replicators:
             running.add_metric([replicators[pk].name], number)
@@ -122,7 +125,7 @@ def _lags(
         if (lag := lags[table.pk]) is not None:
             worst[table.replicator_id] = max(worst.get(table.replicator_id, 0), lag)
     whole = _gauge("replicator_lag_seconds", "The worst lag of its streaming tables", "replicator")
-    promised = _gauge("slo_seconds", "The promised time from commit to queryable", "replicator")
+    promised = _gauge("slo_seconds", "SLO: time from commit to queryable", "replicator")
     for pk, one in replicators.items():
         if pk in worst:
             whole.add_metric([one.name], worst[pk] / 1000)
@@ -133,10 +136,14 @@ def _lags(
 def _promises(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]) -> Iterator[Metric]:
     """As last looked at; `table` is empty for a replicator's own promise."""
     whose = ("replicator", "table")
-    promised = _gauge("slo_percent", "The promised share of the changes", *whose)
-    kept = _gauge("slo_in_time_percent", "Changes in time, by window; late ones that wait count", *whose, "window")
-    burn = _gauge("slo_burn_rate", "1 uses the error budget up in exactly 30 days", *whose, "window")
-    left = _gauge("slo_budget_left_percent", "Of the error budget of 30 days; below zero when overspent", *whose)
+    promised = _gauge("slo_percent", "SLO: share of the changes", *whose)
+    kept = _gauge(
+        "slo_in_time_percent", "Changes in time, by window; waiting changes that are late count", *whose, "window"
+    )
+    burn = _gauge("slo_burn_rate", "1 uses up the error budget in exactly 30 days", *whose, "window")
+    left = _gauge(
+        "slo_budget_left_percent", "Remaining share of the 30-day error budget; negative when overspent", *whose
+    )
     names = {table.pk: str(table) for table in tables}
     for (replicator, table), figures in standings(replicators).items():
         labels = [replicators[replicator].name, names.get(table, "") if table else ""]
@@ -195,11 +202,9 @@ def _backlog(
 def _totals(replicators: Mapping[int, Replicator], shown: list[ReplicatorTable]) -> Iterator[Metric]:
     rows = _counter("rows", "Row events that reached the target", "replicator", "table", "operation")
     merges = _counter("merges", "Target commits with rows", "replicator", "table")
-    seconds = _counter("merge_seconds", "Time that target commits took", "replicator", "table")
-    nulls = _counter("zero_dates", "Dates that do not exist and became null", "replicator", "table")
-    parked = _gauge(
-        "parked_rows", "Rows that cannot be decoded, are missing, and wait for somebody", "replicator", "table"
-    )
+    seconds = _counter("merge_seconds", "Duration of target commits", "replicator", "table")
+    nulls = _counter("zero_dates", "Invalid dates that became null", "replicator", "table")
+    parked = _gauge("parked_rows", "Dead-letter rows, missing in the target", "replicator", "table")
     for table in shown:
         names = [replicators[table.replicator_id].name, str(table)]
         parked.add_metric(names, table.parked)
@@ -212,16 +217,16 @@ def _totals(replicators: Mapping[int, Replicator], shown: list[ReplicatorTable])
 
 
 def _source_logs(replicators: Mapping[int, Replicator], now: datetime) -> Iterator[Metric]:
-    changes = _counter("changes", "Sequence numbers given: row changes, snapshot rows and DDL", "replicator")
+    changes = _counter("changes", "Sequence numbers assigned: row changes, snapshot rows and DDL", "replicator")
     read = _gauge(
-        "source_read_age_seconds", "Since the moment up to which the source's log is known to be read", "replicator"
+        "source_read_age_seconds", "Seconds since the time up to which the source's log is read", "replicator"
     )
     kept = _gauge(
         "source_log_kept_bytes",
-        "What the source has of its log for the replicator (WAL of the slot, binary log behind the checkpoint)",
+        "Log that the source retains for the replicator (WAL of the slot, binary log after the checkpoint)",
         "replicator",
     )
-    most = _gauge("source_log_kept_limit_bytes", "At so much it is lost", "replicator")
+    most = _gauge("source_log_kept_limit_bytes", "Limit at which the retained log is lost", "replicator")
     for one in replicators.values():
         changes.add_metric([one.name], one.next_sequence)
         if one.source_ts is not None:
@@ -235,16 +240,14 @@ def _source_logs(replicators: Mapping[int, Replicator], now: datetime) -> Iterat
 
 def _failures() -> Iterator[Metric]:
     attempts = _counter("failures", "Failed attempts", "replicator", "stage", "code")
-    retries = _counter("retries", "Failed attempts that another one was to follow", "replicator", "stage", "code")
+    retries = _counter("retries", "Failed attempts that are retried", "replicator", "stage", "code")
     for row in FailureCount.objects.select_related("replicator").only(
         "replicator__name", "stage", "code", "attempts", "retries"
     ):
         labels = [row.replicator.name, row.stage, row.code]
         attempts.add_metric(labels, row.attempts)
         retries.add_metric(labels, row.retries)
-    unsolved = _gauge(
-        "failures_open", "Failures that nothing has resolved yet, each with all its attempts one", "replicator"
-    )
+    unsolved = _gauge("failures_open", "Unresolved failures; all attempts of one failure count once", "replicator")
     open_now = incidents(Failure.objects.filter(resolved_at=None))
     for pk, name in Replicator.objects.filter(pk__in=open_now).values_list("pk", "name"):
         unsolved.add_metric([name], open_now[pk])
@@ -253,12 +256,14 @@ def _failures() -> Iterator[Metric]:
 
 def _workers() -> Iterator[Metric]:
     now = clock()
-    age = _gauge("heartbeat_age_seconds", "Since the last sign of life of a worker or the supervisor", "name", "role")
+    age = _gauge(
+        "heartbeat_age_seconds", "Seconds since the last heartbeat of a worker or the supervisor", "name", "role"
+    )
     for row in WorkerHeartbeat.objects.all():
         age.add_metric([row.name, row.role], max(0.0, (now - row.seen_at).total_seconds()))
     yield age
     held = Counter(name.split(":")[0] for name in live_leases())
-    leases = _gauge("leases", "Leases that somebody holds now", "work")
+    leases = _gauge("leases", "Leases that are held now", "work")
     for work in ("capture", "snapshot", "merge"):
         leases.add_metric([work], held[work])
     yield leases
@@ -266,22 +271,20 @@ def _workers() -> Iterator[Metric]:
 
 def _lineage() -> Iterator[Metric]:
     state = LineageState.objects.first() or LineageState()
-    queued = _gauge("openlineage_queued", "OpenLineage events that wait for delivery")
+    queued = _gauge("openlineage_queued", "OpenLineage events waiting for delivery")
     queued.add_metric([], LineageEvent.objects.filter(delivered_at=None).count())
     delivered = _counter("openlineage_delivered", "OpenLineage events delivered")
     delivered.add_metric([], state.delivered)
-    dropped = _counter("openlineage_dropped", "OpenLineage events that did not fit the queue, or were refused")
+    dropped = _counter("openlineage_dropped", "OpenLineage events dropped because the queue was full, or rejected")
     dropped.add_metric([], state.dropped)
-    failing = _gauge("openlineage_failing", "Delivery attempts that failed in a row")
+    failing = _gauge("openlineage_failing", "Consecutive failed delivery attempts")
     failing.add_metric([], state.attempt)
     yield from (queued, delivered, dropped, failing)
 
 
 def _streams() -> Iterator[Metric]:
-    behind = _gauge("stream_behind", "Sequence numbers that a group's slowest shard is behind", "stream", "group")
-    seconds = _gauge(
-        "stream_lag_seconds", "How long the oldest change that a group has not acked is there", "stream", "group"
-    )
+    behind = _gauge("stream_behind", "Lag of a group's slowest shard in sequence numbers", "stream", "group")
+    seconds = _gauge("stream_lag_seconds", "Age of the oldest change that a group has not acked", "stream", "group")
     found = list(streams()[: settings.TIDEMARK_METRICS_TABLES])
     for lags in group_lags(found).values():
         for lag in lags:

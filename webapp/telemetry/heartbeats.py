@@ -51,7 +51,7 @@ def _go_on(name: str, queues: list[str], *, forks: bool) -> None:
         try:
             beat(name, queues)
         except (DatabaseError, InterfaceError) as error:
-            LOGGER.warning("The sign of life of %s could not be written: %s", name, str(error).strip())
+            LOGGER.warning("Heartbeat of %s could not be written: %s", name, str(error).strip())
             connection.close()
         if forks:
             connection.close()

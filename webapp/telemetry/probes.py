@@ -51,18 +51,18 @@ def metrics(request: HttpRequest) -> HttpResponse:
     """Prometheus' text form, for who knows TIDEMARK_METRICS_TOKEN; where none is set there is nothing here."""
     token = settings.TIDEMARK_METRICS_TOKEN
     if not token:
-        return HttpResponseNotFound("Set TIDEMARK_METRICS_TOKEN to have figures here.\n", content_type="text/plain")
+        return HttpResponseNotFound("Set TIDEMARK_METRICS_TOKEN to enable metrics.\n", content_type="text/plain")
     said = request.headers.get("Authorization", "")
     given = said.removeprefix(SCHEME) if said.startswith(SCHEME) else ""
     if not hmac.compare_digest(given.encode(), token.encode()):
-        answer = HttpResponse("The token of TIDEMARK_METRICS_TOKEN is needed.\n", status=401, content_type="text/plain")
+        answer = HttpResponse("Send the token of TIDEMARK_METRICS_TOKEN.\n", status=401, content_type="text/plain")
         answer["WWW-Authenticate"] = "Bearer"
         return answer
     try:
         return HttpResponse(exposed(), content_type=CONTENT_TYPE_LATEST)
     except (DatabaseError, InterfaceError):
         connection.close()
-        return HttpResponse("The metadata database does not answer.\n", status=503, content_type="text/plain")
+        return HttpResponse("The metadata database does not respond.\n", status=503, content_type="text/plain")
 
 
 def _database() -> str:
@@ -71,7 +71,7 @@ def _database() -> str:
             cursor.execute("SELECT 1")
     except (DatabaseError, InterfaceError):
         connection.close()
-        return "does not answer"
+        return "does not respond"
     return "ok"
 
 
@@ -80,7 +80,7 @@ def _redis() -> str:
         with broker() as client:
             client.ping()
     except (redis.RedisError, ValueError):
-        return "does not answer"
+        return "does not respond"
     return "ok"
 
 
@@ -91,4 +91,4 @@ def _workers() -> str:
     except (DatabaseError, InterfaceError):
         return "unknown"
     missing = sorted({"supervisor"} - roles) + ([] if "several" in roles else sorted(set(QUEUES) - roles))
-    return "ok" if not missing else f"not heard of: {', '.join(missing)}"
+    return "ok" if not missing else f"no heartbeat: {', '.join(missing)}"

@@ -14,7 +14,7 @@ from django.http import HttpRequest
 from replicator.errors import ConfigurationError
 
 FIELD = "as_of"
-TOLD = "Somebody has changed this since the page was opened. Saving again puts what you see in place of what is stored now."
+TOLD = "These settings were changed after the page was opened. Saving again overwrites them with the values shown."
 
 
 def digest(stored: Any) -> str:

@@ -58,7 +58,7 @@ class NoNul:
         """Bodies are the forms' and serializers', which refuse it themselves."""
         if "\0" not in request.path_info and "\0" not in unquote(request.META.get("QUERY_STRING", "")):
             return self.get_response(request)
-        message = "The address has a character (U+0000) that no text here can have."
+        message = "The address contains an invalid character (U+0000)."
         if request.path.startswith("/api/"):
             return JsonResponse({"code": "configuration", "message": message, "remedy": ""}, status=400)
         return HttpResponse(f"{message}\n", status=400, content_type="text/plain")
@@ -107,12 +107,12 @@ class DatabaseAway:
         if not (another or isinstance(error, UNANSWERED)):
             return None
         connection.close()
-        message = "The metadata database does not answer."
+        message = "The metadata database does not respond."
         if another:
-            message = "The metadata database is not of this version: `manage.py migrate` makes it so."
+            message = "The metadata database has another schema version. Run `manage.py migrate`."
         LOGGER.error("%s: %s %s", request.path, message, str(error).strip())
         if request.path.startswith("/api/"):
-            said = {"code": "state", "message": message, "remedy": "Try again when it does."}
+            said = {"code": "state", "message": message, "remedy": "Try again when it is available."}
             answer: HttpResponse = JsonResponse(said, status=503)
         else:
             answer = HttpResponse(f"{message}\n", status=503, content_type="text/plain")

@@ -42,13 +42,13 @@ def checked_url(url: str) -> SplitResult:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise ConfigurationError("The address is no URL.") from None
+        raise ConfigurationError("The address is not a URL.") from None
     if parts.scheme not in PORTS or not parts.hostname or port == 0 or len(url) > MAX_URL_LENGTH:
-        raise ConfigurationError("The address must be a URL that begins with https:// or http:// and names a host.")
+        raise ConfigurationError("The address must be a URL that starts with https:// or http:// and contains a host.")
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("The address must not hold a user name or password.")
+        raise ConfigurationError("The address must not contain a user name or password.")
     if not url.isascii() or any(character <= " " for character in url):
-        raise ConfigurationError("The address must not hold spaces or characters beyond ASCII; escape them.")
+        raise ConfigurationError("The address must not contain spaces or non-ASCII characters; escape them.")
     return parts
 
 
@@ -80,7 +80,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, also: Sequence[Ne
     except ssl.SSLCertVerificationError:
         raise NotSentError("The certificate of the server is not valid for its name.") from None
     except (OSError, http.client.HTTPException) as error:
-        raise NotSentError(f"The server did not answer ({type(error).__name__}).") from None
+        raise NotSentError(f"The server did not respond ({type(error).__name__}).") from None
     finally:
         connection.close()
     _judge(status)
@@ -115,11 +115,11 @@ def _resolved(host: str, port: int, also: Sequence[Network]) -> str:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise NotSentError("The name of the server is not known.") from None
+        raise NotSentError("The host name could not be resolved.") from None
     addresses = [str(entry[4][0]).split("%")[0] for entry in found]
     if not addresses or not all(allowed(ipaddress.ip_address(one), also) for one in addresses):
         raise NotSentError(
-            "The server's address is not a public one. Whoever runs Tidemark may allow its network in TIDEMARK_ALERT_NETWORKS.",
+            "The server's address is not public. To allow its network, set TIDEMARK_ALERT_NETWORKS.",
             lasting=True,
         )
     return addresses[0]

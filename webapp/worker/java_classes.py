@@ -73,4 +73,4 @@ if __name__ == "__main__":
     try:
         make()
     except OSError as error:  # a Java that writes no archive, a full disk: without it everything works, later
-        sys.exit(f"Java's classes are not kept: {error}")
+        sys.exit(f"Java class data could not be cached: {error}")

@@ -161,7 +161,7 @@ def _settle(replicator: Replicator) -> None:
     """Nothing of it runs any more."""
     status = Status.PAUSED if replicator.desired == Desired.PAUSED else Status.STOPPED
     if _set_status(replicator, status):
-        note(replicator=replicator, kind="settled", summary=f"{status.label}: nothing of it runs any more")
+        note(replicator=replicator, kind="settled", summary=f"{status.label}: all its tasks have stopped")
 
 
 def _set_status(replicator: Replicator, status: Status) -> bool:

@@ -72,7 +72,7 @@ def _put(task: str, **options: Any) -> None:
         raise
     except Exception as error:
         LOGGER.debug("Sending %s", task, exc_info=True)
-        message = f"The broker did not take {task}: {type(error).__name__}: {error}"
+        message = f"The broker did not accept {task}: {type(error).__name__}: {error}"
         raise BrokerUnreachable(message) from error
 
 
@@ -84,7 +84,7 @@ def _queue(task: str) -> str:
 @shared_task(name="tidemark.supervise")
 def supervise() -> None:
     """Every two seconds, by beat."""
-    with _round("The supervisor's round"):
+    with _round("Supervisor round"):
         supervise_all(send)
 
 
@@ -126,23 +126,23 @@ def collect_garbage() -> None:
 @shared_task(name="tidemark.keep_quiet_tables")
 def keep_quiet_tables() -> None:
     """Every hour, by beat; runs where Iceberg runs."""
-    with _round("Tidying quiet tables"):
+    with _round("Maintaining idle tables"):
         quiet_tables.keep_quiet_tables()
 
 
 @shared_task(name="tidemark.watch_logs")
 def watch_logs() -> None:
     """Every thirty seconds, by beat."""
-    with _round("Looking at the logs that sources keep"):
+    with _round("Checking the log retention of sources"):
         watch()
 
 
 @shared_task(name="tidemark.evaluate_alerts")
 def evaluate_alerts() -> None:
     """Every thirty seconds, by beat.  Sending is a task of its own: a channel that hangs keeps nobody from being watched."""
-    with _round("Looking at what waits"):
+    with _round("Measuring the backlog"):
         look(clock())
-    with _round("Looking at promises and alerts"):
+    with _round("Evaluating SLOs and alerts"):
         evaluate()
         if due() and claim_dispatch(DELIVERY, 2 * DISPATCH_SECONDS):
             _put("tidemark.deliver_alerts", queue="control")
@@ -159,7 +159,7 @@ def _slice(stage: Stage, replicator_id: int) -> None:
     name = lease_name(stage, replicator_id)
 
     def journaled() -> None:
-        with _round(f"Asking for what applies the journal of replicator {replicator_id}"):
+        with _round(f"Scheduling the apply of replicator {replicator_id}"):
             apply_soon(replicator_id, send)
 
     worked = run_slice(
@@ -171,7 +171,7 @@ def _slice(stage: Stage, replicator_id: int) -> None:
         journaled=journaled,
     )
     if worked and not STOPPING.is_set():
-        with _round(f"Handing on {name}"):
+        with _round(f"Scheduling {name}"):
             supervise_one(replicator_id, send)
 
 

@@ -196,7 +196,7 @@ def _attempt(one: TableApplier, patient: bool, going: Callable[[], bool], presse
         one.failed(error)
         return ApplyTask(one.commits)
     except Exception as error:  # noqa: BLE001 - a table's unexpected trouble is the table's, not the others'
-        known = TargetError(f"Unexpected {type(error).__name__} while the table was applied: {error}")
+        known = TargetError(f"Unexpected {type(error).__name__} while applying the table: {error}")
         known.stack = "".join(traceback.format_exception(error))
         one.failed(known)
         return ApplyTask(one.commits)

@@ -54,7 +54,7 @@ class TargetNames:
         if not session.table.own or wanted == session.name or position.load != session.table.load:
             return
         if session.position_of(wanted) is not None:
-            message = f"{session.name} cannot be called {wanted} in the target: there is a table of that name."
+            message = f"{session.name} cannot be renamed to {wanted} in the target: a table with that name exists."
             raise TargetConflict(message, table=str(session.table.table))
         session.apply(Rename(wanted))
         session.move_target(wanted)

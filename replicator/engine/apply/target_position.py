@@ -29,7 +29,7 @@ class TargetPosition:
         if (renamed := self._names.find_renamed()) is not None:
             return renamed  # before anything is made: another table may have the old name by now
         if position is not None and position.load in table.others:
-            message = f"{session.name} is still another table's in the target, which has its new name soon."
+            message = f"{session.name} is still in use by another table that is about to be renamed; retrying."
             raise TargetConflict(message, table=str(table.table))
         loading = table.keyless and table.made and table.state is TableState.LOADING
         if loading and position is not None and position.mode is table.mode:
@@ -53,7 +53,7 @@ class TargetPosition:
         places = (position.applied, position.loaded)
         if position.item and position.item not in session.store.ends(table.table, places):
             session.store.skip(max(places))
-            message = f"{session.name} holds changes that are not in the metadata database, which was restored: it is read anew."
+            message = f"{session.name} holds changes that are missing in the restored metadata database. The table is resnapshotted."
             raise ValuesLost(message, table=str(table.table))
         done = session.store.items(table.table, table.applied)
         swept = [item for item in done if isinstance(item, TableEvent) and item.kind is EventKind.SWEEP]
@@ -75,11 +75,11 @@ class TargetPosition:
 
     def _lost(self, position: Position | None) -> ValuesLost | TargetTableGone:
         table = self._session.table
-        what = "is gone" if position is None else "was replaced by another"
-        message = f"{self._session.name} {what} in the target, with the rows that it had"
+        what = "no longer exists" if position is None else "was replaced by another table"
+        message = f"{self._session.name} {what} in the target. Its rows are lost"
         if table.mode is Mode.MIRROR:
-            return ValuesLost(f"{message}: it is read anew.", table=str(table.table))
-        return TargetTableGone(f"{message}, and with what it kept of older ones.", table=str(table.table))
+            return ValuesLost(f"{message}. The table is resnapshotted.", table=str(table.table))
+        return TargetTableGone(f"{message}, including older rows.", table=str(table.table))
 
     def _take_back(self) -> None:
         """A table made after the lease may have run out is nobody's where the journal wants another generation by now, or none."""

@@ -305,7 +305,7 @@ class _Capture:
             self._ddl.reread(child, table)
         self._waiting = True
         error = rows[0].error
-        told = f"{len(rows):,} row{'' if len(rows) == 1 else 's'} parked: {error.message}"
+        told = f"{len(rows):,} dead-letter row{'' if len(rows) == 1 else 's'}: {error.message}"
         self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
         if self._tracking.park(table, len(rows)) > MAX_PARKED:
             self._fail(TableFailed(table, too_many(MAX_PARKED, error), message.offset))
@@ -320,9 +320,7 @@ class _Capture:
         self._placed(failed.offset)
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
         for child in sorted(self._cascades.children(failed.table)):
-            told = (
-                f"What foreign keys carry on from {failed.table} is not followed any more: resnapshot {child} after it."
-            )
+            told = f"Foreign key actions of {failed.table} are no longer tracked. Resnapshot {child} after it."
             self._report.log(Level.WARNING, told, table=child)
         reach("capture.failure.noted")
 

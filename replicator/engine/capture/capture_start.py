@@ -155,19 +155,17 @@ def prepare(report: Reporter, waiting: Waiting, log: SourceLog, plan: CapturePla
         if plan.followed == plan.tables:
             raise
         state = log.prepare(plan.tables, first=first, waiting=waiting)
-        report.log(Level.WARNING, f"The signalling table {plan.signals} gives no signals: {error.message}")
+        report.log(Level.WARNING, f"The signalling table {plan.signals} cannot be read: {error.message}")
         return state
 
 
 def _check_source(known: Checkpoint, parse_offset: Callable[[Mapping[str, Any]], Offset], seen: SourceState) -> None:
     """Raises SourceReplaced.  Behind its own end a log would be waited for in silence, and what comes there skipped."""
     if known.identity and seen.identity != known.identity:
-        message = "Another server answers at the source's address: its log is not the one that was followed so far."
+        message = "The source's address now leads to another server with another log."
         raise SourceReplaced(message)
     if seen.offset < (wanted := parse_offset(known.offset)):
-        message = (
-            f"The source's log ends at {seen.offset}, before {wanted}, which was read already: it is an older state."
-        )
+        message = f"The source's log ends at {seen.offset}, before {wanted}, which was already captured. The source was restored to an older state."
         raise SourceReplaced(message)
 
 
@@ -188,7 +186,7 @@ def _versions(
         version = 1 if before is None else before.version + 1
         schemas.append(SchemaVersion(version, found))
         if before is not None:
-            detail = {"decision": "changed while the table was not followed", "reload": False}
+            detail = {"decision": "changed while the table was not streamed", "reload": False}
             number = sequence + len(events)
             events.append(TableEvent(table, number, EventKind.ALTER_TABLE, version, detail=detail))
     return schemas, events

@@ -66,7 +66,7 @@ class ChunkAdmitter:
         if mark is None:
             self._strange += 1
             if self._strange.bit_count() == 1:  # 1, 2, 4, 8 …
-                told = f"Marks in the source's log that Tidemark did not write are ignored: {self._strange:,} so far."
+                told = f"Ignored watermarks in the source's log that Tidemark did not write: {self._strange:,} so far."
                 self._report.log(Level.WARNING, told)
             return
         if mark.kind == "P":
@@ -132,25 +132,25 @@ class ChunkAdmitter:
         if self._entry.present(table) != raw.schema.table or self._entry.moved(table):
             return "the table was renamed or dropped before"
         if self._entry.superseded(raw.schema.table):
-            return "the entry under way begins another load of its table"
+            return "the current entry starts another load of its table"
         if not self._storage.exists(raw.path):  # whoever removed it: the rows are still in the source
-            return "its staged file is gone"
+            return "its staged file no longer exists"
         return ""
 
     def _unseen(self, mark: Mark, raw: RawChunk, window: Window | None, shows: Shows | None) -> str:
         """Why it cannot be told which of the rows the log has overtaken; empty where it can (invariant 5)."""
         if window is None and (shows is not None or not raw.chunk.keyless):
-            return "its window was not seen whole"
+            return "its watermark window is incomplete"
         if raw.chunk.keyless:
             if raw.base is None and (mark.run, mark.attempt) not in self._entry.bases:
-                return "its opened mark was not seen"
+                return "its low watermark was not seen"
             late = window is not None and window.behind(shows)
         else:
             assert window is not None
             if window.spoiled:
                 return window.spoiled
             late = window.overtaken(shows)
-        return "a transaction that the log had before was not visible to it" if late else ""
+        return "an earlier transaction of the log was not visible to it" if late else ""
 
     def _untold(self, raw: RawChunk) -> str:
         """Why rows under a schema that the log has not told of must wait for it; empty where they need not.
@@ -161,7 +161,7 @@ class ChunkAdmitter:
         if known is None:
             return ""
         if (learned := self._reader.learned(raw.schema, known)) is None:
-            return "its table has a definition, or is published in a way, that the log is yet to tell of"
+            return "a schema or publication change of its table is not yet in the log"
         self._tracking.restate(raw.schema.table, learned)
         return ""
 
@@ -172,14 +172,14 @@ class ChunkAdmitter:
         return partial(self._reader.shows, evidence) if evidence else None
 
     def _reopen(self, mark: Mark, raw: RawChunk, why: str) -> None:
-        self._report.log(Level.INFO, f"Chunk is read again: {why}.", table=raw.chunk.table, chunk=mark.chunk)
+        self._report.log(Level.INFO, f"Rereading chunk: {why}.", table=raw.chunk.table, chunk=mark.chunk)
         self._entry.reopened.append((mark.chunk, mark.attempt))
 
     def _unplan(self, mark: Mark, raw: RawChunk) -> None:
         """The mark of its run's plan would have come before, in this past: rows may lie beyond an end that is of another."""
         if mark.run not in self._entry.unplanned:
             self._entry.unplanned.add(mark.run)
-            told = f"The snapshot of {raw.chunk.table} begins again: it was planned in a past that the source has lost."
+            told = f"The snapshot of {raw.chunk.table} restarts: it was planned at a position that the source has lost."
             self._report.log(Level.WARNING, told, table=raw.chunk.table)
 
     def _rows_last(self, raw: RawChunk) -> bool:
@@ -193,7 +193,7 @@ class ChunkAdmitter:
 
     def _load_anew(self, raw: RawChunk, *, fresh: bool) -> None:
         """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later definition."""
-        reason = "its definition was seen to differ from the log's while it was read"
+        reason = "its schema differed from the log's schema during the snapshot"
         sequence = self._entry.events[-1].sequence  # of the definition
         ask_for_reload(self._entry, self._report, ReloadRequest(raw.schema.table, sequence, fresh=fresh, reason=reason))
 

@@ -53,7 +53,7 @@ def _decide_alter(plan: EvolutionPlan, policy: Mapping[str, DdlAction], *, reloa
         return Decision(DdlAction.STOP, keep_dropped=False, text=f"stopped by policy: {'; '.join(words)}")
     text = "; ".join(words) or "nothing to change in the target"
     text += "; dropped columns stay in the target" if keep_dropped else ""
-    text += "; table read again, because values of existing rows may have changed" if reload else ""
+    text += "; table resnapshotted because values of existing rows may have changed" if reload else ""
     return Decision(DdlAction.APPLY, keep_dropped, text)
 
 
@@ -65,11 +65,9 @@ def _past(action: DdlAction) -> str:
 
 def stopped_by_policy(change: SchemaChange, decision: Decision) -> UnsupportedDdl:
     """The error that stops the table."""
-    message = (
-        f"{change.table} was changed by a statement that the replicator's policy stops at: {change.statement[:300]}"
-    )
+    message = f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow: {change.statement[:300]}"
     return UnsupportedDdl(
         f"{message} ({decision.text})",
-        remedy="Change the DDL policy of the replicator, or resnapshot the table under its present definition.",
+        remedy="Change the DDL policy of the replicator, or resnapshot the table with its current schema.",
         table=str(change.table),
     )

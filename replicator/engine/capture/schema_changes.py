@@ -97,7 +97,7 @@ class SchemaChanges:
         self._entry.create(change.table)
         self._event(change, sequence, version, {"statement": change.statement})
         if change.reload:
-            self._reload(change.table, sequence, fresh=True, reason="it came into the selection with rows in it")
+            self._reload(change.table, sequence, fresh=True, reason="it was added to the selection with existing rows")
 
     def _alter(self, change: SchemaChange, sequence: int, decision: Decision) -> None:
         version, rekeyed = None, self._rekeyed(change)
@@ -156,7 +156,7 @@ class SchemaChanges:
             self._tracking.revive(table)
             sequence = self._entry.leap(batch.data.column(SEQUENCE)[0].as_py())
             self._tracking.new_version(table, batch.schema)
-            self._reload(table, sequence, fresh=True, reason="it came into the selection with rows in it")
+            self._reload(table, sequence, fresh=True, reason="it was added to the selection with existing rows")
             return
         self._writer.cut(table)
         self._windows.spoil(table, "its schema changed")
@@ -177,12 +177,10 @@ class SchemaChanges:
         if not self._tracking.follows(child):
             return
         schema = self._tracking.schema(child)
-        reason = (
-            f"rows of {parent} were deleted or changed, and a foreign key carries that on without the log showing it"
-        )
+        reason = f"rows of {parent} were deleted or changed, and foreign key actions are not in the log"
         fresh = schema is not None and not schema.key
         if self._entry.read_again(ReloadRequest(child, self._entry.next_sequence, fresh, reason, again=True)):
-            self._report.log(Level.INFO, f"{child} is read again: {reason}.", table=child)
+            self._report.log(Level.INFO, f"Resnapshot of {child}: {reason}.", table=child)
 
     def _seen(self, change: SchemaChange, decision: str) -> None:
         self._entry.seen.append(DdlSeen(change.table, change.operation.value, change.statement, decision))
@@ -203,5 +201,5 @@ class SchemaChanges:
 def ask_for_reload(entry: JournalEntryBuilder, report: Reporter, request: ReloadRequest) -> None:
     """Journaled with what led to it, and told."""
     entry.reloads.append(request)
-    report.log(Level.WARNING, f"{request.table} is read again: {request.reason}.", table=request.table)
+    report.log(Level.WARNING, f"Resnapshot of {request.table}: {request.reason}.", table=request.table)
     reach("capture.reload.decided")

@@ -32,7 +32,7 @@ class Signals:
             found = None
             self._warn(error.message)
         if not isinstance(found, TableSchema):
-            self._warn(found.message if found is not None else "it is not there.")
+            self._warn(found.message if found is not None else "it does not exist.")
             return {}
         return {self._table: found}
 
@@ -66,4 +66,4 @@ class Signals:
         self._entry.signals += found
 
     def _warn(self, reason: str) -> None:
-        self._report.log(Level.WARNING, f"The signalling table {self._table} gives no signals: {reason}")
+        self._report.log(Level.WARNING, f"The signalling table {self._table} cannot be read: {reason}")

@@ -124,7 +124,7 @@ def charset_name(collation: int) -> str:
     try:
         return _NAME_BY_ID[collation]
     except KeyError:
-        message = f"The log uses collation {collation}, which is unknown here."
+        message = f"The log uses collation {collation}, which is not supported."
         raise UnsupportedCharset(message) from None
 
 

@@ -103,7 +103,7 @@ FORM = (
         kind="number",
         required=False,
         keeps_secret=True,
-        help="Empty: one for each replicator. If you set it, it must be unique in the replication topology, and only one "
+        help="Empty: one per replicator. If set, it must be unique in the replication topology, and only one "
         "replicator may use this connection.",
     ),
     FormField(
@@ -112,7 +112,7 @@ FORM = (
         required=False,
         keeps_secret=True,
         default="tidemark",
-        help="Database on the source for the one small table that snapshots write their marks to.",
+        help="Database on the source for the watermark table of snapshots.",
     ),
     CONNECT_TIMEOUT,
 )

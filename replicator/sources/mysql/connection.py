@@ -69,9 +69,7 @@ _LOCKED = frozenset({1205, 3572})
 _PASSING = _OF_THE_SERVER | _LOCKED | {
     1020, 1021, 1023, 1026, 1037, 1038, 1114, 1180, 1181, 1206, 1213, 1317, 1412, 1615, 1637, 1969, 3024
 }  # fmt: skip
-_BROKEN_REMEDY = (
-    "Look at it with CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
-)
+_BROKEN_REMEDY = "Run CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
 
 
 _SILENT = "Check the port: another kind of server may listen there, Postgres for one, which waits for its client to speak first."
@@ -106,7 +104,7 @@ def connect(config: MySqlConfig, **overrides: Any) -> Connection:
         except pymysql.err.OperationalError as error:
             if not isinstance(error.__cause__ or error.__context__, TimeoutError):
                 raise
-            silent = f"{config.host}:{config.port} is reached, and does not greet as MySQL and MariaDB do."
+            silent = f"{config.host}:{config.port} is reachable, but is not a MySQL or MariaDB server."
             raise SourceUnreachable(silent, remedy=_SILENT) from None
         vars(connection)["_read_timeout"] = wanted["read_timeout"]  # of a login it is the connect timeout
         try:
@@ -208,7 +206,7 @@ def _of_table(number: int, reason: str, table: TableId) -> TidemarkError:
     if number in _BROKEN and not reason.startswith(_DISK_FULL):
         return TableError(f"The server itself cannot read {name}: {reason}.", table=name, remedy=_BROKEN_REMEDY)
     kind = TableBusy if number in _LOCKED else TableNotRead
-    return kind(f"{name} could not be read just now: {reason}", table=name)
+    return kind(f"{name} could not be read temporarily: {reason}", table=name)
 
 
 def _number(error: Exception) -> int:

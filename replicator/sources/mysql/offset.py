@@ -118,7 +118,7 @@ def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
             message = f"The stored offset is of kind {data['kind']!r}, not {KIND!r}."
             raise ConfigurationError(message)
         if unknown := sorted(set(data) - _FIELDS):
-            raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
+            raise ValueError(f"{unknown[0]} is not supported")  # noqa: TRY301 - worded with the others below
         past = Past(**data["past"]) if data.get("past") else None
         prepared = tuple(Prepared.from_dict(one) for one in data.get("prepared", ()))
         offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")), past, prepared)
@@ -159,7 +159,7 @@ class GtidSet:
             first, _, last = item.partition("-")
             low, high = int(first), int(last or first)
             if not 0 < low <= high:
-                message = f"{item} is no range"
+                message = f"{item} is not a range"
                 raise ValueError(message)
             self.add(source, low, high)
 

@@ -39,7 +39,7 @@ ZERO_DATE_REMEDY = (
     "then resnapshot the table."
 )
 UNICODE_REMEDY = (
-    "Correct the row on the source (the value has half of a surrogate pair, or bytes that are no character), or exclude "
+    "Correct the row on the source (the value has half of a surrogate pair, or invalid bytes), or exclude "
     "the column from the replicator; then resnapshot the table."
 )
 TEMPORAL_REMEDY = (

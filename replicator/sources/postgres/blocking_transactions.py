@@ -88,5 +88,5 @@ def locked_by(table: TableId, holders: Sequence[Holder]) -> TableBusy:
     """`holders`: of its locks; none are left where they have just gone."""
     who = f"a lock held by {listed(holders)}" if holders else "a lock of another session"
     more = f" SQL that ends it:\n{endings(holders)}" if holders else ""
-    message = f"{table} waits for {who}; the other tables go on."
+    message = f"{table} waits for {who}; the other tables continue."
     return TableBusy(message, table=str(table), remedy=f"{TableBusy.default_remedy}{more}")

@@ -122,7 +122,7 @@ def _own_name(replicator: str) -> str:
 def _name(settings: Mapping[str, Any], name: str) -> str:
     value = text(settings, name)
     if len(value.encode("utf-8", "surrogatepass")) > MAX_NAME or "\0" in value:
-        message = f"{name} is no name that Postgres allows: it has more than {MAX_NAME} bytes."
+        message = f"{name} is not a valid Postgres name: it has more than {MAX_NAME} bytes."
         raise ConfigurationError(message)
     return value
 
@@ -130,7 +130,7 @@ def _name(settings: Mapping[str, Any], name: str) -> str:
 def _slot(settings: Mapping[str, Any]) -> str:
     value = text(settings, "slot")
     if value and not _SLOT.fullmatch(value):
-        message = f"slot is no name that Postgres allows for a replication slot: a-z, 0-9 and _, at most {MAX_NAME}."
+        message = f"invalid name for a replication slot: a-z, 0-9 and _, at most {MAX_NAME}."
         raise ConfigurationError(message)
     return value
 
@@ -138,14 +138,16 @@ def _slot(settings: Mapping[str, Any]) -> str:
 def _choice(settings: Mapping[str, Any], name: str) -> bool:
     value = text(settings, name).lower()
     if value not in _YES | _NO:
-        message = f"{name} is {value!r}, which is neither yes nor no."
+        message = f"{name} is {value!r}; it must be yes or no."
         raise ConfigurationError(message)
     return value in _YES
 
 
 FORM = (
     FormField(
-        "host", "Host", help="Name or address of the primary server itself: a connection pooler passes no log on."
+        "host",
+        "Host",
+        help="Name or address of the primary server itself. Connection poolers do not support replication.",
     ),
     FormField("port", "Port", kind="number", default=str(DEFAULT_PORT)),
     FormField("database", "Database", help="One connection reads one database; its schemas are chosen later."),
@@ -158,7 +160,7 @@ FORM = (
         "Publication",
         required=False,
         keeps_secret=True,
-        help="Empty: Tidemark makes one for each replicator. A publication of your own must exist and have the tables; "
+        help="Empty: Tidemark creates one per replicator. Your own publication must exist and contain the tables; "
         "it is never changed.",
     ),
     FormField(
@@ -166,17 +168,17 @@ FORM = (
         "Replication slot",
         required=False,
         keeps_secret=True,
-        help="Empty: Tidemark makes one for each replicator. A slot of your own must exist (plugin pgoutput); only one "
-        "replicator may use this connection, and it is never dropped.",
+        help="Empty: Tidemark creates one per replicator. Your own slot must exist (plugin pgoutput); only one "
+        "replicator may use this connection, and the slot is never dropped.",
     ),
     FormField(
         "retention_limit_mb",
-        "WAL kept at most (MB)",
+        "WAL retention limit (MB)",
         kind="number",
         required=False,
         keeps_secret=True,
-        help="Beyond it Tidemark drops its slot, so that the source's disk does not fill, and reads the tables again once it "
-        "can. Empty: WAL is kept for as long as Tidemark needs it.",
+        help="Above it Tidemark drops its slot, so that the source's disk does not fill, and resnapshots the tables "
+        "later. Empty: WAL is retained without limit.",
     ),
     FormField(
         "event_trigger",
@@ -186,7 +188,7 @@ FORM = (
         keeps_secret=True,
         default="no",
         choices=(("no", "No"), ("yes", "Yes")),
-        help="An event trigger that writes table definitions into the log as they change. Without it Tidemark learns of a "
+        help="An event trigger that writes schema changes into the log. Without it Tidemark detects a "
         "change with the table's next row.",
     ),
     CONNECT_TIMEOUT,

@@ -105,10 +105,10 @@ _OF_THE_SERVER = ("08", "28", "3D", "57P", "53300", "25006")
 _FATAL = ("FATAL", "PANIC")
 _REMEDIES = {
     "25006": "Connect to the primary server: a standby is read-only.",
-    "53400": "Raise max_replication_slots and max_wal_senders (restart), or drop slots that nobody uses.",
-    "55006": "Something else reads this replication slot; Tidemark goes on once it is free.",
+    "53400": "Raise max_replication_slots and max_wal_senders (restart), or drop unused slots.",
+    "55006": "Another client reads this replication slot. Tidemark resumes automatically when the slot is free.",
     "54000": "Make the row smaller on the source, or exclude its largest columns; then resnapshot the table.",
-    "XX001": "Look at the server's log and repair the table, then resnapshot it; or exclude the table.",
+    "XX001": "Check the server's log and repair the table, then resnapshot it; or exclude the table.",
     "XX002": "REINDEX the table on the source, then resnapshot it; or exclude the table.",
 }
 # A login that fails has no SQLSTATE in libpq, only the server's text (in English unless its lc_messages is another).
@@ -125,7 +125,7 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], type[TidemarkError], str], ...] = (
     (re.compile(r"does not support SSL|certificate|SSL error: (tlsv1|wrong|unsupported)"), ConfigurationError, "tls"),
 )
 _TEXT_REMEDIES = {
-    "pooler": "Connect to the server itself, not to a connection pooler: poolers pass neither settings nor the log on.",
+    "pooler": "Connect to the server itself, not to a connection pooler. Poolers do not support session settings and replication.",
     "database": "Correct the database of the connection.",
     "tls": "Correct TLS mode and CA certificate of the connection, or the server's certificate.",
 }
@@ -206,7 +206,7 @@ def _system_authorities() -> str:
     for path in (ssl.get_default_verify_paths().cafile, *_BUNDLES):
         if path and Path(path).is_file():
             return path
-    message = "This machine has no certificate authorities of its own: paste the CA certificate into the connection."
+    message = "This machine has no system CA certificates. Paste the CA certificate into the connection."
     raise ConfigurationError(message)
 
 
@@ -248,7 +248,9 @@ def _of_source(state: str, reason: str, where: str | TableId) -> TidemarkError:
     kind, remedy = _kind(state, reason)
     if issubclass(kind, SourceAuthenticationFailed):
         refusal = (
-            "asks for the password in clear, and is not verified by TLS" if remedy is REMEDY else "refused the login"
+            "requests the password in clear text and is not verified by TLS"
+            if remedy is REMEDY
+            else "refused the login"
         )
         return kind(f"{where} {refusal}: {reason}", remedy=remedy)
     if issubclass(kind, SourcePermissionDenied):
@@ -268,7 +270,7 @@ def _of_table(state: str, reason: str, table: TableId) -> TidemarkError:
     if issubclass(kind, TableDisappeared):
         return kind(f"{name}: {reason}", table=name)
     said = (
-        "could not be read just now"
+        "could not be read temporarily"
         if issubclass(kind, TableBusy | TableNotRead)
         else "cannot be read: the server refuses it"
     )
@@ -322,7 +324,7 @@ def _clean(text: str) -> str:
         text.encode()
         if "\0" not in text:
             return text
-    message = "A name or value holds a character that Postgres cannot have."
+    message = "A name or value contains a character that Postgres does not support."
     raise ConfigurationError(message)
 
 

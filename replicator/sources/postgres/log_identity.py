@@ -31,8 +31,8 @@ class Past:
             return True
         if record < self._start.lsn:
             message = (
-                f"The source's log has transaction {xid} at {lsn_text(record)}, which was not there when the log was read "
-                f"up to {self._start}: the server goes on from an older copy of its data, or a standby was promoted."
+                f"The source's log has transaction {xid} at {lsn_text(record)}, which did not exist when the log was read "
+                f"up to {self._start}. The server was restored from an older backup, or a standby was promoted."
             )
             raise SourceReplaced(message)
         return False
@@ -46,5 +46,5 @@ class Past:
         assert self._last is not None
         return SourceReplaced(
             f"The source's log does not have transaction {self._last.xid} at {lsn_text(self._last.record)}, which was read "
-            "from it: the server goes on from an older copy of its data, or a standby was promoted that lacked it."
+            "from it. The server was restored from an older backup, or a standby without it was promoted."
         )

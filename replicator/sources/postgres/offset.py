@@ -24,7 +24,7 @@ def parse_lsn(text: str) -> int:
     """Inverse of `lsn_text`; ValueError for all else."""
     found = _LSN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no LSN")
+        raise ValueError(f"{text!r} is not an LSN")
     return int(found[1], 16) << 32 | int(found[2], 16)
 
 
@@ -104,12 +104,12 @@ def parse_offset(data: Mapping[str, Any]) -> LsnOffset:
         if data["kind"] != KIND:
             raise ConfigurationError(f"The stored offset is of kind {data['kind']!r}, not {KIND!r}.")
         if unknown := sorted(set(data) - _FIELDS):
-            raise ValueError(f"{unknown[0]} is unknown here")  # noqa: TRY301 - worded with the others below
+            raise ValueError(f"{unknown[0]} is not supported")  # noqa: TRY301 - worded with the others below
         lsn = parse_lsn(data["lsn"])
         looked = parse_lsn(data["looked"]) if "looked" in data else 0
         unsettled = frozenset(data.get("unsettled", ()))
         if not all(map(_XID.fullmatch, unsettled)):
-            raise ValueError(f"{sorted(unsettled)} are no transactions")  # noqa: TRY301
+            raise ValueError(f"{sorted(unsettled)} are not transaction ids")  # noqa: TRY301
         last_commit = LastCommit.parse(data["last_commit"]) if "last_commit" in data else None
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigurationError(f"The stored offset cannot be read: {error!r}") from error

@@ -40,7 +40,7 @@ def failed(detail: str, remedy: str) -> Finding:
 
 def without_tables() -> Finding:
     """Of a check of tables before there are any: that is no pass."""
-    return Finding(Status.SKIPPED, "Looked at when tables are selected.")
+    return Finding(Status.SKIPPED, "Checked when tables are selected.")
 
 
 class Connection(Protocol):
@@ -69,7 +69,7 @@ class Checks(Generic[S]):
         except TidemarkError as error:
             first = CheckResult(*_REACHABLE, Status.FAILED, error.message, error.remedy)
             reason = "the login failed" if isinstance(error, SourceAuthenticationFailed) else "there is no connection"
-            skipped = f"Not looked at, because {reason}."
+            skipped = f"Not checked, because {reason}."
             others = [(name, title) for name, title, _ in (*self.of_server, *self.of_tables)]
             return [first, *(CheckResult(name, title, Status.SKIPPED, skipped) for name, title in others)]
         try:
@@ -89,7 +89,7 @@ def _result(name: str, title: str, check: Callable[[], Finding]) -> CheckResult:
     try:
         finding = check()
     except SourcePermissionDenied as error:
-        finding = Finding(Status.WARNING, f"The user may not look at this: {error.message}", error.remedy)
+        finding = Finding(Status.WARNING, f"The user lacks the privilege for this check: {error.message}", error.remedy)
     except TidemarkError as error:
         finding = Finding(Status.FAILED, error.message, error.remedy)
     return CheckResult(name, title, finding.status, finding.detail, finding.remedy)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_CONDITION_LENGTH = 10_000
-_REMEDY = "Give what would stand behind WHERE, such as: updated_at >= '2026-01-01' AND region = 'north'"
+_REMEDY = "Enter a WHERE condition, such as: updated_at >= '2026-01-01' AND region = 'north'"
 _CODE = re.compile(r"\((?:error|SQLSTATE) \w+\)")
 # Names of sqlglot's classes; of functions, those that neither wait nor tell anything but of their arguments.
 _PARTS = frozenset(
@@ -126,9 +126,9 @@ def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
     try:
         [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect)
     except (sqlglot.errors.SqlglotError, ValueError):
-        raise _refused(schema, "it is not one expression that is true or false") from None
+        raise _refused(schema, "it is not a single boolean expression") from None
     if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions", "from_", "where"}:  # fmt: skip
-        raise _refused(schema, "it is not one expression that is true or false")
+        raise _refused(schema, "it is not a single boolean expression")
     found: exp.Expr = statement.args["where"].this
     for part in list(found.walk()):
         _check(part, schema, dialect)
@@ -142,11 +142,11 @@ def _check(part: exp.Expr, schema: TableSchema, dialect: str) -> None:
         part.this.replace(_column(part, schema, dialect))
     elif kind == "Literal":
         if part.is_string and "\\" in part.name:  # by the server's settings one, or an escape
-            raise _refused(schema, "it has a backslash in a text")
+            raise _refused(schema, "it has a backslash in a string")
     elif kind == "DataType" and part.this.name not in _TYPES:
-        raise _refused(schema, f"it has the type {part.sql()}, which a condition here cannot have")
+        raise _refused(schema, f"it has the type {part.sql()}, which is not supported in a condition")
     elif kind not in _PARTS and not (kind == "Anonymous" and part.name.upper() in _NAMED and not part.expressions):
-        raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which a condition here cannot have")  # fmt: skip
+        raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which is not supported in a condition")  # fmt: skip
 
 
 def _column(part: exp.Expr, schema: TableSchema, dialect: str) -> exp.Expr:
@@ -158,14 +158,14 @@ def _column(part: exp.Expr, schema: TableSchema, dialect: str) -> exp.Expr:
         one for one in schema.columns if one.name == fold(name) or (dialect == "mysql" and fold(one.name) == fold(name))
     ]
     if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db", "catalog")):  # fmt: skip
-        raise _refused(schema, f"it names {part.sql()}, which is no column that is taken")
+        raise _refused(schema, f"it names {part.sql()}, which is not a replicated column")
     if known[0].masked:
-        raise _refused(schema, f"{known[0].name} is masked, so that rows cannot be chosen by it")
+        raise _refused(schema, f"{known[0].name} is masked, so rows cannot be selected by it")
     return exp.to_identifier(known[0].name, quoted=True)
 
 
 def _refused(schema: TableSchema, why: str) -> ConditionRefused:
-    message = f"The condition is not taken: {why}."
+    message = f"Invalid condition: {why}."
     return ConditionRefused(message, table=str(schema.table), remedy=_REMEDY)
 
 
@@ -183,7 +183,7 @@ def users_fault(table: TableId, *, asked: bool) -> Iterator[None]:
         if not asked or not (error.answered or isinstance(error, ConfigurationError)):
             raise
         code = _CODE.search(error.message)
-        message = f"The source does not take what was asked for{f' {code[0]}' if code else ''}."
+        message = f"The source rejected the request{f' {code[0]}' if code else ''}."
         raise ConditionRefused(message, table=str(table)) from None
 
 

@@ -57,7 +57,7 @@ def one_of(kind: type[E], settings: Mapping[str, Any], name: str, default: E) ->
     try:
         return kind(value)
     except ValueError:
-        message = f"{name} is {value!r}, which is none of: {', '.join(kind)}."
+        message = f"{name} is {value!r}; it must be one of: {', '.join(kind)}."
         raise ConfigurationError(message) from None
 
 

@@ -106,6 +106,6 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         if isinstance(found, TableError):
             raise found
         if found is None:
-            message = f"{table} is not there any more."
+            message = f"{table} no longer exists."
             raise TableDisappeared(message, table=str(table))
         return found

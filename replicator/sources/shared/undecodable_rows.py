@@ -48,9 +48,7 @@ def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], 
 
 def too_many(most: int, error: TableError) -> TooManyParked:
     """For a table with more than `most` of them; `error` is one of theirs."""
-    message = (
-        f"More than {most:,} rows cannot be decoded, and no more of a table are parked. One of them: {error.message}"
-    )
+    message = f"More than {most:,} rows of a table cannot be decoded, which is the limit of dead-letter rows. One of them: {error.message}"
     return TooManyParked(message, remedy=error.remedy, table=error.table, column=error.column)
 
 

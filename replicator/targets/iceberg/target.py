@@ -125,7 +125,7 @@ class IcebergTarget:
         found = self._catalog.load(table)
         if seen is None or (NO_TABLE if found is None else position(found).load) == seen:
             return found
-        message = f"{table} was made anew, or dropped_tables, by another worker."
+        message = f"{table} was recreated or dropped by another worker."
         raise TargetConflict(message, table=str(table))
 
     def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:

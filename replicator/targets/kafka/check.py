@@ -26,12 +26,12 @@ def check(settings: Mapping[str, Any]) -> list[CheckResult]:
         config = KafkaConfig.parse(settings)
         for name, title, attempt in (
             ("brokers", "Brokers", _brokers),
-            ("topics", "Making topics", _topics),
+            ("topics", "Privilege to create topics", _topics),
             ("transactions", "Transactions", _transactions),
         ):
             results.append(CheckResult(name, title, Status.OK, _tried(config, attempt)))
     except TidemarkError as error:
-        title = ("Brokers", "Making topics", "Transactions")[len(results)]
+        title = ("Brokers", "Privilege to create topics", "Transactions")[len(results)]
         results.append(CheckResult("failed", title, Status.FAILED, error.message, error.remedy))
     return results
 
@@ -46,9 +46,9 @@ def check_written(settings: Mapping[str, Any]) -> CheckResult:
     except TidemarkError as error:
         return CheckResult("written", title, Status.FAILED, error.message, error.remedy)
     if there:
-        return CheckResult("written", title, Status.OK, f"They have the topic {topic}.")
-    detail = f"The Kafka brokers at {config.bootstrap_servers} do not have the topic {topic}, which says how far each table is."
-    remedy = "Give brokers of the same cluster; to write to another one, make another replicator."
+        return CheckResult("written", title, Status.OK, f"The topic {topic} exists.")
+    detail = f"The Kafka brokers at {config.bootstrap_servers} do not have the topic {topic}, which stores the progress of each table."
+    remedy = "Use brokers of the same cluster. To write to another cluster, create another replicator."
     return CheckResult("written", title, Status.FAILED, detail, remedy)
 
 
@@ -69,7 +69,7 @@ def _topics(config: KafkaConfig) -> str:
     new = NewTopic(config.topic(PROBE), config.partitions, config.replication_factor)
     admin = AdminClient(config.client)  # it must live until it has answered
     admin.create_topics([new], request_timeout=SECONDS, validate_only=True)[new.topic].result()
-    return f"A topic like {config.topic(APPLIED)} can be made."
+    return f"A topic such as {config.topic(APPLIED)} can be created."
 
 
 def _transactions(config: KafkaConfig) -> str:
@@ -79,4 +79,4 @@ def _transactions(config: KafkaConfig) -> str:
         producer.init_transactions(SECONDS)
     finally:
         producer.close()
-    return "A transaction can be begun."
+    return "A transaction can be started."

@@ -68,17 +68,17 @@ FORM = (
 )  # fmt: skip
 
 FIXED = {
-    "topic_prefix": "Topics cannot be renamed, and how far each table is stands in a topic with this prefix.",
-    "format": "A row’s key would have other bytes, and come to another partition: its changes would lose their order.",
-    "envelope": "Consumers would meet two kinds of messages in one topic.",
+    "topic_prefix": "Topics cannot be renamed, and the progress of each table is stored in a topic with this prefix.",
+    "format": "The key of a row would be encoded differently and move to another partition, so its changes would lose their order.",
+    "envelope": "Consumers would get two message formats in one topic.",
 }
 SOON = "Takes effect within a minute, without a gap."
-LATER_TOPICS = "Takes effect for topics that are made from now on."
+LATER_TOPICS = "Takes effect for topics that are created later."
 EFFECTS = {
     "bootstrap_servers": f"{SOON} They must lead to the same cluster.",
     "partitions": f"{LATER_TOPICS} Others keep theirs, so that a row’s key stays in its partition.",
     "replication_factor": LATER_TOPICS,
-    "tombstones": "Takes effect within a minute, for deletes from then on.",
+    "tombstones": "Takes effect within a minute, for later deletes.",
     **dict.fromkeys(("security_protocol", "sasl_mechanism", "username", "password", "ca"), SOON),
 }
 
@@ -119,7 +119,7 @@ class KafkaConfig:
         if (protocol, mechanism) == ("SASL_PLAINTEXT", "PLAIN"):
             remedy = "Choose SASL_SSL, or one of the SCRAM mechanisms, which do not send the password."
             raise ConfigurationError(
-                "The mechanism PLAIN would send the password in clear over SASL_PLAINTEXT.", remedy=remedy
+                "The mechanism PLAIN would send the password in clear text over SASL_PLAINTEXT.", remedy=remedy
             )
         return cls(
             bootstrap_servers=servers,

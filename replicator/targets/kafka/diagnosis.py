@@ -19,7 +19,7 @@ DECISIVE = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF
 TELLING = DECISIVE | {KafkaError._TRANSPORT, KafkaError._RESOLVE}  # noqa: SLF001
 MECHANISMS = re.compile(r"supported mechanisms: ([A-Z0-9, -]+\w)")
 UNMET = ("Connect to", "resolve", "timed out")  # nobody took the connection; all else that breaks one is its end
-CHECK_ADDRESS = "Check that the brokers run, and that this machine may connect to their addresses and ports."
+CHECK_ADDRESS = "Check that the brokers are running and reachable from this machine at their addresses and ports."
 
 
 def met(config: KafkaConfig, seconds: float) -> ClusterMetadata:
@@ -63,10 +63,10 @@ def explained(heard: Sequence[KafkaError], config: KafkaConfig) -> TargetError |
 def _hung_up(config: KafkaConfig) -> TargetError:
     """Each took the connection, and closed it."""
     remedy = (
-        "Choose the security that the brokers have at this port: most likely they want TLS, or none, or a user and a password. "
-        "If it is right, look at the brokers’ log."
+        "Choose the security protocol of this port: probably TLS, none, or user and password. "
+        "If it is correct, check the log of the brokers."
     )
-    message = f"The Kafka brokers at {config.bootstrap_servers} hang up on who comes with {config.security_protocol}."
+    message = f"The Kafka brokers at {config.bootstrap_servers} close connections with {config.security_protocol}."
     return TargetError(message, remedy=remedy)
 
 
@@ -74,39 +74,41 @@ def _refused(config: KafkaConfig, text: str) -> TargetError:
     servers, mechanism = config.bootstrap_servers, config.sasl_mechanism
     if "Unsupported SASL mechanism" in text:
         found = MECHANISMS.search(text)
-        taken = f"; they take {found[1].replace(',', ', ')}" if found else ""
-        message = f"The Kafka brokers at {servers} do not take the SASL mechanism {mechanism}{taken}."
-        return TargetError(message, remedy="Choose a mechanism that they take, or enable this one on the brokers.")
+        taken = f"; they support {found[1].replace(',', ', ')}" if found else ""
+        message = f"The Kafka brokers at {servers} do not support the SASL mechanism {mechanism}{taken}."
+        return TargetError(message, remedy="Choose a supported mechanism, or enable this one on the brokers.")
     if "current SASL state" in text:
         other = config.security_protocol.replace("SASL_PLAINTEXT", "PLAINTEXT").replace("SASL_SSL", "SSL")
-        message = f"The Kafka brokers at {servers} ask for no user and password at this port: it speaks {other}."
-        return TargetError(message, remedy=f"Choose the security {other}, or the port at which they want SASL.")
-    message = f"The Kafka brokers at {servers} refuse the user {config.username} with this password ({mechanism})."
-    remedy = "Correct user and password of the target; for SCRAM the brokers must know the user by this very mechanism."
+        message = f"The Kafka brokers at {servers} do not use SASL on this port; it accepts {other}."
+        return TargetError(message, remedy=f"Choose the security protocol {other}, or the port for SASL.")
+    message = f"The Kafka brokers at {servers} reject the user {config.username} or its password ({mechanism})."
+    remedy = (
+        "Correct the user and password of the target. For SCRAM the user must exist on the brokers for this mechanism."
+    )
     return TargetError(message, remedy=remedy)
 
 
 def _untrusted(config: KafkaConfig, text: str) -> TargetError:
     servers = config.bootstrap_servers
     if "certificate verify failed" in text:
-        by = "the certificate authority of the target" if config.ca else "this machine’s own certificate authorities"
+        by = "the certificate authority of the target" if config.ca else "the system’s certificate authorities"
         message = f"The certificate of the Kafka brokers at {servers} cannot be verified by {by}."
-        remedy = "Give the certificate authority that signed it, and address the brokers by names that stand in the certificate."
+        remedy = "Set the certificate authority that signed it, and use broker names that are in the certificate."
         return TargetError(message, remedy=remedy)
     message = f"TLS with the Kafka brokers at {servers} fails: {_plain(text)}."
     return TargetError(
-        message, remedy="Check that this port speaks TLS, and that the brokers want no client certificate."
+        message, remedy="Check that this port uses TLS, and that the brokers do not require a client certificate."
     )
 
 
 def _no_tls(config: KafkaConfig) -> TargetError:
     other = "SASL_PLAINTEXT" if config.security_protocol.startswith("SASL") else "PLAINTEXT or SASL_PLAINTEXT"
-    message = f"The Kafka brokers at {config.bootstrap_servers} speak no TLS at this port."
-    return TargetError(message, remedy=f"Choose the security {other}, or the port at which the brokers speak TLS.")
+    message = f"The Kafka brokers at {config.bootstrap_servers} do not accept TLS on this port."
+    return TargetError(message, remedy=f"Choose the security protocol {other}, or the TLS port of the brokers.")
 
 
 def _away(config: KafkaConfig, text: str) -> TargetError:
-    return TargetError(f"The Kafka brokers at {config.bootstrap_servers} do not answer: {text}.", remedy=CHECK_ADDRESS)
+    return TargetError(f"The Kafka brokers at {config.bootstrap_servers} do not respond: {text}.", remedy=CHECK_ADDRESS)
 
 
 def _plain(text: str) -> str:

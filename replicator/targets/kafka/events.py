@@ -66,7 +66,7 @@ def events(batch: pa.RecordBatch, schema: TableSchema, *, flat: bool = False) ->
     moved = moves(batch, schema.key) if schema.key else updated & flat
     lacking = _lacking(batch, schema)
     if lacking is not None and any(lacking[place] for place in np.flatnonzero(moved)):
-        message = f"A row of {schema.table} got another key, and its UPDATE leaves out values that did not change."
+        message = f"An UPDATE of {schema.table} changed the key of a row and omits its unchanged values."
         raise ValuesLost(message, table=str(schema.table))
     places = np.repeat(np.arange(batch.num_rows), 1 + moved)
     op = np.array([_OPS[Operation(one)] for one in operation], object)[places]

@@ -46,19 +46,17 @@ def known(error: KafkaError, config: KafkaConfig, what: str) -> TidemarkError:
     """`what`: the table or topic concerned.  Of brokers that are away it is found out why, which may take seconds."""
     code, servers = error.code(), config.bootstrap_servers
     if code in FENCED:
-        return TargetConflict(f"Another worker writes the messages of {what} now.", table=what)
+        return TargetConflict(f"Another worker now writes the messages of {what}.", table=what)
     if code in _TOO_LARGE:
         remedy = "Raise max.message.bytes of the topic, or exclude the column, then resnapshot the table."
         return TableError(f"A row of {what} is larger than a message of its topic may be.", table=what, remedy=remedy)
     if code in _AWAY | DECISIVE:
         return _why(error, config)
     if code in _REFUSED:
-        remedy = (
-            "Correct user and password of the target, or the rights that they have on topics and transactional ids."
-        )
+        remedy = "Correct the user and password of the target, or its privileges on topics and transactional ids."
         return TargetError(f"The Kafka brokers at {servers} refuse: {error.str()}.", remedy=remedy)
     if code == KafkaError._INVALID_ARG:  # noqa: SLF001
-        return ConfigurationError(f"Kafka cannot be used like that: {error.str()}.")
+        return ConfigurationError(f"Kafka configuration error: {error.str()}.")
     return TargetError(f"Kafka at {servers} failed for {what}: {error.str()} ({error.name()}).")
 
 
@@ -70,7 +68,7 @@ def _why(error: KafkaError, config: KafkaConfig) -> TargetError:
         met(config, WHY_SECONDS)
     except TargetError as reason:
         return reason
-    message = f"The Kafka brokers at {config.bootstrap_servers} do not answer: {error.str()}."
+    message = f"The Kafka brokers at {config.bootstrap_servers} do not respond: {error.str()}."
     return TargetError(message, remedy=CHECK_ADDRESS)
 
 

@@ -43,9 +43,7 @@ class Encoder(ABC):
         """TableError where a column has a name that the form needs."""
         self.subject = subject
         if taken := sorted(set(self.own) & set(subject.schema.names)):
-            message = (
-                f"The column {taken[0]} of {subject.schema.table} has a name that a flat message needs for itself."
-            )
+            message = f"The column {taken[0]} of {subject.schema.table} has a name that is reserved in flat messages."
             raise TableError(
                 message, table=str(subject.schema.table), remedy="Use the Debezium envelope, or exclude the column."
             )

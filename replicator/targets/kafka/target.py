@@ -151,7 +151,7 @@ class KafkaTarget:
         held = self._held(table)
         if seen is None or (NO_TABLE if held is None else held.load) == seen:
             return held
-        raise TargetConflict(f"{table} was made anew, or dropped, by another worker.", table=str(table))
+        raise TargetConflict(f"{table} was recreated or dropped by another worker.", table=str(table))
 
     def _required(self, table: TargetTable, seen: str | None) -> Held:
         held = self._as_seen(table, seen)
@@ -252,7 +252,7 @@ class KafkaTarget:
             return SKIPPED
         known = self._known(table)
         if (other := known.tables.get(new)) is not None and other.load != held.load:
-            raise TargetConflict(f"{new} is still another table's in the target.", table=str(table))
+            raise TargetConflict(f"{new} is still in use by another table in the target.", table=str(table))
         schema = known.schemas[table]
         with self._transaction(table, None) as transaction:
             transaction.send(self._applied, record_key("schema", table), None)

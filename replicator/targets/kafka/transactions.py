@@ -57,7 +57,7 @@ class Transaction:
     def check(self) -> None:
         """Raises what came of messages that could not be delivered; TargetError where the work is to stop."""
         if self._stopping.is_set():
-            raise TargetError("The worker was told to stop.")
+            raise TargetError("The worker is stopping.")
         if self._failures:
             raise KafkaException(self._failures[0])
 
@@ -121,7 +121,9 @@ class Producers:
         with self._lock:
             slot = self._slots.get(table)
             if slot is None:
-                raise TargetError(f"The producer of {table} was given up; it is made anew.", table=str(table))
+                raise TargetError(
+                    f"The transactional producer of {table} was closed and will be recreated.", table=str(table)
+                )
             slot.busy = True
             return slot
 

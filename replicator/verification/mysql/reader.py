@@ -64,7 +64,7 @@ class MySqlReader:
             yield
         except pymysql.MySQLError as error:
             if not self._connection.open:
-                message = f"the source broke off while {pair} was read: {error.args[-1]}"
+                message = f"the connection to the source was lost while {pair} was read: {error.args[-1]}"
                 raise SourceUnreachable(message, table=str(pair)) from error
             message = f"{pair} cannot be read from the source: {error.args[-1]}"
             raise SourceError(message, table=str(pair)) from error

@@ -83,7 +83,7 @@ class PostgresReader:
         except psycopg2.Error as error:
             said = first_line(error)
             if self._connection.closed:
-                message = f"the source broke off while {pair} was read: {said}"
+                message = f"the connection to the source was lost while {pair} was read: {said}"
                 raise SourceUnreachable(message, table=str(pair)) from error
             message = f"{pair} cannot be read from the source: {said}"
             raise SourceError(message, table=str(pair)) from error
@@ -124,7 +124,7 @@ class PostgresReader:
             cursor.execute(TABLE, (pair.database, pair.table))
             found: tuple[int, str, int] | None = cursor.fetchone()
         if found is None or found[1] not in TABLE_KINDS:
-            message = f"{pair} {'is no table' if found else 'does not exist'} in the source"
+            message = f"{pair} {'is not a table' if found else 'does not exist'} in the source"
             raise TableDisappeared(message, table=str(pair))
         return int(found[0]), int(found[2])
 

@@ -72,7 +72,7 @@ def test_alerts_are_listed_snoozed_and_woken(browser: Client, watch: Watch, djan
     asleep = watch.rule("table_failed").snoozed_until
     assert asleep is not None
     assert timedelta(hours=7) < asleep - timezone.now() <= timedelta(hours=8)
-    assert "Wake" in text(browser.get(reverse("alerts:index")))
+    assert "Unmute" in text(browser.get(reverse("alerts:index")))
     browser.post(snooze, {"hours": "0"}, **HTMX)
     assert watch.rule("table_failed").snoozed_until is None
     browser.post(snooze, {"hours": "9999"}, **HTMX)
@@ -103,7 +103,7 @@ def test_channels_are_made_tested_and_deleted_and_their_address_never_comes_back
 
 def test_rules_are_changed_on_the_settings_page_all_or_none(browser: Client, watch: Watch, webhook: Channel) -> None:
     settings = reverse("replicators:settings", args=[watch.replicator.pk])
-    assert "The target is too far behind" in text(browser.get(settings))
+    assert "Lag: target too far behind" in text(browser.get(settings))
     save = reverse("alerts:save_rules", args=[watch.replicator.pk])
     good = {"slo_burn-least_late": "5", "lag-minutes": "3.5", "lag-hold_minutes": "0", "stopped-retrying_minutes": "1"}
     good |= {"lag-enabled": "on", "lag-channels": [str(webhook.pk)]}

@@ -50,7 +50,7 @@ def test_all_rules_of_a_replicator_are_snoozed_from_its_settings_and_tell_nobody
     assert asleep() == set(RuleKind.values)
     assert TimelineEvent.objects.filter(kind="alert_snoozed", summary="All alerts snoozed").exists()
     shown = browser.get(quiet, **HTMX).content.decode()
-    assert (shown.count("Snoozed, ends"), "Wake all" in shown) == (len(RuleKind.values), True)
+    assert (shown.count("Snoozed, ends"), "Unmute all" in shown) == (len(RuleKind.values), True)
     ReplicatorTable.objects.update(state="failed")
     watch.now = timezone.now()
     assert watch.round(30) == 0
@@ -78,7 +78,7 @@ def test_every_channel_that_a_rule_tells_gets_one_test_message(
     browser: Client, watch: Watch, webhook: Channel, email: Channel, receiver: Receiver, mailoutbox: list[Any]
 ) -> None:
     test = reverse("alerts:test_rules", args=[watch.replicator.pk])
-    assert "choose one" in browser.post(test, **HTMX)["HX-Trigger"]
+    assert "Select a channel" in browser.post(test, **HTMX)["HX-Trigger"]
     services.save_channel(name="unused", kind="webhook", url=receiver.url)
     watch.tell("lag", webhook, email)
     watch.tell("stopped", webhook)
@@ -91,7 +91,7 @@ def test_every_channel_that_a_rule_tells_gets_one_test_message(
     assert "hook: The server answered with HTTP 500." in said
     assert "mail" not in said
     Rule.objects.update(enabled=False)
-    assert "choose one" in browser.post(test, **HTMX)["HX-Trigger"]
+    assert "Select a channel" in browser.post(test, **HTMX)["HX-Trigger"]
 
 
 def test_the_api_snoozes_and_tries_too(api: APIClient, watch: Watch, webhook: Channel, receiver: Receiver) -> None:

@@ -49,7 +49,7 @@ class FakeCatalog:
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:
-            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
+            raise ConditionRefused("The source rejected the request: there is no column nothing.")
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
         columns = (

@@ -33,7 +33,7 @@ def orders(replicator: Replicator) -> ReplicatorTable:
 def test_a_mode_is_changed_once_it_is_confirmed(client: APIClient, url: str, orders: ReplicatorTable) -> None:
     asked = client.post(f"{url}{orders.pk}/mode/", {"mode": "history"}, format="json")
     assert asked.status_code == 400
-    assert "read anew into a new table in the mode history" in asked.content.decode()
+    assert "resnapshotted into a new target table in the mode history" in asked.content.decode()
     done = client.post(f"{url}{orders.pk}/mode/", {"mode": "history", "confirm": True}, format="json").json()
     assert (done["mode"], done["state"]) == ("history", "loading")
     orders.refresh_from_db()
@@ -43,7 +43,7 @@ def test_a_mode_is_changed_once_it_is_confirmed(client: APIClient, url: str, ord
     assert client.post(f"{url}{orders.pk}/mode/", {"mode": "x"}, format="json").status_code == 400
     line = {"database": "shop", "table": "orders", "mode": "mirror"}
     refused = client.post(url, {"selection": [line]}, format="json")
-    assert "would have to be read anew" in refused.content.decode()
+    assert "changing its mode requires a resnapshot" in refused.content.decode()
     added = client.post(url, {"selection": [{**line, "table": "items", "mode": "changelog"}]}, format="json")
     assert added.status_code == 201, added.content
     assert ReplicatorTable.objects.get(name="items").mode == "changelog"
@@ -75,14 +75,14 @@ def test_a_table_without_key_is_refused_before_and_after(client: APIClient, url:
         connection=orders.replicator.connection, selection=lines, options=ReplicatorOptions(mode="soft_delete")
     )
     assert {one.table.name: one.support for one in found} == {"log": "none", "customers": "full", "items": "full"}
-    assert "has no key, and the mode soft delete needs one" in " ".join(found[-1].reasons)
+    assert "has no key, which the mode soft delete requires" in " ".join(found[-1].reasons)
 
 
 def test_the_tables_page_changes_a_mode_and_shows_it(user: object, orders: ReplicatorTable) -> None:
     browser = Client()
     browser.force_login(user)  # type: ignore[arg-type]
     page = reverse("replicators:tables", args=[orders.replicator_id])
-    assert "takes the place of its copy" in browser.get(page).content.decode()
+    assert "replaced by a new, empty table" in browser.get(page).content.decode()
     act = reverse("replicators:change_mode", args=[orders.replicator_id, orders.pk])
     assert Client().post(act, {"mode": "history"}).status_code == 302
     browser.post(act, {"mode": "soft_delete"})

@@ -58,7 +58,7 @@ def test_a_replay_reads_the_table_anew(client: APIClient, url: str, rows: list[P
     assert client.post(f"{url}parked-rows/{rows[0].pk}/replay/").json()["resolution"] == ""
     table = client.get(f"{url}tables/{rows[0].table_id}/").json()
     assert (table["state"], table["parked"]) == ("reloading", 3)
-    assert table["snapshot"]["reason"].startswith("its parked rows are replayed, as a whole: ")
+    assert table["snapshot"]["reason"].startswith("replay of its dead-letter rows, as a whole: ")
 
 
 def test_the_option_and_the_count_are_told(

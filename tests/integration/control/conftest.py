@@ -83,7 +83,7 @@ class MemoryCatalog:
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:
-            raise ConditionRefused("The source does not take what was asked for: there is no column nothing.")
+            raise ConditionRefused("The source rejected the request: there is no column nothing.")
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
         return {table: schema_of(table) for table in tables if table in TABLES}

@@ -117,14 +117,14 @@ def test_what_a_rule_or_channel_does_not_name_stays() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (FILE.replace("[mail, on call]", "[mial]"), "no channel named 'mial'"),
+        (FILE.replace("[mail, on call]", "[mial]"), "unknown channel 'mial'"),
         (FILE.replace("lag: {", "lagg: {"), "no rule 'lagg'"),
         (FILE.replace("minutes: 3.5", "seconds: 3.5"), "no 'seconds'"),
         (FILE.replace("minutes: 3.5", "minutes: .nan"), "a number between"),
         (FILE.replace("enabled: false", "enabled: 0"), "true or false"),
-        (FILE.replace("kind: webhook", "kind: pager"), "no kind of channel"),
+        (FILE.replace("kind: webhook", "kind: pager"), "Unknown channel kind"),
         (FILE.replace("kind: email", "kind: slack"), "has no recipients"),
-        (FILE.replace("ada@example.com, ", "ada, "), "no e-mail address"),
+        (FILE.replace("ada@example.com, ", "ada, "), "not a valid e-mail address"),
         (FILE.replace('"${ON_CALL_URL}"', "ftp://x"), "https://"),
         (FILE.replace("{name: mail, ", "{"), "needs a name"),
     ],
@@ -203,7 +203,7 @@ replicators: [{name: other, connection: crm, tables: [crm.a]}]
         ["mail", "on call"],
         ["copy"],
     ]
-    with pytest.raises(CommandError, match="no replicator named nothing"):
+    with pytest.raises(CommandError, match="Unknown replicator nothing"):
         call_command("export", "nothing")
     Replicator.objects.get(name="other").selection.update(database="a.b")
     [said] = [one["tables"] for one in yaml.safe_load(export())["replicators"] if one["name"] == "other"]

@@ -54,7 +54,7 @@ def test_masks_are_applied_from_a_file_and_exported_as_they_are() -> None:
         ("{mail: {kind: hash, last: 2}}", "mail: A mask of the kind hash has no 'last'"),
         ("{mail: {kind: partial, last: -1}}", "0 to 1000 characters"),
         ("{mail: {kind: fixed}}", "mail: A fixed mask needs a value"),
-        ("{mail: {kind: fixed, value: [1]}}", "a text or a number"),
+        ("{mail: {kind: fixed, value: [1]}}", "a string or a number"),
         ("[mail]", "mask must be a mapping"),
     ],
 )
@@ -68,13 +68,13 @@ def test_a_mask_that_makes_no_sense_is_refused_with_a_sentence(mask: str, said: 
 def test_masks_are_for_single_tables_and_columns_that_are_taken(captured: Captured) -> None:
     masks = parse_masks({"mail": "hash"})
     for entry, said in (
-        (SelectionEntry("shop", masks=masks), "only a single table"),
-        (SelectionEntry("shop", "orders", excluded=True, masks=masks), "only a single table"),
-        (SelectionEntry("shop", "orders", excluded_columns=("mail",), masks=masks), "left out, so it cannot be masked"),
-        (SelectionEntry("shop", row_filter=parse_filter("id > 1")), "only a single table"),
+        (SelectionEntry("shop", masks=masks), "not a single table"),
+        (SelectionEntry("shop", "orders", excluded=True, masks=masks), "not a single table"),
+        (SelectionEntry("shop", "orders", excluded_columns=("mail",), masks=masks), "excluded, so it cannot be masked"),
+        (SelectionEntry("shop", row_filter=parse_filter("id > 1")), "not a single table"),
         (
             SelectionEntry("shop", "orders", excluded_columns=("name",), row_filter=parse_filter("name = 'x'")),
-            "left out, so rows cannot be chosen",
+            "excluded, so rows cannot be filtered",
         ),
     ):
         with pytest.raises(ConfigurationError, match=said):
@@ -105,14 +105,14 @@ def test_a_change_of_masks_makes_the_copy_anew_and_is_told_before(captured: Capt
     told = " ".join(effects(replicator, [HASHED]))
     assert "mail is masked (hashed with salt)" in told
     assert "about 1,200 rows" in told
-    assert "made from nothing" in told
+    assert "new target table" in told
     assert runs == SnapshotRun.objects.count()
     services.add_tables(replicator=replicator, selection=[HASHED])
     row = tables.get()
     assert (row.state, row.tracked, row.load_complete) == ("loading", False, False)
     assert row.load != "a"
     assert effects(replicator, [HASHED]) == ["Nothing changes."]
-    assert "not masked any more" in " ".join(effects(replicator, [SelectionEntry("shop", "orders")]))
+    assert "no longer masked" in " ".join(effects(replicator, [SelectionEntry("shop", "orders")]))
 
 
 def test_a_changed_row_filter_makes_the_copy_anew_too(captured: Captured) -> None:
@@ -129,7 +129,7 @@ def test_a_column_left_out_is_read_again_beside_the_copy(captured: Captured) -> 
     tables = ReplicatorTable.objects.filter(replicator=captured.replicator, name="orders")
     tables.update(state=TableState.STREAMING.value, tracked=True, load="a", load_complete=True)
     entry = SelectionEntry("shop", "orders", excluded_columns=("note",))
-    assert "its copy can be read meanwhile" in " ".join(effects(captured.replicator, [entry]))
+    assert "The target table stays readable" in " ".join(effects(captured.replicator, [entry]))
     services.add_tables(replicator=captured.replicator, selection=[entry])
     assert (tables.get().state, tables.get().load) == ("reloading", "a")
 

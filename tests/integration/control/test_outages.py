@@ -37,7 +37,7 @@ def test_a_round_without_a_broker_ends_in_one_line(make: Any, caplog: pytest.Log
     make()  # the tests' REDIS_URL leads nowhere
     tasks.supervise()
     assert [(record.levelname, record.exc_info) for record in caplog.records] == [("ERROR", None)]
-    assert caplog.records[0].getMessage().startswith("The supervisor's round: ")
+    assert caplog.records[0].getMessage().startswith("Supervisor round: ")
 
 
 def test_a_channel_that_breaks_inside_kombu_is_a_broker_that_is_away(
@@ -55,7 +55,7 @@ def test_a_channel_that_breaks_inside_kombu_is_a_broker_that_is_away(
     assert (
         caplog.records[0]
         .getMessage()
-        .startswith("The supervisor's round: The broker did not take tidemark.capture_slice: AttributeError")
+        .startswith("Supervisor round: The broker did not accept tidemark.capture_slice: AttributeError")
     )
     assert not Dispatch.objects.exists()
 

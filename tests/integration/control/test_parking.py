@@ -71,7 +71,7 @@ def test_the_timeline_is_told_now_and_then_not_of_each_row(captured: Captured) -
         first += rows
     told = TimelineEvent.objects.filter(kind="rows_parked").order_by("id").values_list("summary", flat=True)
     assert [summary.split(" ", 1)[0] for summary in told] == ["2", "12", "102"]
-    assert "missing in the copy of shop.orders: v is no text" in told[0]
+    assert "missing in the target table of shop.orders: v is no text" in told[0]
 
 
 def test_rows_belong_to_the_table_that_their_name_meant_at_their_place(captured: Captured) -> None:
@@ -136,7 +136,7 @@ def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured,
     run = table.runs.order_by("id").last()
     assert run is not None
     assert run.start_sequence == 5
-    assert run.reason == "its parked rows are replayed, as a whole: the key of a parked row is not known."
+    assert run.reason == "replay of its dead-letter rows, as a whole: the key of a dead-letter row is unknown."
     captured.commit(next_sequence=9, parked=(parked(ORDERS, 6),))
     table.refresh_from_db()
     assert (table.state, table.parked) == ("reloading", 3)

@@ -221,7 +221,7 @@ def test_the_command_reads_parts_and_says_what_it_did(
         with pytest.raises(CommandError) as raised:
             run(*wrong)
         assert raised.value.returncode == code
-    assert run() == "shop.orders is read anew."
+    assert run() == "shop.orders is resnapshotted."
 
 
 def test_a_run_is_not_current_before_a_part_that_ends_while_it_looks(

@@ -57,7 +57,7 @@ def test_a_whole_table_a_condition_and_keys_are_asked_for(capture: Captured) -> 
     event = send(capture, "execute-snapshot", execute("shop.it.*", keys=[1, 2]))
     assert event.summary == "Signal s1: 2 keys of shop.items are read."
     assert parts() == [("items", "rows", "id > 5"), ("items", "keys", "")]
-    assert {run.reason for run in SnapshotRun.objects.exclude(state="done")} == {"asked for by signal s1"}
+    assert {run.reason for run in SnapshotRun.objects.exclude(state="done")} == {"requested by signal s1"}
 
 
 def test_what_is_under_way_pauses_goes_on_and_stops(capture: Captured) -> None:
@@ -74,17 +74,17 @@ def test_what_is_under_way_pauses_goes_on_and_stops(capture: Captured) -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "said"),
     [
-        ("log", {}, "There is no signal 'log' here"),
-        ("execute-snapshot", "{", "is no JSON"),
+        ("log", {}, "Unknown signal 'log'"),
+        ("execute-snapshot", "{", "is not valid JSON"),
         ("execute-snapshot", execute("shop.none"), "has none of the tables shop.none"),
-        ("execute-snapshot", execute("shop.*", keys=[1]), "Keys are of one table"),
-        ("execute-snapshot", execute("shop.items", keys=["x"]), "'x' is no value of id"),
+        ("execute-snapshot", execute("shop.*", keys=[1]), "Keys apply to one table"),
+        ("execute-snapshot", execute("shop.items", keys=["x"]), "'x' is not a valid value of id"),
         (
             "execute-snapshot",
             execute("shop.items", **{"additional-condition": "a;b"}),
-            "The condition is not taken",
+            "Invalid condition",
         ),
-        ("execute-snapshot\0", "\0", "There is no signal"),
+        ("execute-snapshot\0", "\0", "Unknown signal"),
     ],
 )
 def test_what_is_wrong_is_told_and_leaves_nothing_behind(capture: Captured, kind: str, data: Any, said: str) -> None:

@@ -250,7 +250,7 @@ def test_a_source_that_refuses_stops_the_deletion_until_the_user_leaves_it_as_it
     assert not replicator_deletion.delete(replicator.pk)
     replicator.refresh_from_db()
     assert replicator.status == Status.FAILED
-    assert "leave the source as it is" in replicator.error_remedy
+    assert "without cleaning up the source" in replicator.error_remedy
     assert sent.round() == []
     services.delete_replicator(replicator=replicator, leave_source=True)
     assert sent.round() == ["delete_replicator"]

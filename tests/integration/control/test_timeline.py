@@ -34,7 +34,7 @@ def test_a_lease_that_ran_out_is_told_as_a_failover(make: Any) -> None:
     with LeaseHolder(name, replicator.pk) as tenure:
         assert tenure.lease is not None
     event = TimelineEvent.objects.get(kind="failover")
-    assert event.summary == "Failover: capture is taken over from a worker whose lease ran out 7.0 s ago"
+    assert event.summary == "Failover: capture is taken over from a worker whose lease expired 7.0 s ago"
     assert event.detail["work"] == "capture"
 
 
@@ -80,7 +80,7 @@ def test_statements_are_told_with_what_was_decided(captured: Captured) -> None:
 def test_a_drop_says_what_becomes_of_the_copy(captured: Captured) -> None:
     event = TableEvent(ORDERS, 9, EventKind.DROP_TABLE, detail={"statement": "DROP TABLE orders", "keep": True})
     captured.commit(next_sequence=10, events=(event,), dropped=(ORDERS,))
-    assert told("table_dropped") == ["shop.orders was dropped in the source: its copy stays in the target, by policy"]
+    assert told("table_dropped") == ["shop.orders was dropped in the source: the target table is kept by policy"]
 
 
 def test_a_snapshot_is_told_when_it_begins_and_when_it_is_read(captured: Captured) -> None:

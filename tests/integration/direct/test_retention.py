@@ -164,7 +164,7 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
         assert deletion_list.behind(behind, deletion_list.lists(behind))
         assert deleted(lake, table, NOW + 9 * DAY) == 0
         assert files(lake, table) == before
-        assert "names an older state" in lake.target.maintain(table)
+        assert "points to an older state" in lake.target.maintain(table)
         named = behind.base.metadataFileLocation()
         assert readable_history.plain(readable_history.newest_metadata(named) or "") == readable_history.plain(newest)
     assert sorted(lake.rows(table)) == rows
@@ -190,7 +190,7 @@ def test_a_catalog_whose_metadata_file_is_gone_names_the_newest_or_forgets_the_t
                 assert target.position(table) is None
                 continue
             restore()
-            with pytest.raises(ValuesLost, match="was restored: it is read anew"):
+            with pytest.raises(ValuesLost, match="was restored: The table is resnapshotted"):
                 target.position(table)
             assert sorted(lake.rows(table)) == rows
         lake.target.apply(table, Create(KEYED, 1, -1, "L2"))

@@ -262,7 +262,7 @@ def test_a_broker_that_is_away_is_waited_for(lab: KafkaLab) -> None:
         lab.run()
         own.stop(signal.SIGKILL)
         target = make_target(own, lab.name)
-        with pytest.raises(TargetError, match="do not answer") as told:
+        with pytest.raises(TargetError, match="do not respond") as told:
             target.position(TargetTable("a", "b"))
         assert told.value.retryable
         lab.execute("INSERT INTO t VALUES (2)")
@@ -270,7 +270,7 @@ def test_a_broker_that_is_away_is_waited_for(lab: KafkaLab) -> None:
             deadline = time.monotonic() + 90
             while not lab.table("t").error_message and time.monotonic() < deadline:
                 time.sleep(0.2)
-            assert "do not answer" in lab.table("t").error_message
+            assert "do not respond" in lab.table("t").error_message
             assert lab.table("t").state == "streaming"
         own.start()
         lab.run()

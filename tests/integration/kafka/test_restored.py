@@ -56,5 +56,5 @@ def test_topics_that_are_ahead_of_the_restored_journal_are_sent_again(lab: Kafka
     for table in "tu":
         lab.assert_rebuilt(table)
     assert [lab.table(name).runs.count() for name in "tu"] == [2, 1]
-    assert lab.table("t").failures.filter(code="values_lost", message__contains="which was restored").exists()
+    assert lab.table("t").failures.filter(code="values_lost", message__contains="restored metadata database").exists()
     assert lab.replicator.next_sequence > ahead

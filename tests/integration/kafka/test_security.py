@@ -21,9 +21,7 @@ WRONG = "wrong-battery-0815"
 STRANGER = Authority("a stranger").pem
 OK = {"username": USER, "password": PASSWORD}
 SCRAM, PLAIN = {"sasl_mechanism": "SCRAM-SHA-512"}, {"sasl_mechanism": "PLAIN"}
-NO_TLS = (
-    "speak no TLS|hang up on who comes with"  # by what the client meets first: an answer, or the end of the connection
-)
+NO_TLS = "do not accept TLS|close connections with"  # by what the client meets first: an answer, or the end of the connection
 PROMPT = 60.0  # seconds in which it is told at the very latest; alone on a machine two
 
 
@@ -55,9 +53,9 @@ def test_right_settings_pass_the_check(
 
 MINE = "of the authority that signed"
 PASSES = {"ca": MINE, **OK, **SCRAM}
-USER_REFUSED, CORRECT = "refuse the user", "Correct user and password"
+USER_REFUSED, CORRECT = "reject the user", "Correct the user and password"
 UNVERIFIED = "cannot be verified by the certificate authority of the target"
-GIVE = "Give the certificate authority"
+GIVE = "Set the certificate authority"
 
 
 @pytest.mark.parametrize(
@@ -67,25 +65,25 @@ GIVE = "Give the certificate authority"
         ("SASL_SSL", "", {"password": WRONG, **PLAIN}, USER_REFUSED, CORRECT),
         ("SASL_PLAINTEXT", "", PLAIN, "in clear", "Choose SASL_SSL"),
         ("SASL_SSL", "", {"password": WRONG}, USER_REFUSED, CORRECT),
-        ("SASL_SSL", "", {"username": "nobody"}, "refuse the user nobody", CORRECT),
+        ("SASL_SSL", "", {"username": "nobody"}, "reject the user nobody", CORRECT),
         ("SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
         ("SASL_SSL", "", {"ca": STRANGER}, UNVERIFIED, GIVE),
-        ("SSL", "", {"ca": ""}, "this machine’s own certificate authorities", GIVE),
-        ("SSL", "", {"ca": "none"}, "no certificate in PEM form", "Paste the file"),
+        ("SSL", "", {"ca": ""}, "the system’s certificate authorities", GIVE),
+        ("SSL", "", {"ca": "none"}, "not a PEM certificate", "Paste the file"),
         (
             "SASL_SSL", "", {"sasl_mechanism": "SCRAM-SHA-256"},
-            "do not take the SASL mechanism SCRAM-SHA-256; they take PLAIN, SCRAM-SHA-512.", "Choose a mechanism",
+            "do not support the SASL mechanism SCRAM-SHA-256; they support PLAIN, SCRAM-SHA-512.", "Choose a supported mechanism",
         ),
         ("SASL_SSL", "", {"sasl_mechanism": "GSSAPI"}, "sasl_mechanism must be one of PLAIN", "Correct the setting"),
-        ("PLAINTEXT", "SSL", {}, "hang up on who comes with PLAINTEXT", "Choose the security"),
-        ("PLAINTEXT", "SASL_SSL", {}, "hang up on who comes with PLAINTEXT", "Choose the security"),
-        ("PLAINTEXT", "SASL_PLAINTEXT", {}, "hang up on who comes with PLAINTEXT", "Choose the security"),
-        ("SSL", "SASL_SSL", {}, "hang up on who comes with SSL", "Choose the security"),
-        ("SSL", "PLAINTEXT", {}, NO_TLS, "Choose the security"),
-        ("SASL_SSL", "SASL_PLAINTEXT", {}, NO_TLS, "Choose the security"),
-        ("SASL_SSL", "SSL", {}, "ask for no user", "Choose the security SSL"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", {}, "ask for no user", "Choose the security PLAINTEXT"),
-        ("SASL_PLAINTEXT", "SASL_SSL", {}, "hang up on who comes with SASL_PLAINTEXT", "Choose the security"),
+        ("PLAINTEXT", "SSL", {}, "close connections with PLAINTEXT", "Choose the security protocol"),
+        ("PLAINTEXT", "SASL_SSL", {}, "close connections with PLAINTEXT", "Choose the security protocol"),
+        ("PLAINTEXT", "SASL_PLAINTEXT", {}, "close connections with PLAINTEXT", "Choose the security protocol"),
+        ("SSL", "SASL_SSL", {}, "close connections with SSL", "Choose the security protocol"),
+        ("SSL", "PLAINTEXT", {}, NO_TLS, "Choose the security protocol"),
+        ("SASL_SSL", "SASL_PLAINTEXT", {}, NO_TLS, "Choose the security protocol"),
+        ("SASL_SSL", "SSL", {}, "do not use SASL", "Choose the security protocol SSL"),
+        ("SASL_PLAINTEXT", "PLAINTEXT", {}, "do not use SASL", "Choose the security protocol PLAINTEXT"),
+        ("SASL_PLAINTEXT", "SASL_SSL", {}, "close connections with SASL_PLAINTEXT", "Choose the security protocol"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_in_a_sentence(

@@ -48,7 +48,7 @@ def test_the_page_changes_how_the_brokers_are_reached_and_the_changes_go_on(
     refused = client.post(address, form)
     assert refused.status_code == 200
     told = refused.content.decode()
-    assert "refuse the user" in told
+    assert "reject the user" in told
     assert WRONG not in told
     replicator.refresh_from_db()
     assert replicator.target["security_protocol"] == "PLAINTEXT"
@@ -90,7 +90,7 @@ def test_the_api_tells_what_can_be_changed_and_changes_only_to_what_works(
     secure = {"bootstrap_servers": lab.broker.servers("SASL_PLAINTEXT"), "security_protocol": "SASL_PLAINTEXT"}
     status, told = patched(**secure, username=USER, password=WRONG)
     assert (status, told["code"]) == (400, "configuration")
-    assert "refuse the user" in told["message"]
+    assert "reject the user" in told["message"]
     assert WRONG not in json.dumps(told)
     for name, value in (("format", "avro"), ("envelope", "flat"), ("topic_prefix", "other"), ("kind", "iceberg")):
         status, told = patched(**{name: value})

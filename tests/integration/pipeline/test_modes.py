@@ -176,11 +176,11 @@ def test_a_mode_changes_only_by_name_and_reads_the_table_anew(lab: Lab) -> None:
     run_and_compare(lab, 2)
     t, k = lab.table("t"), lab.table("k")
     assert (t.mode, k.mode) == ("changelog", "changelog")
-    with pytest.raises(ConfigurationError, match="the changes that it keeps are gone then"):
+    with pytest.raises(ConfigurationError, match="its changes are lost"):
         services.change_mode(table=t, mode="history")
     with pytest.raises(ConfigurationError, match="has no key"):
         services.change_mode(table=k, mode="history", confirmed=True)
-    with pytest.raises(ConfigurationError, match="would have to be read anew"):
+    with pytest.raises(ConfigurationError, match="changing its mode requires a resnapshot"):
         services.add_tables(replicator=lab.replicator, selection=[SelectionEntry(lab.database, "t", mode="mirror")])
     services.change_mode(table=t, mode="history", confirmed=True)
     services.change_mode(table=k, mode="mirror", confirmed=True)
@@ -197,7 +197,7 @@ def test_a_mode_changes_only_by_name_and_reads_the_table_anew(lab: Lab) -> None:
     assert definitions.apply(written, values) == []
     said = definitions.apply(written.replace("mode: history", "mode: soft_delete"), values)
     assert len(said) >= 1
-    assert "read anew into a new table in the mode soft delete" in said[0]
+    assert "resnapshotted into a new target table in the mode soft delete" in said[0]
     lab.execute("DELETE FROM t WHERE id = 2")
     run_and_compare(lab, 2)
     assert lab.table("t").mode == "soft_delete"
@@ -210,5 +210,5 @@ def test_a_table_without_key_stops_with_a_sentence(lab: Lab) -> None:
         lab.run(timeout=60)
     table = lab.table("k")
     assert table.state == "failed"
-    assert table.error_message.endswith("has no key, and the mode history needs one to know a row again.")
+    assert table.error_message.endswith("has no key, which the mode history requires.")
     assert lab.table("fine").state == "streaming"

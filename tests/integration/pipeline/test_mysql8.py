@@ -91,6 +91,6 @@ def test_the_default_plugin_asks_for_a_verified_server_unless_it_remembers_the_l
     assert not [one for one in tried("verify_ca") if one.status == "failed"]
     for tls in ("disabled", "required"):
         encryption = next(one for one in tried(tls) if one.name == "tls")
-        assert (encryption.status, "from an earlier login" in encryption.detail) == ("warning", True)
+        assert (encryption.status, "from its cache" in encryption.detail) == ("warning", True)
     lab8.execute("FLUSH PRIVILEGES")
     assert tried("required")[0].status == "failed"

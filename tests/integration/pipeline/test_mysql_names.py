@@ -48,7 +48,7 @@ def test_what_is_typed_and_written_in_any_case_is_the_same_table(lab: Lab) -> No
         ),
     ]  # fmt: skip
     create_replicator(name=lab.name, connection=lab.connection(), selection=selection, start=True)
-    with pytest.raises(CommandError, match="hole is a table of the storage engine BLACKHOLE: it keeps no rows"):
+    with pytest.raises(CommandError, match="hole is a table of the storage engine BLACKHOLE: it stores no rows"):
         lab.run()
     remove_table(replicator=lab.replicator, table=TableId(lab.database, "hole"))
     lab.run()

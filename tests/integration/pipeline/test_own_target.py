@@ -70,14 +70,14 @@ def test_a_name_that_cannot_be_had_answers_with_a_sentence(lab: Lab) -> None:
     lab.execute("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
     lab.replicate("a", "b", start=False)
     for namespace, name, said in (
-        (lab.name, "b", "is the copy of"),
+        (lab.name, "b", "is the target table of"),
         ("", "x", "namespace"),
         (lab.name, "\n", "name in"),
     ):
         with pytest.raises(ConfigurationError, match=said):
             services.rename_target(table=lab.table("a"), namespace=namespace, name=name)
     services.rename_target(table=lab.table("a"), namespace=lab.name, name="c")
-    with pytest.raises(ConfigurationError, match="is the copy of"):
+    with pytest.raises(ConfigurationError, match="is the target table of"):
         services.rename_target(table=lab.table("b"), namespace=lab.name, name="c")
     lab.execute("INSERT INTO a VALUES (1)")
     services.start_replicator(replicator=lab.replicator)

@@ -116,7 +116,7 @@ def test_bad_rows_are_parked_once_whatever_dies_and_a_replay_makes_the_table_exa
     assert set(ParkedRow.objects.values_list("resolution", flat=True)) == {"read_anew"}
     assert verified(lab)["parked"] == {}
     assert told_of(lab, "parked_resolved") == [
-        f"6 parked rows of {lab.table('t')} came with the snapshot of {run.what}"
+        f"6 dead-letter rows of {lab.table('t')} resolved by the snapshot of {run.what}"
     ]
     assert lab.table("t").runs.filter(scope=Scope.WHOLE).count() == 1  # the first
 
@@ -160,7 +160,7 @@ def test_a_value_that_is_still_bad_ends_the_replay_and_not_the_table(lab: Lab) -
         lab.run()
     run.refresh_from_db()
     assert (run.state, lab.states()["t"], len(parked(lab, "t"))) == ("cancelled", "streaming", 1)
-    assert "is no value of date" in run.error
+    assert "is not a valid value of date" in run.error
     lab.execute("UPDATE t SET d = NULL WHERE id = 1")
     lab.run()
     replay(table=lab.table("t"))
@@ -178,7 +178,7 @@ def test_where_a_key_is_not_known_the_whole_table_is_read(lab: Lab) -> None:
         "SET SESSION sql_mode = ''", "UPDATE t SET d = '2026-01-02' WHERE d = 0", "DELETE FROM keyless WHERE d = 0"
     )
     lab.run()
-    for name, why in (("t", "the key of a parked row is not known"), ("keyless", "has no key")):
+    for name, why in (("t", "the key of a dead-letter row is unknown"), ("keyless", "has no key")):
         run = replay(table=lab.table(name))
         assert (run.scope, why in run.reason) == (Scope.WHOLE, True)
     assert any("as a whole" in summary for summary in told_of(lab, "snapshot_asked"))
@@ -219,8 +219,8 @@ def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatc
         lab.run()
     bad = lab.table("bad")
     assert (lab.states(), bad.error_code) == ({"bad": "failed", "good": "streaming"}, "too_many_parked")
-    assert "More than 10 rows cannot be decoded" in bad.error_message
-    assert "'0000-00-00', which is no date" in bad.error_message
+    assert "More than 10 rows of a table cannot be decoded" in bad.error_message
+    assert "'0000-00-00', which is not a valid date" in bad.error_message
     assert bad.parked == ParkedRow.objects.filter(table=bad).count() <= 16
     lab.execute("TRUNCATE TABLE bad", "INSERT INTO bad VALUES (100, NULL)")
     replay(table=bad)

@@ -211,7 +211,7 @@ def test_a_wrong_request_is_answered_and_one_that_goes_wrong_ends_alone(lab: Lab
     run.refresh_from_db()
     other.refresh_from_db()
     assert (run.state, other.state) == (RunState.CANCELLED, RunState.DONE)
-    assert "names v, which is no column that is taken" in run.error
+    assert "names v, which is not a replicated column" in run.error
     assert lab.states() == {"t": "streaming", "nokey": "streaming"}
     assert not lab.table("t").error_message
 

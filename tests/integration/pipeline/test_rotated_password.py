@@ -1,4 +1,4 @@
-"""What stopped because of its connection goes on by itself once that is put right."""
+"""What stopped because of its connection resumes automatically once that is put right."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def captures(replicator: Replicator) -> None:
 
 def test_it_goes_on_with_the_new_password(lab: Lab, user: str) -> None:
     replicator = failed(lab, user)
-    assert "goes on by itself once the connection" in replicator.error_remedy
+    assert "resumes automatically once the connection" in replicator.error_remedy
     line = LogLine.objects.filter(replicator=replicator, level="error").latest("id")
-    assert "goes on by itself" in line.detail["remedy"]
+    assert "resumes automatically" in line.detail["remedy"]
     assert line.detail["next"].startswith("stopped")
     connection = replicator.connection
     connections.update_connection(connection=connection, config={**connection.config, "password": "second"})

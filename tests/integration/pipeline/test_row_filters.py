@@ -122,7 +122,7 @@ def test_a_log_without_whole_old_rows_is_refused_with_the_remedy(
     lab.execute(f"CREATE TABLE t {TABLE}")
     insert(lab, 1, 2)
     replicate(lab, taken(lab, "t", FILTER))
-    with pytest.raises(CommandError, match="parts of the old rows"):
+    with pytest.raises(CommandError, match="requires full before images"):
         lab.run()
     table = lab.table("t")
     assert (table.state, table.error_code) == ("failed", "selection_does_not_fit")

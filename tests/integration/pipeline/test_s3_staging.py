@@ -94,7 +94,7 @@ def test_a_store_that_is_killed_in_the_middle_is_waited_for(lab: Lab, bucket: Pa
     lab.assert_equal(2)
     failures = list(Failure.objects.filter(replicator=replicator))
     assert {failure.code for failure in failures} == {"staging"}
-    assert any("does not answer" in failure.message for failure in failures)
+    assert any("does not respond" in failure.message for failure in failures)
 
 
 def test_what_nobody_needs_leaves_the_store(lab: Lab, bucket: Path, settings: Any) -> None:

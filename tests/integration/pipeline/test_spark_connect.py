@@ -150,5 +150,5 @@ def test_a_server_that_is_frozen_is_waited_for_and_keeps_no_process(
 def assert_told(replicator: Replicator) -> None:
     failures = list(Failure.objects.filter(replicator=replicator))
     assert {failure.code for failure in failures} == {"spark_unavailable"}, failures
-    assert all("Spark Connect server does not answer" in failure.message for failure in failures)
+    assert all("Spark Connect server does not respond" in failure.message for failure in failures)
     assert "SPARK_REMOTE" in failures[0].remedy

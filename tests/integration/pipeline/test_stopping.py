@@ -156,7 +156,7 @@ def test_a_search_by_a_condition_ends_after_its_time(
         wait(SnapshotRun.objects.filter(pk=run.pk, state="cancelled").exists, WITHIN)
         wait(lambda: not statements(any_lab), WITHIN)
     run.refresh_from_db()
-    assert "the search was stopped" in run.error
+    assert "The search was stopped" in run.error
     assert any_lab.table("t").state == "streaming"
 
 

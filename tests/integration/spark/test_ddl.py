@@ -160,7 +160,7 @@ def test_a_renamed_table_keeps_rows_and_position(lake: Lake) -> None:
     lake.merge(new, PEOPLE, update(1, (1, "a"), (1, "b")))
     lake.merge(table, PEOPLE, insert(2, 7, "other"))
     assert (lake.rows(new), lake.rows(table)) == ([(1, "b")], [(7, "other")])
-    with pytest.raises(TargetConflict, match="still there"):
+    with pytest.raises(TargetConflict, match="still exists"):
         lake.target.apply(table, Rename(new))
 
 

@@ -70,7 +70,7 @@ def test_exactly_as_many_equal_rows_go_as_were_deleted_and_nulls_are_equal(lake:
 def test_a_row_to_delete_that_is_not_there_is_told_and_changes_nothing(lake: Lake) -> None:
     table = lake.table(NAMES)
     lake.merge(table, NAMES, insert(0, "x", 1))
-    with pytest.raises(TableError, match="1 of 2 rows to delete are not there") as raised:
+    with pytest.raises(TableError, match="1 of 2 rows to delete were not found") as raised:
         lake.merge(table, NAMES, delete(1, "x", 1), delete(2, "x", 1))
     assert raised.value.table == "shop.t"
     assert (lake.rows(table), lake.target.position(table)) == ([("x", 1)], Position(0, -1, 1, "L1"))

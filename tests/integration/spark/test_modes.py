@@ -189,5 +189,5 @@ def test_a_mirror_may_have_columns_that_other_modes_call_their_own(lake: Lake) -
 
 @pytest.mark.parametrize("mode", [Mode.SOFT_DELETE, Mode.HISTORY])
 def test_a_table_without_key_is_refused_with_a_sentence(lake: Lake, mode: Mode) -> None:
-    with pytest.raises(TableError, match="has no key, and the mode"):
+    with pytest.raises(TableError, match="has no key, which the mode"):
         lake.table(KEYLESS, mode=mode)

@@ -51,7 +51,7 @@ def test_a_stale_worker_does_not_make_append_to_or_drop_its_successors_table(lak
     )
     for change in changes:
         for seen in ("L1", NO_TABLE):
-            with pytest.raises(TargetConflict, match="made anew"):
+            with pytest.raises(TargetConflict, match="recreated"):
                 worker.apply(table, change, seen)
     assert lake.rows(table) == [(1, "new")]
     assert lake.target.position(table) == Position(BELOW, 60, 1, "L2")
@@ -81,7 +81,7 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
         return done(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(catalog_module.IcebergCatalog, "_change", slow)
-    with pytest.raises(TargetConflict, match="made anew"):
+    with pytest.raises(TargetConflict, match="recreated"):
         lake.another_worker().apply(table, change, "L1")
     assert lake.rows(table) == [(1, "new")]
     assert lake.target.position(table) == Position(BELOW, 60, 1, "L2")

@@ -78,7 +78,7 @@ def test_a_stream_is_made_listed_changed_and_deleted(api: APIClient, journal: Jo
     [
         ({"name": "Ä"}, "small letters"),
         ({"name": "all"}, "already"),
-        ({"replicator": 999_999}, "no such replicator"),
+        ({"replicator": 999_999}, "Unknown replicator"),
         ({"shards": 0}, "1 to 64 shards"),
         ({"shards": 65}, "1 to 64 shards"),
         ({"retention_hours": 0.5}, "1 to 744 hours"),
@@ -110,8 +110,8 @@ def test_what_cannot_be_a_stream_is_refused(
         ({"shard": 0, "max_bytes": 10**12}, 400, "max_bytes must be a number from 1"),
         ({"shard": 0, "wait": "long"}, 400, "wait must be a number"),
         ({"shard": 0, "wait": "nan"}, 400, "wait must be a number"),
-        ({"shard": 0, "from": "yesterday"}, 400, "no checkpoint of a stream"),
-        ({"shard": 0, "from": "000000000000-0-5-0"}, 400, "another stream's"),
+        ({"shard": 0, "from": "yesterday"}, 400, "Not a checkpoint of a stream"),
+        ({"shard": 0, "from": "000000000000-0-5-0"}, 400, "another stream"),
         ({"shard": 0, "group": "g", "member": "nobody"}, 409, "no member nobody"),
     ],
 )
@@ -128,7 +128,7 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(
 def test_other_shards_and_future_checkpoints_are_refused(api: APIClient, journal: Journal, stream: Stream) -> None:
     journal.log("orders", 1)
     other = read(api, shard=1)["checkpoint"]
-    for wrong, sentence in ((other, "another shard's"), (f"{stream.uid}-0-99-0", "ahead")):
+    for wrong, sentence in ((other, "another stream or shard"), (f"{stream.uid}-0-99-0", "ahead")):
         assert sentence in api.get(f"{BASE}all/changes/", {"shard": 0, "from": wrong}).json()["message"]
         body = {"group": "g", "shard": 0, "checkpoint": wrong}
         assert sentence in api.post(f"{BASE}all/ack/", body, format="json").json()["message"]

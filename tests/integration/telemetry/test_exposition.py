@@ -165,13 +165,13 @@ def heard_of(*roles: str) -> None:
 def test_ready_is_what_has_database_broker_supervisor_and_workers(redis_url: str, settings: Any) -> None:
     answer = Client().get("/readyz")
     assert answer.status_code == 503
-    assert answer.json()["checks"]["redis"] == "does not answer"
+    assert answer.json()["checks"]["redis"] == "does not respond"
     settings.REDIS_URL = redis_url
     heard_of("supervisor", "control", "capture", "snapshot")
     answer = Client().get("/readyz")
     assert answer.json() == {
         "status": "not ready",
-        "checks": {"database": "ok", "redis": "ok", "workers": "not heard of: merge"},
+        "checks": {"database": "ok", "redis": "ok", "workers": "no heartbeat: merge"},
     }
     heartbeats.beat("merge@here", ["merge"])
     answer = Client().get("/readyz")
@@ -180,7 +180,7 @@ def test_ready_is_what_has_database_broker_supervisor_and_workers(redis_url: str
     assert found[of("tidemark_queue_messages", "capture")] == 0
     assert found[of("tidemark_heartbeat_age_seconds", "merge@here", "merge")] < 60
     WorkerHeartbeat.objects.filter(role="supervisor").update(seen_at=clock() - timedelta(minutes=2))
-    assert Client().get("/readyz").json()["checks"]["workers"] == "not heard of: supervisor"
+    assert Client().get("/readyz").json()["checks"]["workers"] == "no heartbeat: supervisor"
 
 
 def test_a_worker_of_several_queues_speaks_for_all_and_old_ones_are_forgotten(settings: Any, tmp_path: Path) -> None:

@@ -67,8 +67,10 @@ def test_a_source_that_breaks_off_is_read_again_with_the_next_table(
 
     monkeypatch.setattr(PostgresReader, "describe", killed)
     first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
-    assert "the source broke off while verify me.t was read" in first.error
-    assert "the source broke off" in second.error, "the second began with a connection of its own, and lost that one"
+    assert "the connection to the source was lost while verify me.t was read" in first.error
+    assert "the connection to the source was lost" in second.error, (
+        "the second began with a connection of its own, and lost that one"
+    )
 
 
 def test_a_source_that_refuses_the_login_is_unreachable_without_its_password(

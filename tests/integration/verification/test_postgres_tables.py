@@ -78,7 +78,7 @@ def test_generated_columns_are_where_the_log_has_them(
     else:
         assert bare.equal
         reason = "it is generated (stored), and Postgres 17 does not log such columns"
-        assert logged.columns == [f"column stored of the target should not be there: {reason}"]
+        assert logged.columns == [f"column stored of the target should not exist: {reason}"]
 
 
 def test_what_differed_is_read_again_while_the_target_follows(small_source: Sql, write: Write, check: Check) -> None:
@@ -158,7 +158,7 @@ def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
     reports = compare(config_of(postgres_source), catalog, pairs)
     assert [r.error for r in reports] == [
         "verify me.no does not exist in the source",
-        "verify me.seen is no table in the source",
+        "verify me.seen is not a table in the source",
         "verify me.no does not exist in the target",
         "",
     ]

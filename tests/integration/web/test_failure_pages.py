@@ -75,9 +75,9 @@ def test_what_waits_for_others_is_not_told_as_stopped(browser: Client, one: Repl
     page = browser.get(reverse("monitoring:failures", args=[replicator.pk]), **HTMX).content.decode()
     assert "waits for pid 8" in page
     assert "waits for pid 7" not in page
-    assert "goes on by itself once that has ended" in page
+    assert "resumes automatically when the blocking transaction ends" in page
     assert "Stopped" not in page
-    assert "no further try" not in page
+    assert "retries exhausted" not in page
 
 
 def test_counts_are_those_of_the_range(browser: Client, one: Replicator, tables: list[ReplicatorTable]) -> None:
@@ -138,7 +138,7 @@ def test_a_failure_says_where_what_and_when_next(
     )  # fmt: skip
     page = browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX).content.decode()
     for text in (
-        "&lt;b&gt;1e400&lt;/b&gt; does not fit", "Widen it.", "attempt 7", "next try", "binlog.000214:100 to binlog.000214:900",
+        "&lt;b&gt;1e400&lt;/b&gt; does not fit", "Widen it.", "attempt 7", "next retry", "binlog.000214:100 to binlog.000214:900",
         "changes 1,200 to 1,300 wait",
     ):  # fmt: skip
         assert text in page
@@ -164,7 +164,7 @@ def test_a_table_is_skipped_and_resumed_from_the_row(
     table.refresh_from_db()
     assert table.state == "skipped"
     assert offered() == {"resume"}
-    assert "Over" in browser.get(page, **HTMX).content.decode()
+    assert "Resolved" in browser.get(page, **HTMX).content.decode()
     browser.post(reverse("replicators:act_on_table", args=[one.pk, table.pk, "resume"]), **HTMX)
     table.refresh_from_db()
     assert table.state in {"loading", "reloading"}

@@ -39,7 +39,7 @@ def test_those_that_need_somebody_come_first_then_those_that_may_soon(browser: C
         "The source no longer has binlog.000117, where this replicator would go on.",
     )
     assert found["shop to lakehouse"] == ("person", "1 table has failed.")
-    assert found["lost"] == ("person", "The source no longer has the log to go on from.")
+    assert found["lost"] == ("person", "The source no longer has the log to resume from.")
     assert found["erp"] == ("person", "The server erp.internal:3306 does not answer: connection refused."), "for long"
     assert (found["late"], found["reference data"]) == (("busy", ""), ("fine", ""))
     assert found["new one"] == ("off", "")
@@ -80,7 +80,7 @@ def test_the_filter_shows_some_and_counts_all(browser: Client, made: Installatio
     assert shown(browser, show="fine", q="billing") == []
     page = browser.get(reverse("replicators:fleet"), {"show": "fine", "q": "billing"}).content.decode()
     assert f"{len(people)} of {len(made.replicators)} need" in page
-    assert "No replicator here matches" in page
+    assert "No replicator matches" in page
     assert 'name="show" id="fleet-show" value="fine"' in page
     assert {choice.show: choice.count for choice in fleet(QueryDict("q=billing&show=fine")).choices}[""] == len(
         made.replicators
@@ -88,7 +88,7 @@ def test_the_filter_shows_some_and_counts_all(browser: Client, made: Installatio
     Replicator.objects.update(desired=Desired.PAUSED, status=Status.PAUSED, log_concern="")
     Alert.objects.all().delete()
     made.replicators["shop to lakehouse"].tables.all().delete()
-    assert "Nothing needs you" in browser.get(reverse("replicators:fleet")).content.decode()
+    assert "All healthy" in browser.get(reverse("replicators:fleet")).content.decode()
 
 
 def test_a_source_that_is_away_for_a_moment_is_told_and_needs_nobody_yet(browser: Client, made: Installation) -> None:
@@ -101,7 +101,7 @@ def test_a_source_that_is_away_for_a_moment_is_told_and_needs_nobody_yet(browser
     [line] = fleet().lines
     assert (line.show, line.failures) == ("busy", 1), "one outage, however often it was tried"
     page = browser.get(reverse("replicators:fleet")).content.decode()
-    assert "Nothing needs you" not in page
+    assert "All healthy" not in page
     assert "1 of 1 tries again or is late" in page
 
 

@@ -65,7 +65,7 @@ def made(connection: Connection) -> Replicator:
         ({"topic_prefix": "a/b"}, "topic prefix"),
         ({"password": ""}, "needs a user and a password"),
         ({"namespace_prefix": "x"}, "no setting 'namespace_prefix'"),
-        ({"kind": "pulsar"}, "no target of kind 'pulsar'"),
+        ({"kind": "pulsar"}, "Unknown target kind 'pulsar'"),
         ({"topic_prefix": ["a"]}, "topic_prefix must be a text"),
     ],
 )
@@ -126,8 +126,8 @@ def test_brokers_that_do_not_answer_are_told_in_a_sentence(
     assert answer.status_code == 200
     [line] = answer.json()
     assert line["status"] == "failed"
-    assert "127.0.0.1:1 do not answer" in line["detail"]
-    assert "Check that the brokers run" in line["remedy"]
+    assert "127.0.0.1:1 do not respond" in line["detail"]
+    assert "Check that the brokers are running" in line["remedy"]
 
 
 def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_that_works(
@@ -152,7 +152,7 @@ def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_tha
         pytest.fail("the step is not reached")
     refused = admin_client.post(address, form)
     assert refused.status_code == 200
-    assert "do not answer" in refused.content.decode()
+    assert "do not respond" in refused.content.decode()
     monkeypatch.setattr(check, "_tried", lambda *_: "fine")
     assert admin_client.post(address, form).status_code == 302
     draft.refresh_from_db()

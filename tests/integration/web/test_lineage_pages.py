@@ -60,7 +60,7 @@ def test_an_older_version_and_a_former_name_are_found(browser: Client, made: Ins
     make_wide_history(table, columns=20, versions=3)
     address = reverse("replicators:lineage_table", args=[made.replicators["erp"].pk, table.pk])
     older = browser.get(f"{address}?version=2", **HTMX).content.decode()
-    assert "not the present one" in older
+    assert "not the current one" in older
     assert "moving_3" not in older.split('id="versions-title"')[0]
     former = browser.get(f"{address}?q=moving_1", **HTMX).content.decode()
     assert former.count('class="lin-row"') == 1
@@ -77,7 +77,7 @@ def test_columns_left_out_stand_on_the_sources_side(browser: Client, made: Insta
     assert "_sequence_num" in text
     empty = make_table(made.replicators["erp"], "unknown")
     page = browser.get(reverse("replicators:lineage_table", args=[empty.replicator_id, empty.pk]), **HTMX)
-    assert "No definition of this table is known yet" in page.content.decode()
+    assert "No schema of this table yet" in page.content.decode()
 
 
 def test_tables_of_other_replicators_and_strangers_get_nothing(browser: Client, made: Installation) -> None:

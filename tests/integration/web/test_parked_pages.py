@@ -39,7 +39,7 @@ def test_bytes_are_shown_as_people_read_them() -> None:
 def test_the_page_shows_place_reason_and_bytes(browser: Client, busy: Replicator, reviews: ReplicatorTable) -> None:
     page = reverse("monitoring:parked", args=[busy.pk])
     text = browser.get(page).content.decode()
-    for said in ("binlog.000214:88120077", "0-1-99120000", "holds text that is no valid Unicode", "00 11 22 00 00"):
+    for said in ("binlog.000214:88120077", "0-1-99120000", "contains text that is not valid Unicode", "00 11 22 00 00"):
         assert said in text
     assert "92,057 bytes, of which 2,057 are kept" in text
     assert [line.row.sequence for line in browser.get(page, **HTMX).context["lines"]] == [
@@ -94,7 +94,7 @@ def test_rows_are_discarded_and_tables_replayed(browser: Client, busy: Replicato
     reviews.refresh_from_db()
     assert (reviews.state, reviews.parked) == ("loading", 2)
     page = browser.get(reverse("monitoring:parked", args=[busy.pk])).content.decode()
-    assert "Table is read anew" in page
+    assert "Resnapshot running" in page
     assert act(browser, busy, 99_100_001, "discard-all") == 204
     reviews.refresh_from_db()
     assert reviews.parked == 0
@@ -109,4 +109,4 @@ def test_a_table_that_is_not_exact_says_so_everywhere(
     busy.tables.filter(state="failed").update(state="streaming")
     busy.alert_rules.all().delete()
     line = next(line for line in fleet().lines if line.replicator == busy)
-    assert (line.reason, line.show) == ("3 rows are parked, and missing in the target.", "person")
+    assert (line.reason, line.show) == ("3 dead-letter rows are missing in the target.", "person")

@@ -40,7 +40,7 @@ def form_of(page: str, marker: str) -> dict[str, str]:
 def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Installation) -> None:
     one = made.replicators["shop to lakehouse"]
     path = reverse("replicators:settings", args=[one.pk])
-    first = second = form_of(browser.get(path).content.decode(), "Save the settings")
+    first = second = form_of(browser.get(path).content.decode(), "Save settings")
     assert first["as_of"]
     given = {
         "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop", "on_poison": "park",
@@ -51,11 +51,11 @@ def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Insta
     assert browser.post(path, {**given, **first, "retry_minutes": "7"}).status_code == 302
     answer = browser.post(path, {**given, **second, "retry_minutes": "30"})
     page = answer.content.decode()
-    assert "Somebody has changed this since the page was opened." in page
+    assert "These settings were changed after the page was opened." in page
     one.refresh_from_db()
     assert one.parsed_options.retry_minutes == 7
     assert 'value="30"' in page, "what was entered is still there"
-    assert browser.post(path, {**given, **form_of(page, "Save the settings"), "retry_minutes": "30"}).status_code == 302
+    assert browser.post(path, {**given, **form_of(page, "Save settings"), "retry_minutes": "30"}).status_code == 302
     one.refresh_from_db()
     assert one.parsed_options.retry_minutes == 30
 
@@ -64,13 +64,13 @@ def test_neither_do_rules_masks_and_connections(browser: Client, made: Installat
     one = made.replicators["shop to lakehouse"]
     stale = {"as_of": "0" * 18}
     rules = reverse("alerts:save_rules", args=[one.pk])
-    assert "Somebody has changed this" in browser.post(rules, stale, follow=True).content.decode()
+    assert "These settings were changed" in browser.post(rules, stale, follow=True).content.decode()
     connection = reverse("connections:edit", args=[made.connection.pk])
-    assert "Somebody has changed this" in browser.post(connection, stale).content.decode()
+    assert "These settings were changed" in browser.post(connection, stale).content.decode()
     taking = reverse("replicators:taking", args=[one.pk, one.tables.get(name="orders").pk])
     columns = {"column": ["id"], "apply": "1"}
-    assert "Somebody has changed this" in browser.post(taking, columns | stale).content.decode()
+    assert "These settings were changed" in browser.post(taking, columns | stale).content.decode()
     for path, marker in ((connection, "Save"), (taking, "taking-show")):
         assert form_of(browser.get(path).content.decode(), marker)["as_of"]
     page = browser.get(reverse("replicators:settings", args=[one.pk])).content.decode()
-    assert form_of(page, "Save the alerts")["as_of"]
+    assert form_of(page, "Save alerts")["as_of"]

@@ -36,7 +36,7 @@ def test_the_effect_is_shown_before_it_is_applied(browser: Client, orders: Repli
     assert TableSelection.objects.exclude(row_filter="").get().row_filter == "id > 5"
     again = browser.get(page).context["columns"][place]
     assert (again.kind, again.kept) == ("hash", True)
-    assert "not masked any more" in " ".join(browser.post(page, {"column": columns}).context["effects"])
+    assert "no longer masked" in " ".join(browser.post(page, {"column": columns}).context["effects"])
 
 
 def test_a_mask_that_does_not_fit_is_said_beside_its_column(browser: Client, orders: ReplicatorTable) -> None:
@@ -46,8 +46,8 @@ def test_a_mask_that_does_not_fit_is_said_beside_its_column(browser: Client, ord
     values = {"column": [line.name for line in lines], f"mask-{number.place}": "fixed", f"value-{number.place}": "x"}
     answer = browser.post(page, values | {"apply": "1"})
     assert answer.status_code == 200
-    assert "is no value of" in answer.context["columns"][number.place].error
-    assert "is no value of" in answer.content.decode()
+    assert "is not a valid value of" in answer.context["columns"][number.place].error
+    assert "is not a valid value of" in answer.content.decode()
     assert not TableSelection.objects.exclude(masks={}).exists()
 
 

@@ -20,13 +20,13 @@ class FieldLineSerializer(serializers.Serializer):
 
     source = serializers.CharField()
     source_type = serializers.CharField()
-    type = serializers.SerializerMethodField(help_text="Tidemark's own, between the two")
+    type = serializers.SerializerMethodField(help_text="Tidemark's type between the two")
     target = serializers.CharField()
     target_type = serializers.CharField()
     key = serializers.BooleanField()
     nullable = serializers.BooleanField()
-    fate = serializers.CharField(help_text="What this version did to it")
-    was = serializers.CharField(help_text="Its name in the version before, where that was another")
+    fate = serializers.CharField(help_text="Change in this version")
+    was = serializers.CharField(help_text="Previous name, if it was renamed")
     notes = serializers.ListField(child=serializers.CharField(), help_text="Policies, masks and warnings")
     masked = serializers.BooleanField()
     steps = StepSerializer(many=True, source="life.steps", default=())
@@ -42,7 +42,7 @@ class PastColumnSerializer(serializers.Serializer):
     names = serializers.ListField(child=serializers.CharField())
     first = serializers.IntegerField(help_text="Version")
     last = serializers.IntegerField(help_text="Version")
-    kept = serializers.BooleanField(help_text="Dropped while the policy kept it in the target")
+    kept = serializers.BooleanField(help_text="Dropped in the source, kept in the target by policy")
     steps = StepSerializer(many=True)
 
 

@@ -155,7 +155,7 @@ class ReplicatorViewSet(ApiViewSet):
         allowed = selectors.allowed_actions(replicator)
         if act not in allowed:
             message = f"{replicator.name} cannot {act} now: it is {replicator.status}."
-            can = f"It can {', '.join(sorted(allowed))}." if allowed else "Wait until it is gone."
+            can = f"It can {', '.join(sorted(allowed))}." if allowed else "Wait until its deletion is complete."
             raise ConfigurationError(message, remedy=can)
         getattr(services, f"{act}_replicator")(replicator=replicator, user=request.user)
         return self._answer(pk)
@@ -240,7 +240,7 @@ class ReplicatorViewSet(ApiViewSet):
         return Response(selectors.summary(self._get(pk)))
 
     @extend_schema(
-        parameters=[OpenApiParameter("all", bool, description="Ended snapshots too")],
+        parameters=[OpenApiParameter("all", bool, description="Include ended snapshots")],
         responses=serializers.SnapshotSerializer(many=True),
     )
     @action(detail=True)

@@ -27,14 +27,14 @@ class SelectionSerializer(serializers.Serializer):
     excluded_columns = serializers.ListField(
         child=serializers.CharField(trim_whitespace=False),
         required=False,
-        help_text="Of a table that is there: left out, it stays as it is; so do masks and row_filter",
+        help_text="For an existing table: unchanged if left out; the same applies to masks and row_filter",
     )
     mode = serializers.ChoiceField(
         choices=MODES,
         required=False,
         allow_blank=True,
         default="",
-        help_text="Of its tables; empty: the replicator's. That of a table which is there is changed by its own action",
+        help_text="Write mode of its tables; empty: the replicator's. The mode of an existing table is changed by its own action",
     )
     masks = serializers.DictField(
         child=serializers.JSONField(allow_null=True),
@@ -43,7 +43,7 @@ class SelectionSerializer(serializers.Serializer):
     )
     pattern = serializers.BooleanField(required=False, default=False)
     new_tables = serializers.BooleanField(
-        required=False, default=True, help_text="Of a database or pattern: tables that come later, too"
+        required=False, default=True, help_text="Of a database or pattern: include future tables"
     )
     row_filter = serializers.CharField(required=False, allow_blank=True, help_text="country = 'DE' AND total >= 10")
 
@@ -73,8 +73,8 @@ def entries(lines: list[dict[str, Any]], replicator: Replicator | None = None) -
 class OptionsSerializer(serializers.Serializer):
     """What is left out keeps its default (at creation) or its present value."""
 
-    slo_percent = serializers.FloatField(required=False, help_text="So many percent of changes …")
-    slo_minutes = serializers.FloatField(required=False, help_text="… are queryable within so many minutes")
+    slo_percent = serializers.FloatField(required=False, help_text="Percentage of changes")
+    slo_minutes = serializers.FloatField(required=False, help_text="Minutes within which they are queryable")
     retry_minutes = serializers.FloatField(required=False, help_text="How long failures are retried")
     initial_snapshot = serializers.BooleanField(required=False)
     ddl_policy = serializers.JSONField(
@@ -86,37 +86,37 @@ class OptionsSerializer(serializers.Serializer):
         required=False, help_text="mirror, soft_delete, history or changelog: of tables that are added from now on"
     )
     on_log_lost = serializers.CharField(
-        required=False, help_text="stop or start_anew: where the source no longer has the log to go on from"
+        required=False, help_text="stop or start_anew: when the source no longer has the log to resume from"
     )
     on_poison = serializers.CharField(
-        required=False, help_text="stop (the table) or park (the row): where a row of the log cannot be decoded"
+        required=False, help_text="stop (the table) or park (the row as a dead letter): when a change cannot be decoded"
     )
     retention_warn_percent = serializers.FloatField(
-        required=False, help_text="Warn when so much of the log that the source may keep is kept"
+        required=False, help_text="Warn when the retained log reaches this share of its limit"
     )
     retention_steps = serializers.CharField(
         required=False,
         allow_blank=True,
-        help_text="Which snapshots of the target's tables stay, like 10m/1s 2h/1m 7d/1h; empty: the installation's",
+        help_text="Which snapshots of the target's tables are retained, such as 10m/1s 2h/1m 7d/1h; empty: the installation's",
     )
     deletion_grace_hours = serializers.FloatField(
         required=False,
         allow_null=True,
-        help_text="Files that no snapshot needs stay for so long; null: the installation's",
+        help_text="Hours until unreferenced files are deleted; null: the installation's",
     )
     snapshot_parallel = serializers.IntegerField(required=False)
-    snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="What a chunk may take")
-    snapshot_chunk_rows = serializers.IntegerField(required=False, help_text="Rows of a chunk at most")
-    snapshot_delay_seconds = serializers.FloatField(required=False, help_text="Between two chunks of a reader")
+    snapshot_chunk_seconds = serializers.FloatField(required=False, help_text="Target duration of a chunk")
+    snapshot_chunk_rows = serializers.IntegerField(required=False, help_text="Maximum rows per chunk")
+    snapshot_delay_seconds = serializers.FloatField(required=False, help_text="Pause of a reader between two chunks")
     snapshot_most_running = serializers.IntegerField(
         required=False,
-        help_text="No chunk is begun while the source does more than that at a time; 0: whatever it does",
+        help_text="Throttle: no chunk starts while the source has more active queries; 0: off",
     )
     snapshot_most_lag_seconds = serializers.FloatField(
-        required=False, help_text="No chunk is begun while a replica of the source is that far behind; 0: however far"
+        required=False, help_text="Throttle: no chunk starts while a replica of the source lags more; 0: off"
     )
     signal_table = serializers.CharField(
-        required=False, allow_blank=True, help_text="database.table of the source whose rows ask for snapshots"
+        required=False, allow_blank=True, help_text="Signalling table, as database.table of the source"
     )
     merge_parallel = serializers.IntegerField(required=False)
     snapshot_paused = serializers.BooleanField(required=False)
@@ -124,7 +124,7 @@ class OptionsSerializer(serializers.Serializer):
     def to_internal_value(self, data: Any) -> Any:
         """An option that does not exist is an error, not a silence."""
         if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
-            raise serializers.ValidationError({unknown[0]: ["There is no such option."]})
+            raise serializers.ValidationError({unknown[0]: ["Unknown option."]})
         return super().to_internal_value(data)
 
 
@@ -162,7 +162,7 @@ class TargetSerializer(serializers.Serializer):
     def to_internal_value(self, data: Any) -> Any:
         """A setting that does not exist is an error, not a silence."""
         if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
-            raise serializers.ValidationError({unknown[0]: ["There is no such setting."]})
+            raise serializers.ValidationError({unknown[0]: ["Unknown setting."]})
         return super().to_internal_value(data)
 
 
@@ -170,8 +170,10 @@ class TargetSettingsSerializer(serializers.Serializer):
     """A replicator's target, without its secrets."""
 
     settings = serializers.DictField()
-    secrets = serializers.ListField(child=serializers.CharField(), help_text="Names of those that are stored")
-    effects = serializers.DictField(child=serializers.CharField(), help_text="What can be changed, and when it shows")
+    secrets = serializers.ListField(child=serializers.CharField(), help_text="Names of the stored secrets")
+    effects = serializers.DictField(
+        child=serializers.CharField(), help_text="What can be changed, and when it takes effect"
+    )
     fixed = serializers.DictField(child=serializers.CharField(), help_text="What cannot be changed, and why")
 
 
@@ -225,7 +227,7 @@ class LogKeptSerializer(serializers.Serializer):
 
     bytes = serializers.IntegerField(allow_null=True)
     most = serializers.IntegerField(allow_null=True, help_text="Bytes at which the log is lost")
-    status = serializers.CharField(help_text="The source's own word; missing where it keeps nothing any more")
+    status = serializers.CharField(help_text="Status as reported by the source; missing if it retains nothing")
     checked_at = serializers.DateTimeField()
     concern = serializers.CharField(help_text="large, lost or empty")
     message = serializers.CharField()
@@ -244,19 +246,19 @@ class ReplicatorSerializer(serializers.Serializer):
     target = serializers.DictField()
     options = serializers.DictField()
     tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
-    lag_ms = serializers.IntegerField(allow_null=True, help_text="Now minus the source time that is queryable")
+    lag_ms = serializers.IntegerField(
+        allow_null=True, help_text="Now minus the source commit time of the newest queryable change"
+    )
     rows_per_minute = serializers.IntegerField()
     failures_open = serializers.IntegerField()
-    parked = serializers.IntegerField(help_text="Rows of all its tables that are parked, and missing in the target")
-    slo = StandingSerializer(allow_null=True, help_text="Null where its promise was not looked at yet")
+    parked = serializers.IntegerField(help_text="Dead-letter rows of all its tables, which are missing in the target")
+    slo = StandingSerializer(allow_null=True, help_text="Null if the SLO was not evaluated yet")
     alerts_firing = serializers.IntegerField()
     error = ErrorStateSerializer(allow_null=True)
-    log_kept = LogKeptSerializer(
-        allow_null=True, help_text="Null where the source keeps its log for nobody in particular"
-    )
+    log_kept = LogKeptSerializer(allow_null=True, help_text="Null if the source does not retain its log per consumer")
     attempt = serializers.IntegerField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
-    checkpoint = serializers.JSONField(allow_null=True, help_text="The place in the source's log")
+    checkpoint = serializers.JSONField(allow_null=True, help_text="The position in the source's log")
     next_sequence = serializers.IntegerField()
     source_ts = serializers.DateTimeField(allow_null=True)
     created_at = serializers.DateTimeField()
@@ -276,10 +278,10 @@ class SnapshotRequestSerializer(serializers.Serializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """One of the two."""
         if ("keys" in attrs) == ("where" in attrs):
-            message = "Give either keys or where; to read the whole table anew, use resnapshot."
+            message = "Send either keys or where. To read the whole table, use resnapshot."
             raise serializers.ValidationError(message)
         if not isinstance(attrs.get("keys", []), list | str):
-            raise serializers.ValidationError({"keys": "A list, or a text with a key a line."})
+            raise serializers.ValidationError({"keys": "A list, or text with one key per line."})
         return attrs
 
 
@@ -292,7 +294,7 @@ class SnapshotSerializer(serializers.Serializer):
     scope = serializers.CharField(help_text="whole, keys, or rows (those for which `condition` is true)")
     condition = serializers.CharField()
     paused = serializers.BooleanField()
-    error = serializers.CharField(help_text="What ended it, where that was no wish of anybody's")
+    error = serializers.CharField(help_text="Error that ended it; empty if a user stopped it")
     state = serializers.CharField()
     rows_read = serializers.IntegerField()
     rows_estimate = serializers.IntegerField(allow_null=True)
@@ -340,8 +342,8 @@ class ReplicatorTableSerializer(serializers.Serializer):
     mode = serializers.CharField()
     keyless = serializers.BooleanField()
     rows = RowsSerializer(source="*")
-    zero_dates = serializers.IntegerField(help_text="Dates that do not exist, read or changed, which became null")
-    parked = serializers.IntegerField(help_text="Rows that are parked: with any, the copy is not exact")
+    zero_dates = serializers.IntegerField(help_text="Invalid dates, read or changed, that became null")
+    parked = serializers.IntegerField(help_text="Dead-letter rows; if any, the target is not exact")
     schema_version = serializers.IntegerField(allow_null=True)
     applied_sequence = serializers.IntegerField(source="applied")
     last_sequence = serializers.IntegerField()
@@ -402,7 +404,7 @@ class SchemaVersionSerializer(serializers.Serializer):
     created_at = serializers.DateTimeField()
     statement = serializers.CharField()
     decision = serializers.CharField()
-    change = serializers.DictField(help_text="What made it: kind, renamed, keep_dropped, reload, decision, left_out")
+    change = serializers.DictField(help_text="Cause: kind, renamed, keep_dropped, reload, decision, left_out")
 
 
 class ColumnAssessmentSerializer(serializers.Serializer):

@@ -29,7 +29,7 @@ def apply_channel(item: Any) -> list[str]:
     kind = str(item.get("kind", channel.kind if channel else ChannelKind.EMAIL))
     useless = ("recipients",) if kind != ChannelKind.EMAIL else SECRETS
     if wrong := [key for key in useless if key in item]:
-        raise ConfigurationError(f"channel {name}: one of kind {kind} has no {wrong[0]}.")
+        raise ConfigurationError(f"channel {name}: kind {kind} has no setting {wrong[0]}.")
     hidden = {key: of_kind(item[key], str, f"channel {name}: {key} must be a text.") for key in SECRETS if key in item}
     recipients = [str(one) for one in list_at(item, "recipients", f"channel {name}")]
     changed = _changed(channel, kind, recipients, hidden) if channel else []
@@ -79,7 +79,7 @@ def _channels(item: Mapping[str, Any], where: str) -> set[int]:
     names = [str(name) for name in list_at(item, "channels", where)]
     found = dict(Channel.objects.filter(name__in=names).values_list("name", "pk"))
     if missing := [name for name in names if name not in found]:
-        message = f"{where}: there is no channel named {missing[0]!r}."
+        message = f"{where}: unknown channel {missing[0]!r}."
         raise ConfigurationError(message, remedy="Declare it under channels.")
     return set(found.values())
 

@@ -12,7 +12,7 @@ from webapp.api.base import ApiViewSet
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
 
-NAME = OpenApiParameter("name", str, many=True, description="Replicators, with what belongs to them; all if left out")
+NAME = OpenApiParameter("name", str, many=True, description="Replicators with their dependencies; default: all")
 
 
 class DefinitionsSerializer(serializers.Serializer):
@@ -27,7 +27,7 @@ class ApplySerializer(DefinitionsSerializer):
     """A file, and what its `${NAME}` stand for.  The server's own environment is not read."""
 
     variables = serializers.DictField(child=serializers.CharField(trim_whitespace=False), default=dict, write_only=True)
-    dry_run = serializers.BooleanField(default=False, help_text="Say what would change, and change nothing")
+    dry_run = serializers.BooleanField(default=False, help_text="Report the changes without applying them")
 
 
 class ChangesSerializer(serializers.Serializer):

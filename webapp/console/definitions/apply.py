@@ -166,7 +166,7 @@ def _protections(item: Mapping[str, Any], name: str, names: NameRule) -> dict[tu
 def _connection_named(item: Mapping[str, Any], name: str) -> Connection:
     connection = Connection.objects.filter(name=str(item.get("connection"))).first()
     if connection is None:
-        message = f"replicator {name}: there is no connection named {item.get('connection')!r}."
+        message = f"replicator {name}: unknown connection {item.get('connection')!r}."
         raise ConfigurationError(message)
     return connection
 
@@ -274,13 +274,13 @@ def _promise_changes(replicator: Replicator, item: Mapping[str, Any], names: Nam
         table = selectors.table_of(replicator, names.table(named))
         if table is None:
             message = (
-                f"replicator {replicator.name}: {line['table']} is not one table, so it has no promise of its own."
+                f"replicator {replicator.name}: {line['table']} is not a single table and cannot have its own SLO."
             )
             raise ConfigurationError(message)
         held = TablePromise.objects.filter(table=table).values_list("percent", "seconds").first() or (None, None)
         if held != (percent, seconds):
             promise_for_table(table=table, percent=percent, seconds=seconds, user=user)
-            changes.append(f"replicator {replicator.name}: promise of {table}")
+            changes.append(f"replicator {replicator.name}: SLO of {table}")
     return changes
 
 
@@ -330,7 +330,7 @@ def _entry(values: Mapping[str, Any], name: str) -> SelectionEntry:
     entry = named_entry(str(values.get("table", "")), f"replicator {name}: ")
     home = parsed_home(values["target"], f"replicator {name}, {entry}") if "target" in values else None
     if home and (entry.wide or entry.excluded):
-        message = f"replicator {name}: {entry} is not one table that is taken, so it has no target of its own."
+        message = f"replicator {name}: {entry} is not a single selected table and cannot have its own target."
         raise ConfigurationError(message)
     return replace(
         entry,

@@ -25,7 +25,7 @@ class _WithoutAliases(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark
-            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not taken here", mark)
+            raise yaml.composer.ComposerError(None, None, "aliases (*name) are not supported", mark)
         return super().compose_node(parent, index)
 
 
@@ -74,7 +74,7 @@ def settings_at(item: Mapping[str, Any], key: str, where: str) -> dict[str, Any]
     """A mapping of names to texts and numbers."""
     found = mapping_at(item, key, where)
     for name, value in found.items():
-        of_kind(name, str, f"{where}: {key} has the name {name!r}, which is no text.")
+        of_kind(name, str, f"{where}: {key} has the name {name!r}, which is not a string.")
         if isinstance(value, dict | list):
             raise ConfigurationError(f"{where}: {key}.{name} must be a text or a number.")
     return found
@@ -106,7 +106,7 @@ def known(item: Any, keys: set[str], where: str) -> None:
         message = f"{where} must be a mapping."
         raise ConfigurationError(message)
     if unknown := sorted(map(str, set(item) - keys)):
-        message = f"{where}: there is no {unknown[0]!r}; there are: {', '.join(sorted(keys))}."
+        message = f"{where}: unknown key {unknown[0]!r}; known keys: {', '.join(sorted(keys))}."
         raise ConfigurationError(message)
 
 
@@ -114,7 +114,7 @@ def _interpolated(value: Any, environ: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         text = _VARIABLE.sub(lambda match: _variable(match, environ), value)
         if "\0" in text:
-            message = "The file has a text with a NUL character, which cannot be stored."
+            message = "The file contains a NUL character, which cannot be stored."
             raise ConfigurationError(message)
         return text
     if isinstance(value, Mapping):

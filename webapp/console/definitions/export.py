@@ -54,7 +54,7 @@ def export(names: Sequence[str] = ()) -> str:
     connections, channels = list(Connection.objects.order_by("name")), list(Channel.objects.order_by("name"))
     if names:
         if unknown := sorted(set(names) - {one.name for one in replicators}):
-            raise ConfigurationError(f"There is no replicator named {unknown[0]}.")
+            raise ConfigurationError(f"Unknown replicator {unknown[0]}.")
         replicators = [one for one in replicators if one.name in names]
         used = {one.connection_id for one in replicators}
         connections = [one for one in connections if one.pk in used]

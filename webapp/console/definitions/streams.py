@@ -58,7 +58,7 @@ def apply_streams(replicator: Replicator, items: Collection[Any], user: User | N
 
 def _apply(replicator: Replicator, item: Any, user: User | None) -> list[str]:
     if not isinstance(item, Mapping) or not isinstance(item.get("name"), str):
-        raise ConfigurationError(f"replicator {replicator.name}: every stream needs a name, which is a text.")
+        raise ConfigurationError(f"replicator {replicator.name}: every stream needs a name, which must be a string.")
     where = f"replicator {replicator.name}, stream {item['name']}"
     known(item, KEYS, where)
     stream = streams().filter(name=item["name"]).first()
@@ -112,8 +112,8 @@ def _make(replicator: Replicator, name: str, wanted: _Definition, *, snapshot: b
 def _change(stream: Stream, wanted: _Definition, user: User | None) -> list[str]:
     held, changes = _Definition.of(stream), []
     if wanted.shards != held.shards:
-        message = f"its shards cannot be changed from {held.shards} to {wanted.shards}."
-        raise ConfigurationError(message, remedy="Make another stream.")
+        message = f"the number of shards cannot be changed from {held.shards} to {wanted.shards}."
+        raise ConfigurationError(message, remedy="Create another stream.")
     if (wanted.tables, wanted.exclude) != (held.tables, held.exclude):
         tables = None if wanted.tables is None else sorted(wanted.tables, key=str)
         services.change_tables(stream=stream, tables=tables, exclude=sorted(wanted.exclude, key=str), user=user)

@@ -27,9 +27,9 @@ from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators, tables_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
-SINCE = OpenApiParameter("since", str, enum=list(RANGES), description="How far back; open ones are always within")
+SINCE = OpenApiParameter("since", str, enum=list(RANGES), description="Time range; open failures are always included")
 FAILURE_FILTERS = [
-    OpenApiParameter("open", bool, description="true: only those that nothing resolved yet"),
+    OpenApiParameter("open", bool, description="true: only unresolved failures"),
     OpenApiParameter("state", str, enum=list(STATES)),
     OpenApiParameter("stage", str, enum=Stage.values),
     OpenApiParameter("code", str),
@@ -145,7 +145,7 @@ class TimelineViewSet(MonitoringViewSet):
         parameters=[
             OpenApiParameter("group", str, enum=list(CHOICES)),
             OpenApiParameter("kind", str, description="One kind of event"),
-            OpenApiParameter("by", str, enum=list(BY), description="Made by people, or by itself"),
+            OpenApiParameter("by", str, enum=list(BY), description="Made by users, or automatically"),
             OpenApiParameter("table", str, description="Part of database.table"),
         ]
     )
@@ -181,8 +181,8 @@ class MetricsViewSet(MonitoringViewSet):
     @extend_schema(
         parameters=[
             OpenApiParameter("range", str, enum=[*ranges.RANGES], description="Up to now; 1h by default"),
-            OpenApiParameter("from", str, description="A moment, 2026-03-01T14:30:00Z; instead of `range`"),
-            OpenApiParameter("to", str, description="A moment; now by default"),
+            OpenApiParameter("from", str, description="A timestamp, 2026-03-01T14:30:00Z; instead of `range`"),
+            OpenApiParameter("to", str, description="A timestamp; now by default"),
             OpenApiParameter("table", int, description="A table's id; without it, all tables together"),
         ],
         responses=serializers.ChartsSerializer,

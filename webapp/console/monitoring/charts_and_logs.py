@@ -131,13 +131,13 @@ def promise(request: HttpRequest, pk: int) -> HttpResponse:
     form = TablePromiseForm(request.POST, tables=tables_of(replicator).select_related("replicator"))
     if not form.is_valid():
         said = " ".join(text for texts in form.errors.values() for text in texts)
-        messages.error(request, f"The promise is not saved. {said}")
+        messages.error(request, f"SLO not saved. {said}")
     else:
         table, percent, seconds = form.promise
         try:
             promise_for_table(table=table, percent=percent, seconds=seconds, user=user_of(request))
         except ConfigurationError as error:
-            messages.error(request, f"The promise is not saved. {error.message} {error.remedy}")
+            messages.error(request, f"SLO not saved. {error.message} {error.remedy}")
         else:
-            messages.success(request, f"The promise of {table} is saved.")
+            messages.success(request, f"SLO of {table} saved.")
     return redirect(reverse("replicators:settings", args=[pk]) + "#promises")

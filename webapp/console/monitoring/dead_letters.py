@@ -112,10 +112,12 @@ def _act(row: ParkedRow, action: str, user: User) -> str:
     if action == "replay":
         run = replay(table=table, user=user)
         read = (
-            f"{run.what} {'is' if run.rows_estimate == 1 else 'are'} read" if run.partial else f"{table} is read anew"
+            f"{run.what} {'is' if run.rows_estimate == 1 else 'are'} read"
+            if run.partial
+            else f"{table} is resnapshotted"
         )
-        return f"{read}; its parked rows are resolved when that is done."
+        return f"{read}; its dead-letter rows are resolved when that is complete."
     if action not in {"discard", "discard-all"}:
         raise Http404
     number = discard(table=table, rows=[row.pk] if action == "discard" else None, user=user)
-    return f"{number:,} parked row{' of' if number == 1 else 's of'} {table} discarded."
+    return f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {table} discarded."

@@ -29,9 +29,9 @@ class ParkedRowSerializer(serializers.Serializer):
     id = serializers.IntegerField()
     table = serializers.CharField(help_text="database.table")
     table_id = serializers.IntegerField()
-    sequence = serializers.IntegerField(help_text="The number that the change would have had in the target")
+    sequence = serializers.IntegerField(help_text="The sequence number of the change")
     operation = serializers.CharField()
-    offset = serializers.CharField(help_text="Its place in the source's log")
+    offset = serializers.CharField(help_text="Its position in the source's log")
     commit_ts = serializers.DateTimeField(allow_null=True)
     txn_id = serializers.CharField(help_text="Its transaction, as the source names it")
     code = serializers.CharField()
@@ -41,10 +41,10 @@ class ParkedRowSerializer(serializers.Serializer):
     keys = serializers.ListField(
         child=serializers.DictField(child=serializers.CharField()),
         allow_null=True,
-        help_text="Its key before and after the change, texts by column; null where it is not known",
+        help_text="Its key before and after the change, texts by column; null if unknown",
     )
     size = serializers.IntegerField(help_text="Bytes of the row as the source sent it")
-    kept = serializers.IntegerField(help_text="Of these, the first so many are kept")
+    kept = serializers.IntegerField(help_text="Number of leading bytes that are stored")
     at = serializers.DateTimeField()
     resolved_at = serializers.DateTimeField(allow_null=True)
     resolution = serializers.CharField(help_text="read_anew, discarded, gone, or empty while it waits")

@@ -140,4 +140,4 @@ def _tables(counted: Sequence[FailureCount], *, fleet: bool) -> list[tuple[str, 
     found = {
         (str(one.table_id), f"{one.replicator}: {one.table}" if fleet else one.table) for one in counted if one.table_id
     }
-    return [(WHOLE, "No table: the whole replicator"), *sorted(found, key=lambda item: item[1])]
+    return [(WHOLE, "No table: the replicator as a whole"), *sorted(found, key=lambda item: item[1])]

@@ -35,8 +35,8 @@ from webapp.web.paging import Pager, page_number
 
 PERSON, BUSY, FINE, OFF = "person", "busy", "fine", "off"
 SHOWS: Mapping[str, str] = {
-    PERSON: "Need somebody",
-    BUSY: "Trying again or late",
+    PERSON: "Needs attention",
+    BUSY: "Retrying or late",
     FINE: "Running",
     OFF: "Paused or stopped",
 }
@@ -80,17 +80,17 @@ class FleetLine:
         told = said if len(said) <= MAX_REASON else f"{said[: MAX_REASON - 1]}…"
         reasons = (
             (one.status == Status.FAILED, told),
-            (one.log_concern == LogConcern.LOST, "The source no longer has the log to go on from."),
+            (one.log_concern == LogConcern.LOST, "The source no longer has the log to resume from."),
             (self.failed, f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."),
             (
                 self.parked,
-                f"{self.parked:,} row{' is' if self.parked == 1 else 's are'} parked, and missing in the target.",
+                f"{self.parked:,} dead-letter row{' is' if self.parked == 1 else 's are'} missing in the target.",
             ),
             (running and lasts, told),
             (self.firing, f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."),
             (
                 running and self.promise.word.tone == "bad",
-                "Its promise is broken: fewer changes were in time than promised.",
+                "SLO missed: fewer changes were in time than required.",
             ),
         )
         return next((reason for holds, reason in reasons if holds), "")

@@ -25,8 +25,8 @@ ACTIONS = {"apply": "Apply", "ignore": "Leave the target as it is", "stop": "Sto
 PRESETS = (
     ("mirror", "Mirror", "The target follows every change of the source’s tables."),
     ("keep", "Keep data", "Nothing is removed: dropped columns and tables and truncated rows stay in the target."),
-    ("strict", "Strict", "A table stops at any change of its definition, until somebody decides."),
-    (CUSTOM, "Custom", "Decide for each kind of change below."),
+    ("strict", "Strict", "A table stops at every schema change and requires a decision."),
+    (CUSTOM, "Custom", "Set an action for each kind of change below."),
 )
 OPERATION_LABELS = {
     "add_column": "Column added",
@@ -37,10 +37,10 @@ OPERATION_LABELS = {
     "drop_table": "Table dropped",
     "rename_table": "Table renamed",
 }
-AT_ONCE = "Takes effect at once."
+AT_ONCE = "Takes effect immediately."
 NEXT_SLICE = "Takes effect within a minute, without a gap."
 NEXT_CHUNK = "Takes effect at the next chunk of each reader."
-NEXT_LOAD = "Takes effect for tables that are loaded from now on."
+NEXT_LOAD = "Takes effect for tables that are loaded later."
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class NameForm(forms.Form):
     name = forms.CharField(
         label="Name",
         max_length=100,
-        help_text="How people and programs will call it. It cannot be changed later.",
+        help_text="Used in the UI and the API. It cannot be changed later.",
         widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
-        error_messages={"required": "Give the replicator a name."},
+        error_messages={"required": "Enter a name for the replicator."},
     )
 
     def clean_name(self) -> str:
@@ -85,7 +85,7 @@ class TargetForm(forms.Form):
         label="Namespace prefix",
         required=False,
         max_length=60,
-        help_text="Put before each database’s name, so that several sources can share a catalog. Letters, digits, _.",
+        help_text="Prepended to the name of each database, so that several sources can share a catalog. Letters, digits, _.",
         widget=forms.TextInput(attrs={"class": "input mono", "autocomplete": "off", "spellcheck": "false"}),
     )
 
@@ -93,7 +93,7 @@ class TargetForm(forms.Form):
         """Letters, digits and underscores."""
         prefix: str = self.cleaned_data["namespace_prefix"]
         if not NAMESPACE.fullmatch(prefix):
-            message = "Only letters, digits and _ can stand in the prefix."
+            message = "The prefix may contain only letters, digits and _."
             raise forms.ValidationError(message)
         return prefix
 
@@ -178,67 +178,70 @@ class OptionsForm(forms.Form):
         label="Retry failures for (minutes)",
         min_value=0,
         max_value=10080,
-        help_text="After that, what fails stops and says why.",
+        help_text="After that, the failing table or replicator stops.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
-    initial_snapshot = forms.BooleanField(required=False, label="Copy the rows that exist now")
+    initial_snapshot = forms.BooleanField(required=False, label="Initial snapshot")
     on_table_failure = forms.ChoiceField(
-        label="When a table fails for good",
-        choices=(("continue", "The other tables go on"), ("stop", "The whole replicator stops")),
+        label="When a table fails permanently",
+        choices=(("continue", "The other tables continue"), ("stop", "The whole replicator stops")),
         widget=forms.Select(attrs={"class": "select"}),
     )
     on_log_lost = forms.ChoiceField(
         label="When the source no longer has the log",
-        choices=(("stop", "Stop, until somebody starts it anew"), ("start_anew", "Start anew: read all tables again")),
-        help_text="The source purged it, or the limit of the connection was passed.",
+        choices=(
+            ("stop", "Stop and wait for a restart from scratch"),
+            ("start_anew", "Restart from scratch: resnapshot all tables"),
+        ),
+        help_text="The source purged it, or it exceeded the limit of the connection.",
         widget=forms.Select(attrs={"class": "select"}),
     )
     on_poison = forms.ChoiceField(
-        label="When a row of the log cannot be decoded",
-        choices=(("stop", "Its table stops"), ("park", "The row is parked, the others go on")),
-        help_text="Parked rows are missing in the copy, and kept with their bytes until somebody decides.",
+        label="When a change cannot be decoded",
+        choices=(("stop", "Stop the table"), ("park", "Store it as a dead-letter row and continue")),
+        help_text="Dead-letter rows are missing in the target. They are stored with their bytes until they are replayed or discarded.",
         widget=forms.Select(attrs={"class": "select"}),
     )
     retention_warn_percent = forms.FloatField(
-        label="Warn about log kept at (%)",
+        label="Warn at log retention of (%)",
         min_value=1,
         max_value=100,
-        help_text="Of what the source may keep of its log for this replicator.",
+        help_text="Share of the log that the source may retain for this replicator.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
     retention_steps = forms.CharField(
-        label="Older states of target tables",
+        label="Snapshot retention of target tables",
         required=False,
         max_length=200,
-        help_text="Like 10m/1s 2h/1m 7d/1h: all for 10 minutes, one a minute for 2 hours, one an hour for 7 days. Empty: as the installation.",
+        help_text="For example 10m/1s 2h/1m 7d/1h: all for 10 minutes, one per minute for 2 hours, one per hour for 7 days. Empty: the default of the installation.",
         widget=forms.TextInput(attrs={"class": "input"}),
     )
     deletion_grace_hours = forms.FloatField(
-        label="Delete their files after (hours)",
+        label="Delete unreferenced files after (hours)",
         required=False,
         min_value=0,
         max_value=MAX_GRACE_HOURS,
-        help_text="Queries that run longer may miss files. Empty: as the installation.",
+        help_text="Queries that run longer may fail. Empty: the default of the installation.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
     zero_dates = forms.ChoiceField(
         label="Dates like 0000-00-00 or infinity",
         choices=(
-            ("null", "Become null, and are counted"),
-            ("text", "Kept exactly: the column becomes text"),
+            ("null", "Replace with null and count"),
+            ("text", "Keep exactly: the column becomes text"),
             ("fail", "Stop the table"),
         ),
         widget=forms.Select(attrs={"class": "select"}),
     )
     mode = forms.ChoiceField(
-        label="What a copy keeps",
+        label="Write mode",
         choices=(
-            ("mirror", "Mirror: the rows as they are in the source"),
-            ("soft_delete", "Soft delete: deleted rows stay, and are marked"),
-            ("history", "History: every version of a row, with its times"),
-            ("changelog", "Changelog: every change is a row"),
+            ("mirror", "Mirror: the current rows of the source"),
+            ("soft_delete", "Soft delete: deleted rows are kept and marked"),
+            ("history", "History: every version of a row with its validity"),
+            ("changelog", "Changelog: one row per change"),
         ),
-        help_text="Of each table that has no mode of its own. Soft delete and history need a key.",
+        help_text="Default for tables without their own mode. Soft delete and history require a key.",
         widget=forms.Select(attrs={"class": "select"}),
     )
     snapshot_parallel = forms.IntegerField(
@@ -249,14 +252,14 @@ class OptionsForm(forms.Form):
         widget=forms.NumberInput(attrs=NUMBER),
     )
     snapshot_chunk_seconds = forms.FloatField(
-        label="A chunk takes about (seconds)",
+        label="Target chunk duration (seconds)",
         min_value=0.05,
         max_value=60,
-        help_text="What one SELECT of a snapshot may take; its rows follow from that.",
+        help_text="Target duration of one snapshot SELECT; determines the rows per chunk.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
     snapshot_chunk_rows = forms.IntegerField(
-        label="Rows of a chunk at most",
+        label="Maximum rows per chunk",
         min_value=1,
         max_value=MAX_ROWS,
         widget=forms.NumberInput(attrs=NUMBER),
@@ -269,38 +272,38 @@ class OptionsForm(forms.Form):
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
     snapshot_most_running = forms.IntegerField(
-        label="Give way above running statements",
+        label="Throttle above active queries",
         min_value=0,
         max_value=1_000_000,
-        help_text="Of the source, snapshot readers’ included. 0: never give way.",
+        help_text="Counted on the source, including snapshot readers. 0: never throttle.",
         widget=forms.NumberInput(attrs=NUMBER),
     )
     snapshot_most_lag_seconds = forms.FloatField(
-        label="Give way above replica lag (seconds)",
+        label="Throttle above replica lag (seconds)",
         min_value=0,
         max_value=86_400,
-        help_text="Where the source knows how far its replicas are behind (Postgres). 0: never give way.",
+        help_text="Only where the source reports the lag of its replicas (Postgres). 0: never throttle.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
     signal_table = forms.CharField(
         label="Signalling table",
         required=False,
         max_length=260,
-        help_text="database.table (schema.table) of the source. A row inserted there asks for a snapshot, in Debezium’s form.",
+        help_text="database.table (schema.table) of the source. A row inserted there requests a snapshot, in Debezium’s format.",
         widget=forms.TextInput(attrs={"class": "input mono", "autocomplete": "off", "spellcheck": "false"}),
     )
     merge_parallel = forms.IntegerField(
         label="Tables merged at a time",
         min_value=1,
         max_value=16,
-        help_text="More is faster with many busy tables, and takes more memory.",
+        help_text="Higher values are faster with many busy tables and use more memory.",
         widget=forms.NumberInput(attrs=NUMBER),
     )
-    ddl_preset = forms.ChoiceField(label="Changes of table definitions", choices=[(v, t) for v, t, _ in PRESETS])
+    ddl_preset = forms.ChoiceField(label="Schema changes", choices=[(v, t) for v, t, _ in PRESETS])
     effects = {
         "slo": AT_ONCE,
         "retry_minutes": "Takes effect at the next failure.",
-        "initial_snapshot": "Takes effect for tables that are added from now on.",
+        "initial_snapshot": "Takes effect for tables that are added later.",
         "on_table_failure": "Takes effect at the next failure.",
         "on_log_lost": "Takes effect at the next failure.",
         "on_poison": NEXT_SLICE,
@@ -308,16 +311,16 @@ class OptionsForm(forms.Form):
         "retention_steps": NEXT_SLICE,
         "deletion_grace_hours": NEXT_SLICE,
         "zero_dates": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
-        "mode": "Takes effect for tables that are added from now on; that of a table is changed on its own.",
+        "mode": "Takes effect for tables that are added later. The mode of an existing table is changed in its menu.",
         "snapshot_parallel": NEXT_CHUNK,
-        "snapshot_chunk_seconds": "Takes effect for chunks that are planned from now on.",
-        "snapshot_chunk_rows": "Takes effect for chunks that are planned from now on.",
+        "snapshot_chunk_seconds": "Takes effect for chunks that are planned later.",
+        "snapshot_chunk_rows": "Takes effect for chunks that are planned later.",
         "snapshot_delay_seconds": NEXT_CHUNK,
         "snapshot_most_running": NEXT_CHUNK,
         "snapshot_most_lag_seconds": NEXT_CHUNK,
-        "signal_table": "Takes effect within seconds, for rows inserted from then on.",
+        "signal_table": "Takes effect within seconds, for rows inserted afterwards.",
         "merge_parallel": NEXT_SLICE,
-        "ddl": "Takes effect at the next change of a definition.",
+        "ddl": "Takes effect at the next schema change.",
     }
 
     def __init__(self, *args: Any, options: ReplicatorOptions, **kwargs: Any) -> None:

@@ -45,13 +45,13 @@ REPLICATOR_WORDS: Mapping[str, StateWord] = {
 TABLE_WORDS: Mapping[str, StateWord] = {
     TableState.FAILED.value: StateWord("Failed", "failed", "bad", 90),
     TableState.SKIPPED.value: StateWord(
-        "Skipped", "pause", "idle", 50, hint="Left out by somebody; resuming it reads it anew"
+        "Skipped", "pause", "idle", 50, hint="Skipped by a user; resuming it starts a resnapshot"
     ),
     TableState.LOADING.value: StateWord("Loading", "loading", "info", 40, moving=True),
     TableState.RELOADING.value: StateWord("Reloading", "loading", "info", 40, moving=True),
     TableState.WAITING.value: StateWord("Waiting", "clock", "idle", 30),
     TableState.STREAMING.value: StateWord("Streaming", "ok", "ok", 10),
-    TableState.DROPPED.value: StateWord("Dropped", "skipped", "idle", 5, hint="Gone from the source"),
+    TableState.DROPPED.value: StateWord("Dropped", "skipped", "idle", 5, hint="Dropped in the source"),
 }
 RETRYING = StateWord("Retrying", "retry", "warn", 80)
 ON_THE_WAY = {
@@ -59,7 +59,7 @@ ON_THE_WAY = {
     Desired.STOPPED: StateWord("Stopping", "loading", "idle", 35, moving=True),
     Desired.DELETED: REPLICATOR_WORDS[Status.DELETING],
 }
-STANDING = StateWord("Standing still", "stop", "idle", 10, hint="The replicator has failed")
+STANDING = StateWord("Halted", "stop", "idle", 10, hint="The replicator has failed")
 STILL = {Status.PAUSED, Status.STOPPED, Status.CREATED, Status.FAILED}
 
 

@@ -16,21 +16,21 @@ from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable
 
 WORDS: Mapping[str, StateWord] = {
-    "missed": StateWord("Missed", "failed", "bad", 30, hint="Fewer changes in time than promised, over 30 days"),
-    "late": StateWord("Late now", "warning", "warn", 20, hint="Changes wait for longer than promised"),
-    "burning": StateWord("Burning", "warning", "warn", 15, hint="So many are late that the error budget will not last"),
-    "kept": StateWord("Kept", "ok", "ok", hint="As promised, over 30 days"),
-    "idle": StateWord("No change yet", "clock", "idle", hint="Nothing has changed at the source that could be late"),
+    "missed": StateWord(
+        "Missed", "failed", "bad", 30, hint="Fewer changes in time than the SLO requires, over 30 days"
+    ),
+    "late": StateWord("Breached", "warning", "warn", 20, hint="Changes wait longer than the SLO allows"),
+    "burning": StateWord("Burning", "warning", "warn", 15, hint="The error budget burns too fast"),
+    "kept": StateWord("Met", "ok", "ok", hint="SLO met over 30 days"),
+    "idle": StateWord("No change yet", "clock", "idle", hint="No changes in the source yet"),
     "unwatched": StateWord(
-        "Not running", "pause", "idle", hint="What waits meanwhile counts as late when it is copied"
+        "Not running", "pause", "idle", hint="Changes made meanwhile count as late when they are copied"
     ),
 }
 WINDOW_NAMES = {"1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days"}
 OLD = timedelta(minutes=3)
-UNSEEN = StateWord(
-    "Not looked at", "clock", "warn", 10, hint="Beat or the control worker does not run: figures are old"
-)
-NEW = StateWord("Not measured yet", "clock", "idle", hint="Measured every half minute")
+UNSEEN = StateWord("Not evaluated", "clock", "warn", 10, hint="Out of date: beat or the control worker is not running")
+NEW = StateWord("Not measured yet", "clock", "idle", hint="Measured every 30 seconds")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def _start(replicator: Replicator, user: User) -> str:
 
 def _start_anew(replicator: Replicator, user: User) -> str:
     services.start_anew(replicator=replicator, user=user)
-    return f"{replicator.name} starts anew: all its tables are read again."
+    return f"{replicator.name} restarts from scratch: all its tables are resnapshotted."
 
 
 def _pause(replicator: Replicator, user: User) -> str:
@@ -44,17 +44,17 @@ def _stop(replicator: Replicator, user: User) -> str:
 
 def _retry(replicator: Replicator, user: User) -> str:
     services.retry_replicator(replicator=replicator, user=user)
-    return f"{replicator.name} tries again now."
+    return f"{replicator.name} is retrying now."
 
 
 def _pause_snapshots(replicator: Replicator, user: User) -> str:
     services.set_snapshot_paused(replicator=replicator, paused=True, user=user)
-    return "Snapshots pause; changes go on being copied."
+    return "Snapshots paused; changes are still streamed."
 
 
 def _resume_snapshots(replicator: Replicator, user: User) -> str:
     services.set_snapshot_paused(replicator=replicator, paused=False, user=user)
-    return "Snapshots go on."
+    return "Snapshots resumed."
 
 
 ACTIONS: dict[str, Callable[[Replicator, User], str]] = {
@@ -97,47 +97,47 @@ def _delete(request: HttpRequest, replicator: Replicator, page: str) -> HttpResp
 
 def _retry_table(table: ReplicatorTable, user: User) -> str:
     services.retry_table(table=table, user=user)
-    return f"{table} is tried again now."
+    return f"{table} is retrying now."
 
 
 def _resnapshot(table: ReplicatorTable, user: User) -> str:
     services.resnapshot_table(table=table, user=user)
-    return f"{table} is read anew; its changes go on being copied."
+    return f"{table} is resnapshotted; its changes are still streamed."
 
 
 def _skip(table: ReplicatorTable, user: User) -> str:
     services.skip_table(table=table, user=user)
-    return f"{table} is skipped; the other tables go on."
+    return f"{table} is skipped; the other tables continue."
 
 
 def _resume_table(table: ReplicatorTable, user: User) -> str:
     services.resume_table(table=table, user=user)
-    return f"{table} is resumed: it is read anew."
+    return f"{table} is resumed and resnapshotted."
 
 
 def _cancel(table: ReplicatorTable, user: User) -> str:
     services.cancel_snapshot(table=table, user=user)
-    return f"The snapshot of {table} is cancelled."
+    return f"Snapshot of {table} cancelled."
 
 
 def _stop_snapshot(table: ReplicatorTable, user: User) -> str:
     number = services.stop_snapshots(table=table, user=user)
-    return f"The snapshot of {table} is stopped." if number else f"Nothing of {table} is being read."
+    return f"Snapshot of {table} stopped." if number else f"No running snapshot of {table}."
 
 
 def _pause_snapshot(table: ReplicatorTable, user: User) -> str:
     number = services.set_paused(table=table, paused=True, user=user)
-    return f"The snapshot of {table} pauses." if number else f"Nothing of {table} is being read that does not pause."
+    return f"Snapshot of {table} paused." if number else f"No running snapshot of {table}."
 
 
 def _resume_snapshot(table: ReplicatorTable, user: User) -> str:
     number = services.set_paused(table=table, paused=False, user=user)
-    return f"The snapshot of {table} goes on." if number else f"No snapshot of {table} pauses."
+    return f"Snapshot of {table} resumed." if number else f"No paused snapshot of {table}."
 
 
 def _remove(table: ReplicatorTable, user: User) -> str:
     services.remove_table(replicator=table.replicator, table=table.table_id, user=user)
-    return f"{table} is no longer replicated; its copy in the target stays."
+    return f"{table} is no longer replicated; the target table is kept."
 
 
 TABLE_ACTIONS: dict[str, Callable[[ReplicatorTable, User], str]] = {
@@ -166,7 +166,9 @@ def rename_target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     except ConfigurationError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=page)
     return done(
-        request, f"The copy of {row} is called {row.own_namespace}.{row.own_name} from the next merge on.", to=page
+        request,
+        f"The target table of {row} is renamed to {row.own_namespace}.{row.own_name} at the next merge.",
+        to=page,
     )
 
 
@@ -180,7 +182,7 @@ def change_mode(request: HttpRequest, pk: int, table: int) -> HttpResponse:
         services.change_mode(table=row, mode=request.POST.get("mode", ""), confirmed=True, user=user_of(request))
     except ConfigurationError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=page)
-    return done(request, f"The mode of {row} is {row.get_mode_display()}.", to=page)
+    return done(request, f"The write mode of {row} is {row.get_mode_display()}.", to=page)
 
 
 @login_required

@@ -31,7 +31,7 @@ def add(request: HttpRequest, pk: int) -> HttpResponse:
     except TidemarkError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=page)
     what = f"{len(names)} table{'s' if len(names) > 1 else ''} of {database}" if names else f"All tables of {database}"
-    return done(request, f"{what} will be copied; the other tables go on meanwhile.", to=page)
+    return done(request, f"{what} will be copied; the other tables continue meanwhile.", to=page)
 
 
 def _entries(replicator: Replicator, database: str, names: list[str]) -> list[SelectionEntry]:
@@ -42,7 +42,7 @@ def _entries(replicator: Replicator, database: str, names: list[str]) -> list[Se
         if database not in {found.name for found in connections.databases(replicator.connection)}:
             word = replicator.connection.database_word
             raise ConfigurationError(
-                f"The source has no {word} {database or 'without a name'}.", remedy="Check its spelling."
+                f"The source has no {word} {database or 'without a name'}.", remedy="Check the spelling."
             )
         return [SelectionEntry(database)]
     within = written_database(database)

@@ -70,7 +70,7 @@ def filter_of(text: str, schema: TableSchema, left_out: Collection[str]) -> tupl
     if schema.partial and why:
         why += f" {WHOLE_ROWS}"
     if out := [one.column for one in found.conditions if one.column in left_out]:
-        why = f"{out[0]} is left out, so rows cannot be chosen by it."
+        why = f"{out[0]} is excluded, so rows cannot be filtered by it."
     return (None, why) if why else (found, "")
 
 

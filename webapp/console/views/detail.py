@@ -161,7 +161,7 @@ def settings(request: HttpRequest, pk: int) -> HttpResponse:
         except ConfigurationError as error:
             form.add_error(None, f"{error.message} {error.remedy}")
         else:
-            messages.success(request, "The settings are saved.")
+            messages.success(request, "Settings saved.")
             return redirect("replicators:settings", pk=pk)
     return _settings_page(request, replicator, form, TargetSettingsForm(replicator=replicator))
 
@@ -181,7 +181,7 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
         except TidemarkError as error:
             form.add_error(None, f"{error.message} {error.remedy}")
         else:
-            messages.success(request, "The target’s settings are saved." if changed else "Nothing was changed.")
+            messages.success(request, "Target settings saved." if changed else "Nothing was changed.")
             return redirect("replicators:settings", pk=pk)
     return _settings_page(request, replicator, OptionsForm(options=replicator.parsed_options), form)
 

@@ -144,7 +144,7 @@ class Selected:
         found = []
         for entry in self.entries():
             said = [f"{name} is masked ({mask})" for name, mask in sorted(entry.masks.items())]
-            said += [f"{name} is left out" for name in entry.excluded_columns]
+            said += [f"{name} is excluded" for name in entry.excluded_columns]
             said += [f"only rows with {entry.row_filter}"] if entry.row_filter else []
             if said:
                 found.append((TableId(entry.database, entry.table), said))

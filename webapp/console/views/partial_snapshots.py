@@ -41,7 +41,7 @@ class KeysForm(forms.Form):
         """One of the two, as text."""
         given, file = self.cleaned_data.get("keys", ""), self.cleaned_data.get("file")
         if bool(given.strip()) == bool(file):
-            message = "Type or paste keys, or choose a file: one of the two."
+            message = "Either enter keys or select a file."
             raise forms.ValidationError(message)
         if file:
             if file.size > MAX_BYTES:
@@ -50,7 +50,7 @@ class KeysForm(forms.Form):
             try:
                 self.cleaned_data["keys"] = file.read().decode("utf-8-sig")
             except UnicodeDecodeError:
-                message = "The file is no text in UTF-8."
+                message = "The file is not valid UTF-8."
                 raise forms.ValidationError(message) from None
         return self.cleaned_data
 
@@ -73,7 +73,7 @@ def snapshots(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     by_condition = ConditionForm(posted if posted and "by_condition" in posted else None)
     for form in (by_keys, by_condition):
         if form.is_bound and form.is_valid() and (run := _asked(request, row, form)):
-            messages.success(request, f"{run.what[:1].upper()}{run.what[1:]} are read; the table goes on streaming.")
+            messages.success(request, f"{run.what[:1].upper()}{run.what[1:]} are read; the table continues to stream.")
             return redirect("replicators:table_snapshots", pk=pk, table=table)
     runs = list(row.runs.select_related("table")[:SHOWN])
     context = {

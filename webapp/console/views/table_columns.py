@@ -54,7 +54,7 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
             refuse_if_changed(request, stored)
             if "apply" in post:
                 services.add_tables(replicator=replicator, selection=[entry], user=user_of(request))
-                messages.success(request, f"What is taken of {row} is changed.")
+                messages.success(request, f"Columns, masks and row filter of {row} changed.")
                 return redirect("replicators:tables", pk)
             context["effects"] = effects(replicator, [entry])
         except ConfigurationError as error:
@@ -67,7 +67,7 @@ def _schema(row: ReplicatorTable) -> TableSchema:
     if isinstance(found, TableError):
         raise found
     if found is None:
-        message = f"{row} is not there any more."
+        message = f"{row} no longer exists."
         raise TableDisappeared(message, table=str(row))
     return found
 

@@ -168,7 +168,7 @@ def columns(request: HttpRequest, draft: int) -> HttpResponse:
     except TidemarkError as error:
         return render(request, "replicators/wizard/columns.html", context | {"error": error})
     if schema is None or isinstance(schema, TableError):
-        missing = TableError(f"{table} is not there any more.", remedy="Search again.")
+        missing = TableError(f"{table} no longer exists.", remedy="Search again.")
         return render(request, "replicators/wizard/columns.html", context | {"error": schema or missing})
     selected = wizard.selected
     if request.method == "POST":

@@ -81,7 +81,7 @@ def step(request: HttpRequest, draft: int, step: str) -> HttpResponse:
 def discard(request: HttpRequest, draft: int) -> HttpResponse:
     """Forget a draft."""
     services.discard_draft(user=user_of(request), draft_id=draft)
-    messages.success(request, "The draft is discarded.")
+    messages.success(request, "Draft discarded.")
     return redirect("replicators:fleet")
 
 
@@ -214,10 +214,10 @@ def _assessment_problem(wizard: Wizard) -> str:
         return f"{problem.message} {problem.remedy}"
     accepted = set(wizard.data.get("accepted", ()))
     if impossible := [str(one.table) for one in found if one.support == "none"]:
-        return f"{len(impossible)} of {len(found)} tables cannot be copied, for example {impossible[0]}: remove what cannot."
+        return f"{len(impossible)} of {len(found)} tables cannot be copied, for example {impossible[0]}. Remove these tables."
     if open_ones := [str(one.table) for one in found if one.support == "partial" and str(one.table) not in accepted]:
-        return f"{len(open_ones)} of {len(found)} tables {'has' if len(open_ones) == 1 else 'have'} remarks, for example {open_ones[0]}: accept or remove them."
-    return "" if found else "No table is left. Go back and select some."
+        return f"{len(open_ones)} of {len(found)} tables {'has' if len(open_ones) == 1 else 'have'} remarks, for example {open_ones[0]}. Accept or remove them."
+    return "" if found else "No tables selected. Go back and select some."
 
 
 def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:

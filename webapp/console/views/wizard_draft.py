@@ -109,11 +109,11 @@ class Wizard:
         complete, sentence = {
             "source": (self.connection is not None, "Choose a connection."),
             "tables": (not self.selected.empty, f"Select at least one table or one {word}."),
-            "target": ("target" in self.data, "Say where the copy goes."),
-            "options": ("options" in self.data and self.name, "Give the replicator a name and decide its options."),
+            "target": ("target" in self.data, "Select a target."),
+            "options": ("options" in self.data and self.name, "Enter a name and set the options."),
             "assessment": (
                 self.data.get("assessed") == self.fingerprint,
-                "Look at what the tables become in the target.",
+                "Check the assessment of the tables.",
             ),
             "review": (True, ""),
         }[step]
@@ -122,7 +122,7 @@ class Wizard:
     def _missing_test(self) -> str:
         status = self.connection.check_status if self.connection else ""
         if status == "failed":
-            return "The connection test failed. Do what it says, then test again."
+            return "The connection test failed. Apply its remedies, then test again."
         return "" if status else "Test the connection."
 
     @property

@@ -17,12 +17,12 @@ from webapp.management.command import MetadataCommand
 class Command(MetadataCommand):
     """Exit codes: 0, 1 where the file is wrong."""
 
-    help = "Makes connections, channels and replicators as a file says; prints what changed; idempotent."
+    help = "Creates and updates connections, channels and replicators from a file; prints the changes; idempotent."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         parser.add_argument("file", help="a YAML file; - reads standard input")
-        parser.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        parser.add_argument("--dry-run", action="store_true", help="print the changes without applying them")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Apply and print."""
@@ -41,4 +41,4 @@ class Command(MetadataCommand):
         for change in changes:
             self.stdout.write(change)
         if not changes:
-            self.stdout.write("nothing to change")
+            self.stdout.write("no changes")

@@ -17,15 +17,18 @@ if TYPE_CHECKING:
 class Command(up.Command):
     """Ctrl-C stops everything that it started; the next start goes on where it stopped."""
 
-    help = "Starts everything with sample shops (live traffic), on MariaDB and on Postgres, and a replicator that copies each."
+    help = "Starts everything with sample shops (live traffic) on MariaDB and Postgres, and a replicator for each."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         super().add_arguments(parser)
         parser.add_argument(
-            "--source", choices=("mariadb", "postgres", "both"), default="both", help="where the shop is (both)"
+            "--source",
+            choices=("mariadb", "postgres", "both"),
+            default="both",
+            help="databases of the sample shop (both)",
         )
-        parser.add_argument("--no-wait", action="store_true", help="do not wait until the copies are current")
+        parser.add_argument("--no-wait", action="store_true", help="do not wait until the targets are current")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """As `up`."""
@@ -52,7 +55,7 @@ class Command(up.Command):
         if self._wait:
             for replicator in wait_until_current(replicators, self._stop.is_set, self._say):
                 if not self._stop.is_set():
-                    reason = replicator.error_message or "its page says more"
+                    reason = replicator.error_message or "see its page"
                     self._say(f"The replicator {replicator.name} is {replicator.status}: {reason}")
         self._ready(machine)
         machine.watch(self._stop.is_set)

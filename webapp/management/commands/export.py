@@ -14,11 +14,11 @@ from webapp.management.command import MetadataCommand
 class Command(MetadataCommand):
     """Exit codes: 0, 1 for an unknown name."""
 
-    help = "Writes connections, channels and replicators as YAML to standard output; secrets as names of variables."
+    help = "Writes connections, channels and replicators as YAML to standard output; secrets as variable names."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
-        parser.add_argument("names", nargs="*", help="replicators, with what belongs to them; everything if left out")
+        parser.add_argument("names", nargs="*", help="replicators with their dependencies; default: everything")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print."""

@@ -26,7 +26,7 @@ class Command(MetadataCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         parser.add_argument(
-            "--finish", action="store_true", help="forget the old key, once every process was started anew"
+            "--finish", action="store_true", help="delete the old key after every process was restarted"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -42,11 +42,11 @@ class Command(MetadataCommand):
         done = key_rotation.rekey()
         self.stdout.write(f"{done.changed} secret{'' if done.changed == 1 else 's'} encrypted under the new key.")
         for name in done.unreadable:
-            self.stdout.write(f"No known key opens what is stored of the {name}: enter it again.")
+            self.stdout.write(f"The secrets of the {name} cannot be decrypted with any known key. Enter them again.")
         if in_file and options["finish"]:
             environment.forget_old_secret_key(folder)
             self.stdout.write("The old key is deleted.")
         elif in_file:
-            self.stdout.write("Start web, workers and beat anew, then run: manage.py rotate_key --finish")
+            self.stdout.write("Restart web, workers and beat, then run: manage.py rotate_key --finish")
         else:
             self.stdout.write("TIDEMARK_SECRET_KEY_OLD is no longer needed.")

@@ -25,7 +25,7 @@ class Command(MetadataCommand):
         """See the module."""
         parser.add_argument("name", help="the replicator")
         parser.add_argument(
-            "--until-current", action="store_true", help="exit once what the source holds now is in the target"
+            "--until-current", action="store_true", help="exit when the current state of the source is in the target"
         )
         parser.add_argument("--timeout", type=float, default=None, help="seconds")
 
@@ -34,7 +34,7 @@ class Command(MetadataCommand):
         del args
         replicator = selectors.by_name(options["name"])
         if replicator is None:
-            message = f"There is no replicator named {options['name']!r}."
+            message = f"Unknown replicator {options['name']!r}."
             raise CommandError(message, returncode=2)
         stop = stop_on_signals()
         if kind_of(replicator.target).jvm:

@@ -21,31 +21,38 @@ WRONG_USE = 2
 class Command(MetadataCommand):
     """Exit codes: 0, 1 where the request is refused (it says why), 2 for wrong use."""
 
-    help = "Reads tables anew, or parts of one, while they stream; stops, pauses and resumes that."
+    help = "Starts snapshots of tables, or of rows of one table, while they stream; stops, pauses and resumes them."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
         parser.add_argument("name", help="the replicator")
         parser.add_argument(
-            "--table", action="append", default=[], help="database.table (schema.table); may be repeated; all tables"
+            "--table",
+            action="append",
+            default=[],
+            help="database.table (schema.table); may be repeated; default: all tables",
         )
         what = parser.add_mutually_exclusive_group()
         what.add_argument(
             "--keys", nargs="+", metavar="KEY", help="rows by key; several columns as CSV or a JSON array"
         )
-        what.add_argument("--keys-file", metavar="FILE", help="the same, a key a line; - reads standard input")
-        what.add_argument("--where", metavar="CONDITION", help="rows for which this SQL of the source is true")
-        what.add_argument("--stop", action="store_true", help="stop what is being read")
-        what.add_argument("--pause", action="store_true", help="pause what is being read")
-        what.add_argument("--resume", action="store_true", help="go on with it")
-        what.add_argument("--signal-table", action="store_true", help="print the SQL that makes the signalling table")
+        what.add_argument("--keys-file", metavar="FILE", help="the same, one key per line; - reads standard input")
+        what.add_argument(
+            "--where", metavar="CONDITION", help="rows that match this condition in the SQL of the source"
+        )
+        what.add_argument("--stop", action="store_true", help="stop running snapshots")
+        what.add_argument("--pause", action="store_true", help="pause running snapshots")
+        what.add_argument("--resume", action="store_true", help="resume paused snapshots")
+        what.add_argument(
+            "--signal-table", action="store_true", help="print the CREATE TABLE statement of the signalling table"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Do it, and say what was done."""
         del args
         replicator = selectors.by_name(options["name"])
         if replicator is None:
-            message = f"There is no replicator named {options['name']!r}."
+            message = f"Unknown replicator {options['name']!r}."
             raise CommandError(message, returncode=WRONG_USE)
         if options["signal_table"]:
             self.stdout.write(f"{signal_statement(replicator)};")
@@ -77,7 +84,7 @@ def _action(options: dict[str, Any], tables: Sequence[ReplicatorTable]) -> Calla
     if keys is None and options["where"] is None:
         return _whole
     if len(tables) != 1 or not options["table"]:
-        message = "Keys and conditions are of one table: name it with --table."
+        message = "Keys and conditions apply to one table. Name it with --table."
         raise CommandError(message, returncode=WRONG_USE)
     if keys is None:
         return lambda table: f"{services.read_rows(table=table, condition=options['where']).what} are read."
@@ -96,7 +103,7 @@ def _file(name: str | None) -> str | None:
 
 def _whole(table: ReplicatorTable) -> str:
     services.resnapshot_table(table=table)
-    return f"{table} is read anew."
+    return f"{table} is resnapshotted."
 
 
 def _stop(table: ReplicatorTable) -> str:

@@ -16,11 +16,11 @@ from webapp.replicators.source_log import log_kept
 class Command(MetadataCommand):
     """Exit codes: 0, 1 where one has failed, 2 for an unknown name."""
 
-    help = "Says how replicators stand."
+    help = "Prints the status of replicators."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
-        parser.add_argument("name", nargs="?", help="a replicator; all where it is left out")
+        parser.add_argument("name", nargs="?", help="a replicator; default: all")
         parser.add_argument("--json", action="store_true", help="one object for NAME, else a list")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -29,7 +29,7 @@ class Command(MetadataCommand):
         if options["name"]:
             found = selectors.by_name(options["name"])
             if found is None:
-                message = f"There is no replicator named {options['name']!r}."
+                message = f"Unknown replicator {options['name']!r}."
                 raise CommandError(message, returncode=2)
             summaries = [_summary(found)]
         else:
@@ -43,9 +43,7 @@ class Command(MetadataCommand):
 
     def _table(self, summaries: list[dict[str, Any]]) -> None:
         if not summaries:
-            self.stdout.write(
-                "There is no replicator yet: make one in the browser, or with `manage.py apply FILE.yml`."
-            )
+            self.stdout.write("No replicators yet. Create one in the browser, or with `manage.py apply FILE.yml`.")
         for summary in summaries:
             lag = summary["lag_seconds"]
             lag_text = "" if lag is None else f", {lag:.1f} s behind"
@@ -60,7 +58,7 @@ class Command(MetadataCommand):
                 rows = ", ".join(f"{count} {what}" for what, count in table["rows"].items() if count)
                 self.stdout.write(f"  {table['table']}: {table['state']}{', ' + rows if rows else ''}")
                 if table["parked"]:
-                    self.stdout.write(f"    {table['parked']} parked: its copy goes without these rows")
+                    self.stdout.write(f"    {table['parked']} dead-letter rows: missing in the target")
                 if error := table.get("error"):
                     self.stdout.write(f"    {error['message']} {error['remedy']}")
 

@@ -33,7 +33,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """See the module."""
-        parser.add_argument("--port", type=int, default=default_port(), help="of the pages (TIDEMARK_PORT, 8000)")
+        parser.add_argument(
+            "--port", type=int, default=default_port(), help="port of the web server (TIDEMARK_PORT, 8000)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Start, wait for a signal, stop."""
@@ -44,7 +46,7 @@ class Command(BaseCommand):
             with LocalMachine(options["port"], self._say) as machine:
                 self._work(machine)
         except BlockingIOError:
-            message = "Tidemark runs already with this data folder; set TIDEMARK_HOME for another one."
+            message = "Tidemark is already running with this data folder. Set TIDEMARK_HOME to use another one."
             raise CommandError(message) from None
         except (ServerFailed, ArtifactMissing) as error:
             raise CommandError(str(error)) from None
@@ -65,8 +67,8 @@ class Command(BaseCommand):
                 time.sleep(DATABASE_SECONDS)
         self._say(f"\nTidemark runs at {machine.address}")
         if link:
-            self._say(f"Sign in once with {link}")
-        self._say("Ctrl-C stops everything.")
+            self._say(f"One-time sign-in link: {link}")
+        self._say("Press Ctrl-C to stop.")
 
     def _say(self, line: str) -> None:
         self.stdout.write(line)

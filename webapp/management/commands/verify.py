@@ -57,17 +57,17 @@ class Notes:
     def lines(self) -> Iterator[str]:
         """For people."""
         for name in self.skipped:
-            yield f"{name} is skipped: its copy is not kept up to date, and was not compared."
+            yield f"{name} is skipped: its target table is not up to date and was not compared."
         for name, count in self.parked.items():
-            yield f"{name} has {count} parked row{'' if count == 1 else 's'}, which its copy goes without."
+            yield f"{name} has {count} dead-letter row{'' if count == 1 else 's'} missing in the target."
         for name in self.absent:
-            yield f"{name}: NOT equal: the source has it and the selection takes it, but the replicator does not."
+            yield f"{name}: NOT equal: the table exists in the source and is selected, but is not replicated."
 
 
 class Command(MetadataCommand):
     """Exit codes: 0 equal, 1 not equal or not comparable, 2 wrong use."""
 
-    help = "Compares every row of a replicator's source and target through independent readers."
+    help = "Compares every row of a replicator's source and target with independent readers."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The design's flags, and how patient to be."""
@@ -75,10 +75,13 @@ class Command(MetadataCommand):
         parser.add_argument(
             "--table", action="append", default=[], help="database.table (schema.table); may be repeated"
         )
-        parser.add_argument("--repair", action="store_true", help="read differing tables anew, verify again")
+        parser.add_argument("--repair", action="store_true", help="resnapshot tables that differ, then verify again")
         parser.add_argument("--json", action="store_true", help="one JSON object")
         parser.add_argument(
-            "--wait", type=float, default=60, help="seconds for rows under change to catch up, of all tables together"
+            "--wait",
+            type=float,
+            default=60,
+            help="seconds to wait for changing rows to catch up, for all tables together",
         )
         parser.add_argument("--timeout", type=float, default=3600, help="seconds for the repair")
         parser.add_argument("--shown", type=int, default=20, help="differing rows shown per table")
@@ -88,7 +91,7 @@ class Command(MetadataCommand):
         del args
         replicator = selectors.by_name(options["name"])
         if replicator is None:
-            message = f"There is no replicator named {options['name']!r}."
+            message = f"Unknown replicator {options['name']!r}."
             raise CommandError(message, returncode=2)
         try:
             tables, skipped = chosen(replicator, options["table"])
@@ -138,7 +141,7 @@ def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[Replicato
         raise CommandError(message, returncode=2)
     skipped = [table for table in wanted if table.state == TableState.SKIPPED.value]
     if names and skipped:
-        message = f"{skipped[0]} is skipped: resume it before it is verified."
+        message = f"{skipped[0]} is skipped. Resume it before verification."
         raise CommandError(message, returncode=2)
     return [table for table in wanted if table not in skipped], skipped
 
@@ -146,9 +149,9 @@ def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[Replicato
 def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: float, shown: int) -> list[TableReport]:
     """Reports in the order of `tables`.  ConfigurationError for a target that keeps changes and no rows."""
     if replicator.target.get("kind") == "kafka":
-        message = f"{replicator.name} writes to Kafka, which keeps messages and no rows: there is nothing to compare row by row."
+        message = f"{replicator.name} writes to Kafka, which holds messages instead of rows and cannot be compared row by row."
         raise ConfigurationError(
-            message, remedy="Rebuild a table from its topic, as docs/kafka.md says, and compare that."
+            message, remedy="Rebuild a table from its topic as described in docs/kafka.md, and compare that."
         )
     retries = int(wait // Options.wait)
     options = Options(
@@ -284,6 +287,6 @@ def repair(replicator: Replicator, tables: Sequence[ReplicatorTable], timeout: f
     ids, done = [table.pk for table in tables], {TableState.STREAMING.value, TableState.FAILED.value}
     while set(ReplicatorTable.objects.filter(pk__in=ids).values_list("state", flat=True)) - done:
         if time.monotonic() > deadline:
-            message = f"The repair did not end within {timeout:g} s; it goes on in the workers."
+            message = f"The repair did not end within {timeout:g} s; it continues in the workers."
             raise CommandError(message, returncode=1)
         time.sleep(POLL_SECONDS)

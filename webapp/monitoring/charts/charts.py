@@ -47,10 +47,10 @@ def _lag(points: Points, promised: float) -> Spec:
         lines,
         span,
         nice_seconds,
-        hint="From the commit at the source until a change can be read in the target; of all changes of the time together.",
+        hint="From the commit at the source until a change is queryable in the target; of all changes in the period.",
         limit=promised,
-        limit_label=f"promised {minutes(promised / 60)}",
-        empty="No change became readable in this time.",
+        limit_label=f"SLO {minutes(promised / 60)}",
+        empty="No changes became queryable in this period.",
     )
 
 
@@ -65,14 +65,14 @@ def _throughput(points: Points) -> Spec:
         _or_nothing(lines),
         rate,
         nice_ceiling,
-        hint="Rows a second that reached the target.",
-        empty="No row was copied in this time.",
+        hint="Rows per second that reached the target.",
+        empty="No rows were copied in this period.",
     )
 
 
 def _waiting(points: Points) -> list[Spec]:
-    hint = "Staged and not yet in the target: the most that was seen, of a look every half minute."
-    nothing = "Nothing was seen waiting in this time."
+    hint = "Staged and not yet in the target: maximum of samples every 30 seconds."
+    nothing = "No backlog in this period."
 
     def lines(label: str, value: Callable[[Point], float]) -> list[Line]:
         return _or_nothing([Line(label, _values(points, value))])
@@ -86,7 +86,7 @@ def _waiting(points: Points) -> list[Spec]:
             lines("oldest change", lambda p: p.waiting_seconds),
             span,
             nice_seconds,
-            hint="How long ago the oldest change was committed that was staged and not yet in the target.",
+            hint="Age of the oldest change that is staged and not yet in the target.",
             empty=nothing,
         ),
     ]  # fmt: skip
@@ -95,27 +95,29 @@ def _waiting(points: Points) -> list[Spec]:
 def _log_kept(points: Points) -> Spec:
     return Spec(
         "log-kept",
-        "Source log kept",
+        "Source log retained",
         [Line("kept", _values(points, lambda point: point.log_kept))],
         size,
         nice_bytes,
-        hint="What the source had of its log for this replicator to read: WAL of the slot, binary log behind the checkpoint.",
-        empty="Nothing was seen of the source's log in this time.",
+        hint="Log that the source retains for this replicator: WAL of the slot, binary log after the checkpoint.",
+        empty="No data on the source's log in this period.",
     )
 
 
 def _merges(points: Points) -> list[Spec]:
-    nothing = "No merge in this time."
+    nothing = "No merges in this period."
     seconds = [
         Line("mean", _values(points, lambda point: point.merge_mean)),
         Line("longest", _values(points, lambda point: point.merge_longest if point.merges else None)),
     ]
-    rows = Line("rows a merge", _values(points, lambda point: point.rows / point.merges if point.merges else None))
-    bytes_ = Line("bytes a merge", _values(points, lambda point: point.bytes / point.merges if point.merges else None))
+    rows = Line("rows per merge", _values(points, lambda point: point.rows / point.merges if point.merges else None))
+    bytes_ = Line(
+        "bytes per merge", _values(points, lambda point: point.bytes / point.merges if point.merges else None)
+    )
     return [
-        Spec("merge-time", "Merge time", seconds, span, nice_seconds, hint="Of one table’s commit in the target.", empty=nothing),
-        Spec("merge-rows", "Merge size, rows", [rows], short, nice_count, hint="Changes and snapshot rows, by merge.", empty=nothing),
-        Spec("merge-bytes", "Merge size, bytes", [bytes_], size, nice_bytes, hint="Staged files that went in, by merge.", empty=nothing),
+        Spec("merge-time", "Merge time", seconds, span, nice_seconds, hint="Duration of a commit of one table in the target.", empty=nothing),
+        Spec("merge-rows", "Merge size, rows", [rows], short, nice_count, hint="Changes and snapshot rows per merge.", empty=nothing),
+        Spec("merge-bytes", "Merge size, bytes", [bytes_], size, nice_bytes, hint="Size of the staged files per merge.", empty=nothing),
     ]  # fmt: skip
 
 
@@ -130,8 +132,8 @@ def _failures(points: Points) -> Spec:
         _or_nothing(lines),
         lambda value: f"{value:,.0f}" if value == int(value) else f"{value:,.1f}",
         nice_count,
-        hint="Attempts that failed; after some of them another one was to follow.",
-        empty="Nothing failed in this time.",
+        hint="Failed attempts, and how many of them are retried.",
+        empty="No failures in this period.",
     )
 
 

@@ -44,7 +44,7 @@ class Spec:
     hint: str = ""
     limit: float | None = None
     limit_label: str = ""
-    empty: str = "Nothing in this time."
+    empty: str = "No data in this period."
 
 
 @dataclass(frozen=True)

@@ -95,11 +95,9 @@ def last(name: str, now: datetime, *, frozen: bool = False) -> Range:
 def between(begin: datetime, end: datetime, now: datetime) -> Range:
     """ConfigurationError where there is nothing between."""
     if begin >= end:
-        raise ConfigurationError(
-            "The end must be after the beginning.", remedy="Choose an earlier beginning or a later end."
-        )
+        raise ConfigurationError("The end must be after the start.", remedy="Choose an earlier start or a later end.")
     if begin >= now:
-        raise ConfigurationError("The beginning lies ahead.", remedy="Choose one that has passed.")
+        raise ConfigurationError("The start is in the future.", remedy="Choose a start in the past.")
     begin = max(begin, now - timedelta(days=settings.TIDEMARK_LAG_DAY_DAYS))
     end = max(min(end, now), begin + SHORTEST)
     return _made("", begin, end, now, live=False)
@@ -114,7 +112,7 @@ def asked(query: Mapping[str, str], now: datetime) -> Range:
     name = query.get("range") or USUAL
     if name not in RANGES:
         raise ConfigurationError(
-            f"There is no range {name[:20]}.", remedy=f"Choose one of {', '.join(RANGES)}, or from and to."
+            f"Unknown range {name[:20]}.", remedy=f"Choose one of {', '.join(RANGES)}, or from and to."
         )
     if query.get("at"):
         return last(name, min(_moment(query, "at"), now), frozen=True)
@@ -129,7 +127,7 @@ def _moment(query: Mapping[str, str], name: str) -> datetime:
         found = None
     if found is None or not 1971 <= found.year <= 9000:  # noqa: PLR2004 - neither do sums of times overflow
         raise ConfigurationError(
-            f"{name}: this is no moment.", remedy="Give it as 2026-03-01T14:30 or 2026-03-01T14:30:00Z."
+            f"{name}: invalid timestamp.", remedy="Use the format 2026-03-01T14:30 or 2026-03-01T14:30:00Z."
         )
     return timezone.make_aware(found) if timezone.is_naive(found) else found.astimezone(UTC)
 

@@ -11,9 +11,9 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 class Resolution(models.TextChoices):
     """What became of a parked row; empty while it waits."""
 
-    READ_ANEW = "read_anew", "Read anew"
+    READ_ANEW = "read_anew", "Replayed"
     DISCARDED = "discarded", "Discarded"
-    GONE = "gone", "Gone with its table"
+    GONE = "gone", "Removed with its table"
 
 
 class ParkedRow(models.Model):

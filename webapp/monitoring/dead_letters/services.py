@@ -24,7 +24,7 @@ from webapp.replicators.services.partial_snapshots import read_keys, require_str
 from webapp.replicators.services.tables import replan, resnapshot_table
 
 CODE, PLACE, COLUMN = 40, 200, 255
-REPLAYED = "its parked rows are replayed"
+REPLAYED = "replay of its dead-letter rows"
 BESIDE = timedelta(minutes=1)  # rows and statements of one entry have their times from its end, in no order
 
 
@@ -66,11 +66,11 @@ def _row(table: ReplicatorTable, parked: Parked) -> ParkedRow:
 
 def _warn(table: ReplicatorTable, parked: Parked) -> None:
     error = parked.row.error
-    number = f"{table.parked:,} row{' is' if table.parked == 1 else 's are'}"
+    number = f"{table.parked:,} dead-letter row{' is' if table.parked == 1 else 's are'}"
     note(
         replicator=table.replicator,
         kind="rows_parked",
-        summary=f"{number} parked, and missing in the copy of {table}: {without_nul(error.message)}",
+        summary=f"{number} missing in the target table of {table}: {without_nul(error.message)}",
         table=str(table),
         detail={"code": error.code, "column": without_nul(error.column), "remedy": without_nul(error.remedy)},
     )
@@ -103,7 +103,7 @@ def read_anew(table: ReplicatorTable) -> None:
     """A locked table is whole in the target: what was parked before its snapshot began is in it, as it is in the source by now."""
     run = table.runs.filter(state=RunState.DONE, scope=Scope.WHOLE).order_by("-id").first() if table.parked else None
     if run is not None and (number := resolve(table, Resolution.READ_ANEW, below=run.start_sequence)):
-        summary = f"{number:,} parked row{' of' if number == 1 else 's of'} {table} came with its snapshot"
+        summary = f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {table} resolved by its snapshot"
         note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
 
 
@@ -117,9 +117,7 @@ def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
         rows = [pk for pk, keys in waiting.items() if keys and asked.issuperset(keys)]
         if number := resolve(table, Resolution.READ_ANEW, rows=rows):
             replan(table.replicator)  # capture counts those that wait
-            summary = (
-                f"{number:,} parked row{'' if number == 1 else 's'} of {table} came with the snapshot of {run.what}"
-            )
+            summary = f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of {run.what}"
             note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
 
 
@@ -164,9 +162,9 @@ def _keys_that_wait(table: ReplicatorTable) -> list[TextKey]:
     require_streaming(table)
     waiting = list(_known_keys(table, ParkedRow.objects.all()).values())
     if not waiting:
-        raise ConfigurationError("no parked row waits.")
+        raise ConfigurationError("no open dead-letter rows.")
     if not all(waiting):
-        raise ConfigurationError("the key of a parked row is not known.")
+        raise ConfigurationError("the key of a dead-letter row is unknown.")
     return [key for keys in waiting for key in keys]
 
 
@@ -178,6 +176,8 @@ def discard(*, table: ReplicatorTable, rows: Collection[int] | None = None, user
     number = resolve(locked, Resolution.DISCARDED, rows=rows, user=user)
     if number:
         replan(locked.replicator)  # capture counts those that wait
-        summary = f"{number:,} parked row{' of' if number == 1 else 's of'} {locked} discarded: the copy goes without"
+        summary = (
+            f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {locked} discarded: missing in the target"
+        )
         note(replicator=locked.replicator, kind="parked_discarded", summary=summary, table=str(locked), user=user)
     return number

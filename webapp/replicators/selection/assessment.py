@@ -100,9 +100,9 @@ def _takes(entry: SelectionEntry, found: Collection[TableId]) -> bool:
 def _takes_nothing(entry: SelectionEntry) -> TableAssessment:
     """A name that is spelled wrong would be followed for ever without a word."""
     line = TableId(entry.database, entry.table or "*")
-    why = f"{written_database(line.database)}.{line.name} takes no table of the source as it is now."
-    later = " Tables that come later and match are taken." if entry.new_tables else ""
-    return TableAssessment(line, PARTIAL, "", 0, 0, reasons=(f"{why}{later} A name with a dot stands in quotes.",))
+    why = f"{written_database(line.database)}.{line.name} matches no table of the source."
+    later = " Future tables that match are included." if entry.new_tables else ""
+    return TableAssessment(line, PARTIAL, "", 0, 0, reasons=(f"{why}{later} Quote a name that contains a dot.",))
 
 
 def _in_mode(
@@ -124,13 +124,13 @@ def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: 
     reasons = list(one.reasons)
     if seen := [str(parent) for parent in parents if parent not in unseen]:
         reasons.append(
-            f"A foreign key changes its rows with those of {', '.join(seen)}, which the source's log does not show: "
-            "the table is read again each time."
+            f"Foreign key actions of {', '.join(seen)} change its rows without entries in the source's log: "
+            "the table is resnapshotted each time."
         )
     if unseen:
         reasons.append(
-            f"A foreign key changes its rows with those of {', '.join(map(str, unseen))}, which the source's log does not show: "
-            "select that table too, or such changes are missed."
+            f"Foreign key actions of {', '.join(map(str, unseen))} change its rows without entries in the source's log. "
+            "Select that table too, or such changes are missed."
         )
     support = PARTIAL if unseen and one.support == FULL else one.support
     return replace(one, reasons=tuple(reasons), support=support)
@@ -160,7 +160,7 @@ def _assess_table(
     left_out = frozenset(taken.excluded_columns)
     rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
     if schema is None:
-        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} is not there.",))
+        return TableAssessment(table, NONE, key, rows, size, reasons=(f"{table} does not exist.",))
     if isinstance(schema, TableError):
         return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
     columns = tuple(
@@ -170,19 +170,19 @@ def _assess_table(
     )
     reasons = [f"{column.name}: {column.note}" for column in columns if column.note]
     if not schema.key:
-        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one piece.")
+        reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one chunk.")
     reasons += info.notes if info else ()
     absent = set(info.absent if info else ()) - left_out
     if absent:
         reasons.append(
-            f"Columns that the source's log does not have, and that are left out: {', '.join(sorted(absent))}."
+            f"Columns that are missing in the source's log and therefore excluded: {', '.join(sorted(absent))}."
         )
     if missing := sorted(left_out - set(schema.names) - set(info.absent if info else ())):
-        reasons.append(f"Columns left out that do not exist: {', '.join(missing)}.")
+        reasons.append(f"Excluded columns that do not exist: {', '.join(missing)}.")
     if in_key := sorted(left_out & set(schema.key)):
-        reasons.append(f"Key columns cannot be left out: {', '.join(in_key)}.")
+        reasons.append(f"Key columns cannot be excluded: {', '.join(in_key)}.")
     if unknown := sorted(set(taken.masks) - set(schema.names)):
-        reasons.append(f"Columns to be masked that do not exist: {', '.join(unknown)}.")
+        reasons.append(f"Masked columns that do not exist: {', '.join(unknown)}.")
     if why := taken.row_filter.refusal(schema):
         reasons.append(f"Row filter: {why}" + (f" {WHOLE_ROWS}" if schema.partial else ""))
     impossible = [NONE] * bool(in_key or unknown or why)
@@ -194,12 +194,12 @@ def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -
     column = schema.column(name)
     target = str(column.type)
     if name.lower() in RESERVED:
-        note = "Tidemark needs this name for a column of its own."
+        note = "This name is reserved by Tidemark."
         return ColumnAssessment(name, column.source_type, target, NONE, note)
     note = column.warning
     if not note and column.type.kind in TEMPORAL and options.zero_dates == "text":
         target = "string"
-        note = "Kept as text, by the replicator's policy for dates like 0000-00-00 or infinity."
+        note = "Stored as text by the replicator's policy for dates like 0000-00-00 or infinity."
     return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
 
 

@@ -117,8 +117,8 @@ def refuse_missing(connection: Connection, lines: Iterable[SelectionEntry]) -> N
     known = describe(connection, wanted) if wanted else {}
     if missing := [str(table) for table in wanted if table not in known]:
         raise ConfigurationError(
-            f"The source has no table {', '.join(missing[:3])}.",
-            remedy="Check the spelling, and that the account may see it.",
+            f"Not found in the source: {', '.join(missing[:3])}.",
+            remedy="Check the spelling and the privileges of the account.",
         )
 
 
@@ -131,8 +131,8 @@ def under(names: NameRule, selection: Iterable[SelectionEntry]) -> list[Selectio
     for given in selection:
         entry = replace(given, database=names.name(given.database), table=names.name(given.table))
         if lines.setdefault((entry.database, entry.table), entry) != entry:
-            message = f"{given} is named twice, and the two lines say different things of it."
-            raise ConfigurationError(message, remedy="Say everything of a table in one line.")
+            message = f"{given} is listed twice with different settings."
+            raise ConfigurationError(message, remedy="Merge the settings of a table into one entry.")
     return list(lines.values())
 
 
@@ -143,13 +143,13 @@ def check_selection(selection: Sequence[SelectionEntry]) -> None:
         raise ConfigurationError(message, remedy="Select at least one table or one database.")
     for entry in selection:
         if not entry.database:
-            message = f"The selection of {entry.table or 'a table'} names no database."
+            message = f"The selection of {entry.table or 'a table'} has no database."
             raise ConfigurationError(message)
         if entry.excluded and not entry.table:
-            message = f"The database {entry.database} cannot be excluded: leave it out of the selection."
+            message = f"The database {entry.database} cannot be excluded. Remove it from the selection."
             raise ConfigurationError(message)
         if entry.mode and entry.mode not in set(Mode):
-            message = f"There is no mode {entry.mode!r}; there are: {', '.join(mode.value for mode in Mode)}."
+            message = f"Unknown mode {entry.mode!r}; known modes: {', '.join(mode.value for mode in Mode)}."
             raise ConfigurationError(message)
         _check_taken(entry)
 
@@ -180,7 +180,7 @@ def _split(text: str, where: str) -> tuple[tuple[str, str], bool]:
     found = parse_name(text)
     if found is None:
         message = f"{where}{text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * or ? for all tables that match."
-        raise ConfigurationError(message, remedy='A name with a dot stands in quotes: "my.schema".orders.')
+        raise ConfigurationError(message, remedy='Quote a name that contains a dot: "my.schema".orders.')
     table, exact = found
     if max(len(table.database), len(table.name)) > MAX_NAME_LENGTH:
         message = f"{where}a database or table has at most {MAX_NAME_LENGTH} characters."
@@ -210,14 +210,14 @@ def selected(entries: Iterable[SelectionEntry]) -> TableSet:
 def _check_taken(entry: SelectionEntry) -> None:
     special = entry.masks or entry.row_filter or (entry.pattern and (entry.excluded_columns or entry.mode))
     if special and (entry.excluded or entry.wide):
-        message = f"{entry} has masks, a row filter, a mode or columns left out, which only a single table can have."
+        message = f"{entry} is not a single table and cannot have masks, a row filter, a mode or excluded columns."
         raise ConfigurationError(message)
     out = [one.column for one in entry.row_filter.conditions if one.column in entry.excluded_columns]
     if out:
-        message = f"{entry.database}.{entry.table}: {out[0]} is left out, so rows cannot be chosen by it."
-        raise ConfigurationError(message, remedy="Mask the column instead: rows are chosen before they are masked.")
+        message = f"{entry.database}.{entry.table}: {out[0]} is excluded, so rows cannot be filtered by it."
+        raise ConfigurationError(message, remedy="Mask the column instead: the row filter is applied before masking.")
     if both := sorted(set(entry.masks) & set(entry.excluded_columns)):
-        message = f"{entry.database}.{entry.table}: {both[0]} is left out, so it cannot be masked."
+        message = f"{entry.database}.{entry.table}: {both[0]} is excluded, so it cannot be masked."
         raise ConfigurationError(message)
 
 
@@ -327,8 +327,8 @@ def _refuse_other_modes(replicator: Replicator, entry: SelectionEntry) -> None:
     if entry.excluded or not entry.mode:
         return
     if (other := covered(replicator, entry).exclude(mode=entry.mode).first()) is not None:
-        message = f"{other} is in the mode {Mode(other.mode).label}, and would have to be read anew for another one."
-        raise ConfigurationError(message, remedy="Change the mode of the table itself.")
+        message = f"{other} is in the mode {Mode(other.mode).label}; changing its mode requires a resnapshot."
+        raise ConfigurationError(message, remedy="Change the mode of the existing table.")
 
 
 def mode_of(replicator: Replicator, table: TableId, modes: Mapping[tuple[str, str], str] | None = None) -> str:

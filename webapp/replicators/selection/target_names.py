@@ -50,15 +50,17 @@ def chosen_home(table: ReplicatorTable) -> Home | None:
 def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | None = None) -> Home:
     """Of this table, or a new one.  ConfigurationError where it is no name, or another table's."""
     if replicator.target.get("kind") == "kafka":
-        raise ConfigurationError("A topic keeps its name.", remedy="Make another replicator with another topic prefix.")
+        raise ConfigurationError(
+            "Topics cannot be renamed.", remedy="Create another replicator with another topic prefix."
+        )
     home = Home(home.namespace.strip(), home.name.strip())
     for what, text in home._asdict().items():
         if not text or len(text) > MAX_NAME_LENGTH or not text.isprintable():
-            message = f"The {what} in the target must be a text of 1 to {MAX_NAME_LENGTH} characters."
+            message = f"The {what} in the target must be a string of 1 to {MAX_NAME_LENGTH} characters."
             raise ConfigurationError(message)
     others = ReplicatorTable.objects.exclude(pk=table.pk if table else None)
     if (other := owner_of(home, replicator, others)) is not None:
-        message = f"{home} is the copy of {other} (replicator {other.replicator.name})."
+        message = f"{home} is the target table of {other} (replicator {other.replicator.name})."
         raise ConfigurationError(message, remedy="Choose another name.")
     return home
 
@@ -76,9 +78,9 @@ def refuse_taken(table: TableId, home: Home, replicator: Replicator) -> None:
     """
     same = ReplicatorTable.objects.filter(_chosen(home), replicator=replicator).first()
     if other := same or owner_of(home, replicator, ReplicatorTable.objects.exclude(replicator=replicator)):
-        whose = f"which the replicator {other.replicator.name} writes" if not same else f"the copy of {same}"
+        whose = f"which the replicator {other.replicator.name} writes" if not same else f"the target table of {same}"
         message = f"{table} would be written to {home}, {whose}."
-        raise ConfigurationError(message, remedy="Give this replicator a prefix of its own in the target.")
+        raise ConfigurationError(message, remedy="Set a different target prefix for this replicator.")
 
 
 def _called(home: Home) -> Q:

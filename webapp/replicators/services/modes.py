@@ -13,17 +13,17 @@ from webapp.replicators.services.tables import begin_run, replan
 from webapp.replicators.signals import note
 
 LOST = {
-    Mode.SOFT_DELETE: "the deleted rows that it keeps",
-    Mode.HISTORY: "the earlier versions that it keeps",
-    Mode.CHANGELOG: "the changes that it keeps",
+    Mode.SOFT_DELETE: "its deleted rows",
+    Mode.HISTORY: "its earlier versions",
+    Mode.CHANGELOG: "its changes",
 }
 
 
 def effect(table: ReplicatorTable, mode: Mode) -> str:
     """What changing to `mode` means, in a sentence."""
-    said = f"{table} is read anew into a new table in the mode {mode.label}, which takes the place of its copy and is empty at first"
+    said = f"{table} is resnapshotted into a new target table in the mode {mode.label}, which is empty at first"
     lost = LOST.get(Mode(table.mode))
-    return f"{said}; {lost} are gone then." if lost else f"{said}."
+    return f"{said}; {lost} are lost." if lost else f"{said}."
 
 
 @transaction.atomic
@@ -34,13 +34,13 @@ def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, u
     if fresh.mode == wanted:
         return False
     if fresh.replicator.target.get("kind") == "kafka":
-        raise ConfigurationError("A topic holds every change: it has no modes.")
+        raise ConfigurationError("A Kafka topic holds every change, so the mode cannot be changed.")
     if wanted.needs_key and fresh.keyless:
-        message = f"{fresh} has no key, and the mode {wanted.label} needs one to know a row again."
+        message = f"{fresh} has no key, which the mode {wanted.label} requires."
         raise ConfigurationError(message, remedy="Choose the mode mirror or changelog.")
     without_copy = fresh.table_state in {TableState.WAITING, TableState.DROPPED}
     if not (confirmed or without_copy):
-        raise ConfigurationError(effect(fresh, wanted), remedy="Confirm it, if that is what you want.")
+        raise ConfigurationError(effect(fresh, wanted), remedy="Confirm the change to proceed.")
     summary = f"{fresh} changes from the mode {Mode(fresh.mode).label} to {wanted.label}"
     fresh.mode = wanted.value
     lines = TableSelection.objects.filter(replicator=fresh.replicator, database=fresh.database, table=fresh.name)
@@ -61,5 +61,5 @@ def parsed_mode(text: str) -> Mode:
     try:
         return Mode(text)
     except ValueError:
-        message = f"There is no mode {text!r}; there are: {', '.join(mode.value for mode in Mode)}."
+        message = f"Unknown mode {text!r}; known modes: {', '.join(mode.value for mode in Mode)}."
         raise ConfigurationError(message) from None

@@ -27,14 +27,14 @@ from webapp.replicators.signals import note
 OFFERED = "tidemark_signals"
 KEYS_PER_CHUNK = 500
 TRIED = 2_000  # keys that the source is asked about before a run begins: the others when they are read
-BY_USER = "asked for by a user"
+BY_USER = "requested by a user"
 _INSTEAD = {
-    TableState.WAITING: "is still to be read as a whole, these rows with it",
-    TableState.LOADING: "is being read as a whole, these rows with it",
-    TableState.RELOADING: "is being read anew as a whole, these rows with it",
-    TableState.FAILED: "stands still, with an error; only a snapshot of the whole table brings it back",
-    TableState.SKIPPED: "is skipped; when it is resumed, it is read as a whole",
-    TableState.DROPPED: "is gone from the source",
+    TableState.WAITING: "waits for its first snapshot, which includes these rows",
+    TableState.LOADING: "is being snapshotted, which includes these rows",
+    TableState.RELOADING: "is being resnapshotted, which includes these rows",
+    TableState.FAILED: "has stopped with an error and requires a resnapshot",
+    TableState.SKIPPED: "is skipped; resuming it starts a resnapshot",
+    TableState.DROPPED: "no longer exists in the source",
 }
 
 
@@ -86,23 +86,23 @@ def signal_statement(replicator: Replicator) -> str:
 def require_streaming(table: ReplicatorTable) -> None:
     """ConfigurationError, in a sentence, where a part of the table cannot be read."""
     if table.keyless:
-        message = f"{table} has no key, so that its rows cannot be told apart: it can be read as a whole only."
+        message = f"{table} has no key, so single rows cannot be read."
         raise ConfigurationError(message, remedy="Resnapshot it.")
     if table.table_state is not TableState.STREAMING or not table.tracked:
         message = f"{table} {_INSTEAD.get(table.table_state, _INSTEAD[TableState.WAITING])}."
-        raise ConfigurationError(message, remedy="Ask again once the table streams.")
+        raise ConfigurationError(message, remedy="Try again when the table streams.")
 
 
 def _schema(table: ReplicatorTable) -> TableSchema:
     newest = table.schemas.order_by("-version").first()
     if newest is None or not newest.parsed.key:
-        message = f"{table} is not known yet: nothing of it was captured so far."
-        raise ConfigurationError(message, remedy="Ask again once the table streams.")
+        message = f"{table} is not known yet: no change of it was captured."
+        raise ConfigurationError(message, remedy="Try again when the table streams.")
     schema = newest.parsed
     if any(
         schema.column(name).masked for name in schema.key
     ):  # what was asked for would be kept, and could not be told among the log's
-        message = f"The key of {table} is masked, so that its rows cannot be asked for: it can be read as a whole only."
+        message = f"The key of {table} is masked, so single rows cannot be read."
         raise ConfigurationError(message, remedy="Resnapshot it.")
     return schema
 
@@ -163,7 +163,7 @@ def stop_snapshots(*, table: ReplicatorTable, user: User | None = None) -> int:
     note(
         replicator=fresh.replicator,
         kind="snapshot_cancelled",
-        summary=f"The snapshot of {fresh} was stopped",
+        summary=f"Snapshot of {fresh} stopped",
         table=str(fresh),
         user=user,
     )
@@ -179,7 +179,7 @@ def set_paused(*, table: ReplicatorTable, paused: bool, user: User | None = None
         note(
             replicator=fresh.replicator,
             kind="snapshot_paused" if paused else "snapshot_resumed",
-            summary=f"The snapshot of {fresh} {'pauses' if paused else 'goes on'}",
+            summary=f"Snapshot of {fresh} {'paused' if paused else 'resumed'}",
             table=str(fresh),
             user=user,
         )
@@ -195,7 +195,7 @@ def end_partial(run_id: int, error: str) -> None:
     note(
         replicator=run.table.replicator,
         kind="snapshot_failed",
-        summary=f"The snapshot of {run.what} ended: {error}",
+        summary=f"Snapshot of {run.what} failed: {error}",
         table=str(run.table),
     )
 

@@ -97,7 +97,7 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
         note(
             replicator=fresh,
             kind="target",
-            summary=f"How the target is reached was changed: {', '.join(changed)}",
+            summary=f"Target settings changed: {', '.join(changed)}",
             user=user,
         )
     replicator.refresh_from_db()
@@ -123,7 +123,9 @@ def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = 
     if fresh.desired == Desired.DELETED:
         message = f"The replicator {fresh.name} is being deleted."
         raise ConfigurationError(message, remedy="Create a new one.")
-    read_all_anew(locked, reason="the source no longer had the log" if lost else "the replicator was started anew")
+    read_all_anew(
+        locked, reason="the source no longer had the log" if lost else "the replicator was restarted from scratch"
+    )
     Replicator.objects.filter(pk=fresh.pk).update(checkpoint_offset=None, identity="", source_ts=None)
     fresh.selection.update(discovered=False)  # tables may have come while nobody looked
     fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
@@ -131,7 +133,7 @@ def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = 
     fresh.desired = fresh.desired if lost else Desired.RUNNING
     fresh.log_concern = ""
     _begin_anew(fresh, Status.STARTING if fresh.desired == Desired.RUNNING else Status(fresh.status))
-    summary = "Started anew: all tables are read again"
+    summary = "Restarted from scratch: all tables are resnapshotted"
     if lost:
         note(replicator=fresh, kind=STARTED_BY_ITSELF, summary=f"{summary}. {lost}")
     else:
@@ -147,12 +149,12 @@ def resume_replicator(*, replicator: Replicator, user: User | None = None) -> Re
 
 def pause_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
     """Everything stops within seconds (invariant 10) and can be resumed."""
-    return _want(replicator, Desired.PAUSED, Status.STOPPING, "paused", "Pause asked for", user)
+    return _want(replicator, Desired.PAUSED, Status.STOPPING, "paused", "Pause requested", user)
 
 
 def stop_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
     """Everything stops within seconds (invariant 10); progress is kept."""
-    return _want(replicator, Desired.STOPPED, Status.STOPPING, "stopped", "Stop asked for", user)
+    return _want(replicator, Desired.STOPPED, Status.STOPPING, "stopped", "Stop requested", user)
 
 
 @transaction.atomic
@@ -166,7 +168,7 @@ def delete_replicator(
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     fresh.drop_target_on_delete, fresh.leave_source_on_delete = drop_target, leave_source
     fresh.save(update_fields=["drop_target_on_delete", "leave_source_on_delete"])
-    summary = "Deletion asked for, with the target's tables" if drop_target else "Deletion asked for"
+    summary = "Deletion requested, with the target's tables" if drop_target else "Deletion requested"
     return _want(replicator, Desired.DELETED, Status.DELETING, "deleted", summary, user)
 
 
@@ -211,7 +213,7 @@ def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
         _begin_anew(fresh, AFTER_RETRY.get(Desired(fresh.desired), Status(fresh.status)))
     if whole or tables:
         names = [str(table) for table in tables]
-        summary = "Tried again" + (f" with {len(names)} table{'s' if len(names) > 1 else ''}" if names else "")
+        summary = "Retried" + (f" with {len(names)} table{'s' if len(names) > 1 else ''}" if names else "")
         note(replicator=fresh, kind="retried", summary=summary, detail={"tables": names[:100]}, user=user)
     replicator.refresh_from_db()
     return replicator
@@ -224,7 +226,7 @@ def go_on(*, connection: Connection, why: str, user: User | None = None) -> None
     for fresh in stopped.filter(desired__in=AFTER_RETRY, error_code__in=OF_THE_CONNECTION).order_by("id"):
         fresh.failures.filter(table=None, resolved_at=None).update(resolved_at=timezone.now())
         _begin_anew(fresh, AFTER_RETRY[Desired(fresh.desired)])
-        note(replicator=fresh, kind="retried", summary=f"Goes on by itself: {why}", user=user)
+        note(replicator=fresh, kind="retried", summary=f"Resumed automatically: {why}", user=user)
 
 
 def _begin_anew(fresh: Replicator, status: Status) -> None:

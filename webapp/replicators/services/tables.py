@@ -42,7 +42,7 @@ BEGUN = (
     "error_message", "error_remedy", "needs_reload", "attempt", "first_failure_at", "retry_at",
 )  # fmt: skip
 OPEN_RUN = (RunState.PLANNING, RunState.READING)
-BY_USER = "tried again by a user"
+BY_USER = "retried by a user"
 
 
 @transaction.atomic
@@ -75,7 +75,7 @@ def _take_anew(replicator: Replicator, table: TableId, how: ReloadScope) -> None
     row.tracked = False
     keep = how is ReloadScope.ROWS and row.load_complete and not row.keyless
     state = TableState.RELOADING if keep else TableState.LOADING
-    begin_run(row, state, sequence=None, reason="what is taken of it was changed")
+    begin_run(row, state, sequence=None, reason="its columns, masks or row filter changed")
 
 
 @transaction.atomic
@@ -114,7 +114,7 @@ def retry_table(*, table: ReplicatorTable, user: User | None = None) -> None:
         resnapshot_table(table=fresh, reason=BY_USER, user=user)
         return
     try_again(fresh)
-    note(replicator=fresh.replicator, kind="table_retried", summary=f"{fresh} tried again", table=str(fresh), user=user)
+    note(replicator=fresh.replicator, kind="table_retried", summary=f"{fresh} retried", table=str(fresh), user=user)
 
 
 def try_again(table: ReplicatorTable) -> None:
@@ -139,11 +139,11 @@ def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | N
         .select_related("replicator")
         .get(pk=table.pk)
     )
-    run = _read_anew(fresh, reason or "asked for by a user")
+    run = _read_anew(fresh, reason or "requested by a user")
     note(
         replicator=fresh.replicator,
         kind="snapshot_asked",
-        summary=f"{fresh} is read anew: {run.reason}",
+        summary=f"Resnapshot of {fresh}: {run.reason}",
         table=str(fresh),
         user=user,
     )
@@ -163,9 +163,9 @@ def read_all_anew(tables: Sequence[ReplicatorTable], *, reason: str) -> None:
 def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
     """A new run of a locked table."""
     if table.table_state is TableState.DROPPED:
-        message = f"{table} is gone from the source."
+        message = f"{table} no longer exists in the source."
         raise ConfigurationError(
-            message, remedy="Create the table again in the source; Tidemark then takes it by itself."
+            message, remedy="Create the table again in the source. It is then picked up automatically."
         )
     keep = table.load_complete and not table.keyless
     if table.table_state in HALTED:
@@ -188,7 +188,7 @@ def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     if fresh.table_state is TableState.SKIPPED:
         return
     if fresh.table_state is TableState.DROPPED:
-        message = f"{fresh} is gone from the source: there is nothing to skip."
+        message = f"{fresh} no longer exists in the sourceand cannot be skipped."
         raise ConfigurationError(message)
     cancel_runs(fresh)
     clear_error(fresh)
@@ -201,7 +201,7 @@ def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     note(
         replicator=fresh.replicator,
         kind="table_skipped",
-        summary=f"{fresh} is skipped until somebody resumes it",
+        summary=f"{fresh} is skipped until a user resumes it",
         table=str(fresh),
         user=user,
     )
@@ -214,8 +214,8 @@ def resume_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state is not TableState.SKIPPED:
         message = f"{fresh} is not skipped."
-        raise ConfigurationError(message, remedy="Resnapshot it to read it anew.")
-    resnapshot_table(table=table, reason="it was skipped, and is resumed", user=user)
+        raise ConfigurationError(message, remedy="Use resnapshot to read it again.")
+    resnapshot_table(table=table, reason="it was skipped and is resumed", user=user)
 
 
 @transaction.atomic
@@ -231,7 +231,7 @@ def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: Us
     note(
         replicator=fresh.replicator,
         kind="target_renamed",
-        summary=f"The copy of {fresh} is to be called {home}, no longer {before}",
+        summary=f"Target table of {fresh} is renamed from {before} to {home}",
         table=str(fresh),
         user=user,
     )
@@ -243,10 +243,10 @@ def cancel_snapshot(*, table: ReplicatorTable, user: User | None = None) -> None
     """Only a reload can be cancelled: without its initial load a table would never be whole."""
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state is not TableState.RELOADING:
-        message = f"{fresh} has no snapshot that can be cancelled: its initial load must end, or the table be removed."
+        message = f"{fresh} has no snapshot that can be cancelled. Wait for its initial snapshot, or remove the table."
         raise ConfigurationError(message)
     if not fresh.tracked:
-        message = f"{fresh} must be read anew: its changes were not captured for a while."
+        message = f"{fresh} must be resnapshotted because some of its changes were not captured."
         raise ConfigurationError(message)
     cancel_runs(fresh)
     fresh.state = TableState.STREAMING.value
@@ -255,7 +255,7 @@ def cancel_snapshot(*, table: ReplicatorTable, user: User | None = None) -> None
     note(
         replicator=fresh.replicator,
         kind="snapshot_cancelled",
-        summary=f"The snapshot of {fresh} was cancelled",
+        summary=f"Snapshot of {fresh} cancelled",
         table=str(fresh),
         user=user,
     )

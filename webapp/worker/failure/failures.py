@@ -91,7 +91,7 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     """FAILED as a whole, with the reason and what to do."""
     message = without_nul(error.message)
     if error.code in OF_THE_CONNECTION:
-        error.remedy += f" {replicator.name} goes on by itself once the connection {replicator.connection.name} is changed or its test passes."
+        error.remedy += f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or its test passes."
     Replicator.objects.filter(pk=replicator.pk).update(
         status=Status.FAILED,
         error_code=error.code[:CODE],
@@ -178,7 +178,7 @@ def clear_stage_failure(replicator_id: int, stage: Stage) -> None:
         note(
             replicator=Replicator.objects.get(pk=replicator_id),
             kind="recovered",
-            summary=f"The {stage} works again after {resolved} failed attempt{'s' if resolved > 1 else ''}",
+            summary=f"{stage} recovered after {resolved} failed attempt{'s' if resolved > 1 else ''}",
         )
 
 

@@ -24,7 +24,7 @@ def recovered(replicator_id: int, error: LogPurged) -> bool:
         return False
     begun = TimelineEvent.objects.filter(replicator=replicator, kind=STARTED_BY_ITSELF, at__gte=clock() - DAY)
     if begun.count() >= MAX_PER_DAY:
-        error.remedy += f" It did so by itself {MAX_PER_DAY} times within a day already."
+        error.remedy += f" It has already restarted automatically {MAX_PER_DAY} times within a day."
         return False
     try:
         start_anew(replicator=replicator, lost=without_nul(error.message))

@@ -75,11 +75,11 @@ class LeaseHolder:
             if replicator is None:
                 return
             silent = span(max(1, round((clock() - ran_out).total_seconds())))
-            summary = f"Failover: {work} is taken over from a worker whose lease ran out {silent} ago"
+            summary = f"Failover: {work} is taken over from a worker whose lease expired {silent} ago"
             detail = {"work": work, "ran_out_at": ran_out.isoformat(), "worker": socket.gethostname()}
             note(replicator=replicator, kind="failover", summary=summary, detail=detail)
         except (DatabaseError, InterfaceError):  # the work is worth more than a word of it
-            LOGGER.warning("A failover of %s could not be noted.", self._name)
+            LOGGER.warning("A failover of %s could not be recorded.", self._name)
             connection.close()
 
     def __exit__(
@@ -94,7 +94,7 @@ class LeaseHolder:
             reach("lease.release.before")
             self._leases.release(self.lease)
         except TidemarkError:
-            LOGGER.warning("The lease %s could not be released; it runs out by itself.", self._name)
+            LOGGER.warning("The lease %s could not be released; it expires automatically.", self._name)
 
     def keep(self) -> bool:
         """Go on?  Cheap.  By this process's own clock it is False before the lease can have run out."""

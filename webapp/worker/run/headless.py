@@ -183,7 +183,7 @@ class HeadlessRun:
                 garbage_collection.collect()
                 quiet_tables.keep_quiet_tables(self._replicator)
             except TidemarkError as error:
-                LOGGER.warning("Tidying: %s", error.message)
+                LOGGER.warning("Maintenance: %s", error.message)
 
     @staticmethod
     def _gauge() -> None:
@@ -205,7 +205,7 @@ def _patience() -> Iterator[None]:
     try:
         yield
     except (OperationalError, InterfaceError, StateError) as error:
-        LOGGER.warning("The metadata database does not answer: %s", str(error).strip())
+        LOGGER.warning("The metadata database does not respond: %s", str(error).strip())
         connection.close()
 
 

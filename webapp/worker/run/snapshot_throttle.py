@@ -55,7 +55,7 @@ class Pacing:
 
     def _told(self, why: str) -> None:
         self._show(why)
-        text = f"Snapshots wait: {why}" if why else "Snapshots go on: the source is less busy."
+        text = f"Snapshots throttled: {why}" if why else "Snapshots resumed: the source is less busy."
         self._report.log(Level.INFO, text)
 
     @stored

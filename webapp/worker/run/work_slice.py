@@ -121,7 +121,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
     told = {"stack": stack} if stack else {}
     if verdict is not None:  # else it has started anew
         told["next"] = (
-            f"tried again at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped: see the remedy"
+            f"next retry at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped, see the remedy"
         )
     report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **told)
 

@@ -236,7 +236,7 @@ class OrmApplyStore:
             read_anew(row)
             if old is TableState.LOADING:  # from here on its promise holds
                 TablePromise.objects.bulk_create([TablePromise(table=row, since=clock())], **ONCE)
-            summary = f"{row} is whole in the target and follows the log now"
+            summary = f"{row} snapshot complete, streaming"
             note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
 
     @stored

@@ -61,7 +61,7 @@ def note_began(runs: Iterable[SnapshotRun]) -> None:
         timeline_event(
             replicator=run.table.replicator,
             kind="snapshot_began",
-            summary=f"Snapshot of {run.what} began: {run.reason}",
+            summary=f"Snapshot of {run.what} started: {run.reason}",
             table=str(run.table),
         )
         for run in runs
@@ -83,7 +83,7 @@ def _over(run: SnapshotRun) -> TimelineEvent:
     return timeline_event(
         replicator=run.table.replicator,
         kind="snapshot_done",
-        summary=f"Snapshot of {run.what} is read: {rows} in {seconds:g} s",
+        summary=f"Snapshot of {run.what} read: {rows} in {seconds:g} s",
         table=str(run.table),
         detail={"rows": run.rows_read, "seconds": seconds, "reason": run.reason},
     )

@@ -56,5 +56,5 @@ def _times(segment: Segment | Marked) -> CommitTimes:
         return read_commit_times(wiring.storage(), segment.path)
     except StagingError as error:
         # The rows are in the target all the same: its figures are then too bad rather than too good.
-        LOGGER.warning("The commit times of %s are not known, its oldest is taken: %s", segment.path, error.message)
+        LOGGER.warning("The commit times of %s are unknown, its oldest is used: %s", segment.path, error.message)
         return CommitTimes.same(first, changes)

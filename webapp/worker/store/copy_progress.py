@@ -62,7 +62,7 @@ class CopyProgress:
         try:
             return source_position(self._replicator)
         except TidemarkError as error:
-            LOGGER.warning("Where the source's log ends is not known: %s", error.message)
+            LOGGER.warning("The end of the source's log is unknown: %s", error.message)
             return None
 
     def _passed(self, reached: Mapping[str, Any] | None) -> bool:

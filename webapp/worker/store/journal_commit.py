@@ -195,7 +195,10 @@ class EntryWriter:
             if row in self._awaiting:
                 row.tracked = False
                 begin_run(
-                    row, TableState.LOADING, sequence=event.sequence + 1, reason="what is taken of it was changed"
+                    row,
+                    TableState.LOADING,
+                    sequence=event.sequence + 1,
+                    reason="its columns, masks or row filter changed",
                 )
         elif event.kind is EventKind.DROP_TABLE and event.table in entry.dropped:
             dropped(row, kept=bool(event.detail.get("keep")))
@@ -273,7 +276,7 @@ class EntryWriter:
             if run.partial:
                 plan_parts_anew(row)
             else:
-                reason = "it was planned in a past that the source has lost"
+                reason = "it was planned at a position that the source has lost"
                 begin_run(row, row.table_state, sequence=self.entry.checkpoint.next_sequence, reason=reason)
 
     def _reload(self, request: ReloadRequest) -> None:
@@ -344,7 +347,7 @@ def _advance(replicator: Replicator, entry: JournalEntry, follows: int | None) -
         values["source_ts"] = entry.source_ts
     rows = Replicator.objects.filter(pk=replicator.pk)
     if not (rows if follows is None else rows.filter(next_sequence=follows)).update(**values):
-        message = f"The journal of {replicator.name} does not go on with number {follows} any more."
+        message = f"The journal of {replicator.name} no longer continues with number {follows}."
         raise FenceLost(message)
     count_captured(replicator, entry.segments, now)
     if entry.source_ts is not None:  # it has really read something: the server answers and its log goes on

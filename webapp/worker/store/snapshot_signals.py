@@ -32,12 +32,12 @@ def apply_signals(replicator_id: int, signals: Iterable[Signal]) -> None:
             with transaction.atomic():
                 said = _obeyed(replicator, signal)
         except TidemarkError as error:
-            _refused(replicator, f"{name} is not obeyed: {error.message} {error.remedy}")
+            _refused(replicator, f"{name} is rejected: {error.message} {error.remedy}")
         except DatabaseError:
             raise  # the journal's own trouble: capture reads the signal again
         except Exception:
             LOGGER.exception("Unexpected error with a signal of %s", replicator.name)
-            _refused(replicator, f"{name} is not obeyed: it cannot be understood.")
+            _refused(replicator, f"{name} is rejected: it is invalid.")
         else:
             note(replicator=replicator, kind="signal", summary=without_nul(f"{name}: {said}"))
 
@@ -56,9 +56,9 @@ def _obeyed(replicator: Replicator, signal: Signal) -> str:
     tables = [row for row in rows.order_by("id") if asked.wants(row.table_id)]
     if not tables:
         message = f"{replicator.name} has none of the tables {', '.join(asked.tables or ())}."
-        raise ConfigurationError(message, remedy="They are named as database.table, or by a pattern (*, ?) for that.")
+        raise ConfigurationError(message, remedy="Name tables as database.table, or by a pattern (*, ?).")
     if asked.act is Act.EXECUTE:
-        return _executed(tables, asked, without_nul(f"asked for by signal {signal.id}")[:200])
+        return _executed(tables, asked, without_nul(f"requested by signal {signal.id}")[:200])
     acts: dict[Act, Callable[[ReplicatorTable], int]] = {
         Act.STOP: lambda table: partial_snapshots.stop_snapshots(table=table),
         Act.PAUSE: lambda table: partial_snapshots.set_paused(table=table, paused=True),
@@ -73,7 +73,7 @@ def _executed(tables: list[ReplicatorTable], asked: SnapshotSignal, reason: str)
     """The source is not asked before: a condition that it does not take ends its snapshot when it is read."""
     if asked.keys is not None:
         if len(tables) != 1:
-            message = f"Keys are of one table; {', '.join(map(str, tables[:NAMED]))} are named."
+            message = f"Keys apply to one table; {', '.join(map(str, tables[:NAMED]))} are named."
             raise ConfigurationError(message, remedy="Insert a signal for each table.")
         keys = asked.keys if isinstance(asked.keys, str) else list(asked.keys)
         return f"{partial_snapshots.read_keys(table=tables[0], keys=keys, reason=reason, tried=False).what} are read."

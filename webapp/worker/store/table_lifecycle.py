@@ -67,7 +67,7 @@ def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
     row.state = TableState.DROPPED.value
     row.tracked = False
     row.save()
-    decision = "its copy stays in the target, by policy" if kept else "its copy goes too"
+    decision = "the target table is kept by policy" if kept else "the target table is dropped"
     summary = f"{row} was dropped in the source: {decision}"
     detail = {"decision": decision}
     note(replicator=row.replicator, kind="table_dropped", summary=summary, table=str(row), detail=detail)

@@ -40,9 +40,9 @@ def _keep(replicator: Replicator) -> int:
         for name in tables:
             try:
                 if done := target.maintain(name):
-                    LOGGER.info("Quiet table %s", done)
+                    LOGGER.info("Idle table %s", done)
             except TidemarkError as error:
-                LOGGER.warning("%s is not tidied now: %s", name, error.message)
+                LOGGER.warning("Maintenance of %s skipped: %s", name, error.message)
     return len(tables)
 
 

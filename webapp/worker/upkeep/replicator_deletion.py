@@ -18,9 +18,7 @@ from webapp.worker.lease.lease_store import OrmLeaseStore, forget, live_leases
 from webapp.worker.run import wiring
 from webapp.worker.run.work_slice import LEASES, lease_name
 
-_LEAVE = (
-    "Or delete the replicator again and choose to leave the source as it is: its slot then has to be dropped by hand."
-)
+_LEAVE = "Or delete the replicator again without cleaning up the source. Its slot then has to be dropped manually."
 LOGGER = logging.getLogger("tidemark.worker")
 
 
@@ -69,7 +67,7 @@ def _clear_source(replicator: Replicator) -> None:
         if not replicator.leave_source_on_delete and replicator.captured_at is not None:
             error.remedy = f"{error.remedy} {_LEAVE}"
             raise
-        left = f"Deleted without its source, where what {label} has made (slot, publication, marks) may be left: {error.message}"
+        left = f"Deleted without cleaning up the source, where objects of {label} (slot, publication, watermarks) may remain: {error.message}"
         wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, left, code=error.code)
 
 

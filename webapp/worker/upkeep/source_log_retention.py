@@ -89,11 +89,11 @@ def _guarded(found: QuerySet[Replicator]) -> None:
     try:
         _look(list(found))
     except TidemarkError as error:
-        LOGGER.info("What a source keeps of its log is not known: %s", error.message)
+        LOGGER.info("The log retained on a source is unknown: %s", error.message)
     except (DatabaseError, InterfaceError, ObjectDoesNotExist) as error:  # or the replicator was deleted meanwhile
-        LOGGER.info("What a source keeps of its log could not be stored: %s", str(error).strip())
+        LOGGER.info("The log retained on a source could not be stored: %s", str(error).strip())
     except Exception:  # whatever it is, other sources are looked at all the same
-        LOGGER.exception("Looking at what a source keeps of its log failed")
+        LOGGER.exception("Checking the log retained on a source failed")
     finally:
         databases.close_all()
 
@@ -150,7 +150,7 @@ def _say(replicator: Replicator, now: str) -> None:
     kept = log_kept(replicator)
     assert kept is not None
     if not now:
-        note(replicator=replicator, kind="log_safe", summary="The source keeps little of its log again")
+        note(replicator=replicator, kind="log_safe", summary="The log retained on the source is below the limit again")
         return
     kind = "log_lost" if now == LogConcern.LOST else "log_large"
     detail = {"bytes": kept.bytes, "most": kept.most, "status": kept.status, "remedy": kept.remedy}
@@ -160,7 +160,7 @@ def _say(replicator: Replicator, now: str) -> None:
 
 def _say_given_up(replicator: Replicator, held: LogHeld) -> None:
     summary = (
-        f"The source kept {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that its "
+        f"The source retained {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that its "
         "connection allows: the replication slot was dropped, so that the source's disk does not fill"
     )
     note(replicator=replicator, kind="log_given_up", summary=summary, detail={"bytes": held.bytes, "limit": held.limit})

@@ -230,7 +230,7 @@ class MySqlCatalog:
             cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
         found = self.details([table]).get(table)
         if found is None:
-            message = f"{table} is no table any more."
+            message = f"{table} is no longer a table."
             raise TableDisappeared(message, table=str(table))
         if isinstance(found, TableError):
             raise found
@@ -400,5 +400,5 @@ def _check_names(table: TableId, definitions: Iterable[ColumnDefinition]) -> Non
     for definition in definitions:
         name = definition.name.lower()
         if name in RESERVED or name.startswith(BEFORE):
-            message = f"Column {definition.name} of {table} has a name that Tidemark uses for itself."
+            message = f"Column {definition.name} of {table} has a name that is reserved by Tidemark."
             raise UnsupportedType(message, table=str(table))

@@ -56,7 +56,7 @@ def given_literal(definition: ColumnDefinition, text: str) -> str:
     kind = definition.data_type
     if kind in TEXTS | LABELS and definition.charset in _AMBIGUOUS:
         message = (
-            f"Keys in the character set {definition.charset} cannot be given one by one: give a condition instead."
+            f"Keys in the character set {definition.charset} cannot be given individually. Use a condition instead."
         )
         raise ConditionRefused(message)
     if kind in TEXTS:

@@ -23,25 +23,25 @@ _ALIASES = {
     "ndb": "ndbcluster",
     "federatedx": "federated",
 }
-_ELSEWHERE = "its rows are kept elsewhere, and change there without a word in this server's log"
+_ELSEWHERE = "its rows are stored elsewhere, and their changes are not in this server's log"
 _WHY = {
-    MERGE: "it shows the rows of other tables, whose changes the log has under their own names",
-    "blackhole": "it keeps no rows, while the log has those that are written to it",
-    "csv": "it keeps numbers as text, so that what is read is not always what the log has, and its file may be changed from outside",
-    "archive": "rows that the log has are lost with the server's process",
-    "performance_schema": "its rows are in no log",
-    "sequence": "its rows are in no log",
+    MERGE: "it shows rows of other tables, whose changes are logged under their own names",
+    "blackhole": "it stores no rows, while the log has the rows written to it",
+    "csv": "it stores numbers as text that can differ from the log, and its file can be changed externally",
+    "archive": "its rows are lost when the server process ends",
+    "performance_schema": "its rows are not logged",
+    "sequence": "its rows are not logged",
     "ndbcluster": "changes by other servers of the cluster are not in this server's log as rows of statements are",
-    "rocksdb": "rows may expire (TTL) without a word in the log",
+    "rocksdb": "rows can expire (TTL) without a log entry",
     **dict.fromkeys(("federated", "connect", "spider", "s3"), _ELSEWHERE),
 }
-_UNKNOWN = "it is not known whether its rows are always those of the log"
+_UNKNOWN = "it is unknown whether its rows always match the log"
 _REMEDY = "Exclude the table; or run ALTER TABLE … ENGINE = InnoDB on the source, then resnapshot it."
-_IN_UNION_REMEDY = "Exclude the table; or take it out of the UNION of {}, then resnapshot it."
+_IN_UNION_REMEDY = "Exclude the table; or remove it from the UNION of {}, then resnapshot it."
 _NOTES = {
-    "myisam": "MyISAM is not safe from crashes: after one of the source, verify the table.",
-    "aria": "Aria writes its log and the server's one after the other: after a crash of the source, verify the table.",
-    "memory": "Each restart of the source empties the table, and the copy with it.",
+    "myisam": "MyISAM is not crash-safe. Verify the table after a crash of the source.",
+    "aria": "Aria does not write its log and the server's log atomically. Verify the table after a crash of the source.",
+    "memory": "Each restart of the source empties the table, and the target table with it.",
 }
 # Parts of an ALTER TABLE that begin with one of these are no table options.
 _VERBS = frozenset({"ADD", "ALTER", "CHANGE", "DROP", "MODIFY", "ORDER", "RENAME"})
@@ -80,7 +80,7 @@ def refusal(table: TableId, engine: str) -> TableError | None:
 def versioned(table: TableId) -> TableError:
     """Of a table with the rows of the past."""
     message = f"{table} is system-versioned: its log mixes history rows with the present ones."
-    remedy = "Take the table out of the replicator; or run ALTER TABLE … DROP SYSTEM VERSIONING on the source."
+    remedy = "Remove the table from the replicator; or run ALTER TABLE … DROP SYSTEM VERSIONING on the source."
     return UnsupportedDdl(message, table=str(table), remedy=remedy)
 
 
@@ -97,7 +97,7 @@ def notes_on(engine: str) -> tuple[str, ...]:
 
 def in_union(table: TableId, merge: TableId) -> TableError:
     """Of a MyISAM table that a MERGE table shows."""
-    message = f"{table} is in the UNION of the MERGE table {merge}: rows that change through that are in the log under its name."
+    message = f"{table} is in the UNION of the MERGE table {merge}: rows changed through the MERGE table are logged under its name."
     return UnsupportedEngine(message, table=str(table), remedy=_IN_UNION_REMEDY.format(merge))
 
 

@@ -24,14 +24,14 @@ def tls(server: Server) -> Finding:
     cipher = str(rows[0][1]) if rows else ""
     if getattr(server.connection, "remembered", False):
         return warning(
-            "The server knew the password from an earlier login (caching_sha2_password). Once it has forgotten it, by a restart say, it "
-            "asks for the password in clear, and is refused because it is not verified by TLS.",
+            "The server accepted the password from its cache (caching_sha2_password). After a restart it "
+            "requests the password in clear text. This is refused because the server is not verified by TLS.",
             REMEDY,
         )
     if cipher:
         return ok(f"Encrypted with {cipher}.")
     if server.config.host in _LOOPBACK:
-        return ok("Not encrypted, on this machine.")
+        return ok("Not encrypted; the server is on this machine.")
     remedy = "Set TLS to 'Always' in the connection" + (
         "."
         if server.config.tls is TlsMode.DISABLED
@@ -60,25 +60,25 @@ _CHECKS = Checks[Server](
     of_server=(
         ("tls", "Encryption", tls),
         ("version", "Version", version),
-        ("grant_replication_slave", "Right to read the log", privileges.replication_slave),
-        ("grant_replication_client", "Right to ask for the log's end", privileges.replication_client),
+        ("grant_replication_slave", "Privilege to read the log", privileges.replication_slave),
+        ("grant_replication_client", "Privilege to read the log position", privileges.replication_client),
         ("log_bin", "Binary log", log_settings.log_bin),
-        ("binlog_format", "Rows in the log", log_settings.binlog_format),
-        ("binlog_row_image", "Whole rows in the log", log_settings.binlog_row_image),
-        ("binlog_row_metadata", "Column names in the log", log_settings.binlog_row_metadata),
-        ("binlog_filters", "All databases in the log", log_settings.log_filters),
+        ("binlog_format", "Row format of the log", log_settings.binlog_format),
+        ("binlog_row_image", "Full row images in the log", log_settings.binlog_row_image),
+        ("binlog_row_metadata", "Column metadata in the log", log_settings.binlog_row_metadata),
+        ("binlog_filters", "Databases in the log", log_settings.log_filters),
         ("replica_updates", "Replicated changes in the log", log_settings.replica_updates),
         ("server_id", "Server id", log_settings.server_id),
         ("gtid", "GTIDs", log_settings.gtid),
         ("retention", "Retention of the log", log_settings.retention),
-        ("binlog_order_commits", "Order of commits", log_settings.binlog_order_commits),
+        ("binlog_order_commits", "Commit order", log_settings.binlog_order_commits),
         ("binlog_compression", "Compression of the log", log_settings.compression),
         ("clock", "Clocks", log_settings.clock),
-        ("lower_case_table_names", "Case of names", log_settings.lower_case_table_names),
+        ("lower_case_table_names", "Case sensitivity of names", log_settings.lower_case_table_names),
         ("watermark", "Watermark table", privileges.watermark),
     ),
     of_tables=(
-        ("grant_select", "Right to read the tables", of_selected(privileges.select)),
+        ("grant_select", "Privilege to read the tables", of_selected(privileges.select)),
         ("definitions", "Tables and column types", of_selected(privileges.definitions)),
         ("cascades", "Foreign keys", of_selected(privileges.cascades)),
     ),

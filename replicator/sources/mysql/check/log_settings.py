@@ -18,10 +18,8 @@ _CLOUD = "On Amazon RDS, Aurora, Cloud SQL and Azure this is set in the paramete
 def log_bin(server: Server) -> Finding:
     """Without the log there is nothing to follow."""
     if server.value("log_bin") in ("on", "1"):
-        return ok("The server writes a binary log.")
-    return failed(
-        "The server writes no binary log.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}"
-    )
+        return ok("The binary log is enabled.")
+    return failed("The binary log is disabled.", f"In my.cnf: [mysqld] log_bin = mysql-bin; then restart. {_CLOUD}")
 
 
 class Setting:
@@ -42,9 +40,9 @@ class Setting:
         )
 
 
-binlog_format = Setting("binlog_format", "ROW", "the log holds statements instead of rows.")
-binlog_row_image = Setting("binlog_row_image", "FULL", "the log leaves columns out.")
-binlog_row_metadata = Setting("binlog_row_metadata", "FULL", "the log does not name columns, signs and labels.")
+binlog_format = Setting("binlog_format", "ROW", "the log contains statements instead of rows.")
+binlog_row_image = Setting("binlog_row_image", "FULL", "the log omits columns.")
+binlog_row_metadata = Setting("binlog_row_metadata", "FULL", "the log lacks column names, signedness and enum labels.")
 
 
 def server_id(server: Server) -> Finding:
@@ -55,15 +53,15 @@ def server_id(server: Server) -> Finding:
         return failed("The source's server_id is 0.", "SET GLOBAL server_id = 1; (and in my.cnf)")
     if ours == source:
         return failed(
-            f"The connection's server id {ours} is the source's own.",
+            f"The connection's server id {ours} is also the source's server id.",
             f"Choose another from 1 to {MAX_SERVER_ID} in the connection, or leave it empty.",
         )
     if ours is not None and ours in _replicas(server):
         return warning(
-            f"A replica with server id {ours} is connected: if that is not Tidemark itself, one of the two will be cut off.",
+            f"A replica with server id {ours} is connected. If that is not Tidemark itself, one of the two connections will be closed.",
             "Choose another server id in the connection, or leave it empty.",
         )
-    return ok(f"The source's is {source}; ours is {'derived from the replicator' if ours is None else ours}.")
+    return ok(f"The source's is {source}; Tidemark's is {'derived from the replicator' if ours is None else ours}.")
 
 
 def _replicas(server: Server) -> set[int]:
@@ -82,7 +80,7 @@ def gtid(server: Server) -> Finding:
     if server.value("gtid_mode") == "on":
         return ok("gtid_mode is ON.")
     return warning(
-        "gtid_mode is not ON: after a failover of the source the tables have to be read again.",
+        "gtid_mode is not ON. After a failover of the source all tables must be resnapshotted.",
         "SET GLOBAL enforce_gtid_consistency = ON; then gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE, ON, one after the other.",
     )
 
@@ -92,7 +90,7 @@ def retention(server: Server) -> Finding:
     hours = _rds_hours(server)
     if hours is not None and hours * 3600 < _DAY:
         return warning(
-            f"Amazon RDS keeps the log for {hours} hours.",
+            f"Amazon RDS retains the log for {hours} hours.",
             "CALL mysql.rds_set_configuration('binlog retention hours', 72);",
         )
     seconds = float(server.value("binlog_expire_logs_seconds") or 0)
@@ -100,12 +98,12 @@ def retention(server: Server) -> Finding:
     total = int(server.value("max_binlog_total_size") or 0)
     if 0 < seconds < _DAY and server.value("binlog_expire_logs_auto_purge") != "off":
         remedy = "SET GLOBAL binlog_expire_logs_seconds = 259200; (and in my.cnf)"
-        return warning(f"The log is kept for {seconds / 3600:.1f} hours only.", remedy)
+        return warning(f"The log is retained for only {seconds / 3600:.1f} hours.", remedy)
     if 0 < total < _GIB:
         remedy = f"SET GLOBAL max_binlog_total_size = {10 * _GIB}; (and in my.cnf)"
-        return warning(f"The log is cut at {total} bytes, however new they are.", remedy)
-    kept = f"{seconds / _DAY:.1f} days" if seconds else "until someone purges it"
-    return ok(f"The log is kept for {kept}." if seconds else f"The log is kept {kept}.")
+        return warning(f"The log is limited to {total} bytes regardless of age.", remedy)
+    kept = f"{seconds / _DAY:.1f} days" if seconds else "until it is purged manually"
+    return ok(f"The log is retained for {kept}." if seconds else f"The log is retained {kept}.")
 
 
 def _rds_hours(server: Server) -> float | None:
@@ -122,7 +120,7 @@ def _rds_hours(server: Server) -> float | None:
 def binlog_order_commits(server: Server) -> Finding:
     """Snapshots rely on it: what the log has before a mark is visible to what is read after it."""
     if server.mariadb or server.value("binlog_order_commits") in ("on", "1", ""):
-        return ok("Transactions become visible in the order of the log.")
+        return ok("Transactions become visible in log order.")
     remedy = "SET GLOBAL binlog_order_commits = ON; (and in my.cnf)"
     return failed("binlog_order_commits is OFF: a snapshot could miss a change.", remedy)
 
@@ -154,11 +152,11 @@ def log_filters(server: Server) -> Finding:
             continue
     only, never = (str(rows[0][2] or ""), str(rows[0][3] or "")) if rows else ("", "")
     if not (only or never):
-        return ok("The log has all databases.")
-    detail = f"The log has only the databases {only}." if only else f"The log leaves out the databases {never}."
+        return ok("The log contains all databases.")
+    detail = f"The log contains only the databases {only}." if only else f"The log excludes the databases {never}."
     database = server.config.watermark_database
     remedy = (
-        f"Remove binlog_do_db and binlog_ignore_db from my.cnf, or see to it that {database} and the tables are logged."
+        f"Remove binlog_do_db and binlog_ignore_db from my.cnf, or make sure that {database} and the tables are logged."
     )
     return warning(detail, remedy)
 
@@ -167,7 +165,7 @@ def replica_updates(server: Server) -> Finding:
     """A replica's log has the changes it gets from its own source only if it is told to write them."""
     on = (server.value("log_replica_updates") or server.value("log_slave_updates")) in ("on", "1")
     if on:
-        return ok("Changes that the server gets as a replica are in its log as well.")
+        return ok("Changes that the server replicates are logged.")
     for statement in ("SHOW REPLICA STATUS", "SHOW SLAVE STATUS"):
         try:
             if server.rows(statement):
@@ -178,7 +176,7 @@ def replica_updates(server: Server) -> Finding:
             break
         except TidemarkError:
             continue
-    return ok("The server is no replica.")
+    return ok("The server is not a replica.")
 
 
 def clock(server: Server) -> Finding:
@@ -193,5 +191,5 @@ def clock(server: Server) -> Finding:
         return ok(f"The source's clock differs from ours by {abs(skew):.1f} s.")
     side = "ahead of" if skew > 0 else "behind"
     return warning(
-        f"The source's clock is {abs(skew):.1f} s {side} ours: lag is shown wrong by that.", "Synchronise both by NTP."
+        f"The source's clock is {abs(skew):.1f} s {side} ours, so lag is shown incorrectly.", "Synchronise both by NTP."
     )

@@ -29,7 +29,9 @@ def replication_slave(server: Server) -> Finding:
             privileges |= {privilege.strip().upper() for privilege in match[1].split(",")}
     if privileges & {"ALL PRIVILEGES", "REPLICATION SLAVE", "REPLICATION REPLICA"}:
         return ok("The user may read the log.")
-    return failed("The user may not read the log.", f"GRANT REPLICATION SLAVE ON *.* TO {server.account};")
+    return failed(
+        "The user lacks the privilege to read the log.", f"GRANT REPLICATION SLAVE ON *.* TO {server.account};"
+    )
 
 
 def replication_client(server: Server) -> Finding:
@@ -38,7 +40,9 @@ def replication_client(server: Server) -> Finding:
         file, position, _ = log_end(server.connection, server.where)
     except SourcePermissionDenied:
         name = "BINLOG MONITOR" if server.mariadb else "REPLICATION CLIENT"
-        return failed("The user may not ask where the log ends.", f"GRANT {name} ON *.* TO {server.account};")
+        return failed(
+            "The user lacks the privilege to read the log position.", f"GRANT {name} ON *.* TO {server.account};"
+        )
     except SourceMisconfigured as error:
         return failed(error.message, error.remedy)
     return ok(f"The log ends at {file}:{position}.")
@@ -59,7 +63,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
         ]
         names = ", ".join(str(table) for table in wanted[:_SHOWN])
         more = f" and {len(wanted) - _SHOWN} more" if len(wanted) > _SHOWN else ""
-        return failed(f"Not there, or not readable for the user: {names}{more}.", "\n".join(grants))
+        return failed(f"Missing, or not readable by the user: {names}{more}.", "\n".join(grants))
     return ok(f"The user may read the {len(selected)} selected tables.")
 
 
@@ -76,16 +80,16 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
     if keyless:
         names = ", ".join(keyless[:_SHOWN])
         return warning(
-            f"Without a key, so read in one piece and matched by whole rows: {names}.",
-            "Add a primary key where you can.",
+            f"Without a key: read in one chunk and compared by whole rows: {names}.",
+            "Add a primary key if possible.",
         )
-    return ok("All column types are known, all tables have a key.")
+    return ok("All column types are supported and all tables have a key.")
 
 
 def cascades(server: Server, tables: TableSet | None) -> Finding:
     """InnoDB carries a foreign key's action out below the log: before MySQL 9.6 no event is written for it."""
     if tables is None or (not server.mariadb and server.version >= (9, 6)):
-        return ok("Actions of foreign keys are in the log.") if tables else without_tables()
+        return ok("Foreign key actions are in the log.") if tables else without_tables()
     rows = server.rows(
         "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "
         f"WHERE DELETE_RULE IN ({_CASCADES}) OR UPDATE_RULE IN ({_CASCADES})"
@@ -93,10 +97,10 @@ def cascades(server: Server, tables: TableSet | None) -> Finding:
     found = [(TableId(str(row[0]), str(row[1])), str(row[2])) for row in rows]
     names = [f"{table} ({constraint})" for table, constraint in found if table in tables]
     if not names:
-        return ok("No selected table has a foreign key that changes rows by itself.")
+        return ok("No selected table has foreign key actions.")
     return warning(
-        f"Foreign keys change rows of these tables without writing that to the log: {', '.join(names[:_SHOWN])}.",
-        "Select the tables that they refer to as well: these are then read again whenever such a row may have changed.",
+        f"Foreign key actions change rows of these tables without log entries: {', '.join(names[:_SHOWN])}.",
+        "Select the referenced tables as well. These tables are then resnapshotted when such a row may have changed.",
     )
 
 
@@ -108,8 +112,8 @@ def watermark(server: Server) -> Finding:
     except TidemarkError as error:
         statements = "".join(f"{statement};\n" for statement in create_statements(database))
         grant = f"GRANT SELECT, INSERT, UPDATE, DELETE, CREATE ON {quoted(database)}.* TO {server.account};"
-        return failed(f"Marks cannot be written: {error.message}.", statements + grant)
-    return ok(f"Marks are written to {database}.watermark.")
+        return failed(f"Watermarks cannot be written: {error.message}.", statements + grant)
+    return ok(f"Watermarks are written to {database}.watermark.")
 
 
 def _selected(server: Server, tables: TableSet) -> list[TableId]:

@@ -261,7 +261,7 @@ class ColumnArrays:
 
     def _not_unicode(self) -> TableError:
         column = self._column
-        message = f"Column {column.name} ({column.source_type}) holds text that is no valid Unicode."
+        message = f"Column {column.name} ({column.source_type}) contains text that is not valid Unicode."
         return ValueDoesNotFit(message, remedy=UNICODE_REMEDY, column=column.name)
 
 

@@ -22,7 +22,7 @@ from replicator.sources.mysql.types import CHARSETS, LABELS, ColumnDefinition
 
 Present = Callable[[], TableDescription | None]
 
-_REMEDY = "Resnapshot the table: what the log leaves open is then known from the catalog."
+_REMEDY = "Resnapshot the table. The missing information is then read from the catalog."
 _PLAIN = re.compile(
     rb"[A-Za-z0-9 ,.:;_+*/()<>=!%&'\"-]*"
 )  # the same in every character set whose characters have one byte
@@ -89,10 +89,10 @@ def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present:
             return collation_of(name)
         if _decoded(log, name) is None:
             message = (
-                f"The labels of column {log.name} of {table} in the log are no text in {name}, the column's character set: "
+                f"The labels of column {log.name} of {table} in the log are not valid in {name}, the column's character set: "
                 "the server keeps their bytes of before in ALTER TABLE … CONVERT TO CHARACTER SET."
             )
-            remedy = f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or leave the column out."
+            remedy = f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or exclude the column."
             raise UnsupportedCharset(message, remedy=remedy, table=str(table))
     message = (
         f"The log does not say in which character set the labels of column {log.name} of {table} are, and the catalog has no "

@@ -36,7 +36,7 @@ def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
     if options.zero_dates == "fail" or not column.nullable:
 
         def fail(text: str) -> None:
-            message = f"Column {column.name} ({column.source_type}) holds {text!r}, which is no date."
+            message = f"Column {column.name} ({column.source_type}) holds {text!r}, which is not a valid date."
             raise ValueDoesNotFit(message, remedy=ZERO_DATE_REMEDY, column=column.name)
 
         return fail
@@ -67,9 +67,7 @@ def temporal_converter(log: LogColumn, column: Column, options: ReadOptions) -> 
 
 def impossible(column: Column, data: bytes) -> ValueDoesNotFit:
     """For bytes that no server writes for a value of the column's type."""
-    message = (
-        f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is no value of its type."
-    )
+    message = f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is not a valid value of its type."
     return ValueDoesNotFit(message, column=column.name)
 
 

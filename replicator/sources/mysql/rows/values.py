@@ -78,7 +78,7 @@ def fixed_size(log: LogColumn) -> int:
     sizes = {t.TINY: 1, t.YEAR: 1, t.SHORT: 2, t.INT24: 3, t.LONG: 4, t.FLOAT: 4, t.DOUBLE: 8, t.LONGLONG: 8, t.NULL: 0}
     if log.type in sizes:
         return sizes[log.type]
-    message = f"Column {log.name!r} has type {log.type} in the log, which is unknown here."
+    message = f"Column {log.name!r} has type {log.type} in the log, which is not supported."
     raise UnsupportedType(message)
 
 
@@ -123,7 +123,7 @@ def _labels(log: LogColumn, column: Column) -> Convert:
     try:
         labels = [decode(label) for label in log.labels]
     except UnicodeDecodeError:
-        message = f"Column {log.name} has labels that are no valid UTF-8."
+        message = f"Column {log.name} has labels that are not valid UTF-8."
         raise UnsupportedCharset(message) from None
     if log.type == t.ENUM:
         return _one_label(["", *labels], column)

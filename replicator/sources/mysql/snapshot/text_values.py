@@ -113,15 +113,13 @@ class _ColumnConverter:
 
     def _misfit(self, value: str, remedy: str | None = None) -> TableError:
         column = self._column
-        message = (
-            f"Column {column.name} of {self._table}: {value!r} is no value of {column.type} ({column.source_type})."
-        )
+        message = f"Column {column.name} of {self._table}: {value!r} is not a valid value of {column.type} ({column.source_type})."
         return ValueDoesNotFit(message, table=str(self._table), remedy=remedy)
 
 
 def not_unicode(column: Column, table: TableId) -> TableError:
     """What the server itself takes for text and gives as UTF-8 need not be any."""
-    message = f"Column {column.name} of {table} ({column.source_type}) holds text that is no valid Unicode."
+    message = f"Column {column.name} of {table} ({column.source_type}) contains text that is not valid Unicode."
     return ValueDoesNotFit(message, table=str(table), remedy=UNICODE_REMEDY)
 
 

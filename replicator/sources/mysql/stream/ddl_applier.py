@@ -105,7 +105,7 @@ class DdlEffects:
 
     def _fail(self, table: TableId) -> None:
         shown = self._text if len(self._text) <= _STATEMENT_SHOWN else f"{self._text[:_STATEMENT_SHOWN]}…"
-        self._registry.fail(table, UnsupportedDdl(f"{table} is named in a statement that is not understood: {shown}"))
+        self._registry.fail(table, UnsupportedDdl(f"{table} is named in a statement that cannot be parsed: {shown}"))
 
     def _in_union(self, merge: TableId, options: StorageOptions) -> None:
         """Rows of these tables may change under another name from here on."""

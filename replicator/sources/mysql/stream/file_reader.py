@@ -65,14 +65,14 @@ def read_events(path: Path, parser: EventParser | None = None) -> Iterator[Event
     with _open(path) as file:
         magic = file.read(len(e.MAGIC))
         if magic == e.ENCRYPTED_MAGIC:
-            raise ConfigurationError(f"{path.name} is encrypted: read it through the server.")
+            raise ConfigurationError(f"{path.name} is encrypted. Read it through the server.")
         if magic != e.MAGIC:
-            raise LogCorrupt(f"{path.name} is no binary log.")
+            raise LogCorrupt(f"{path.name} is not a binary log.")
         for raw in _split(file):
             with parser.guard():
                 event = parser.parse(raw)
             if event.type == e.START_ENCRYPTION:
-                raise ConfigurationError(f"{path.name} is encrypted: read it through the server.")
+                raise ConfigurationError(f"{path.name} is encrypted. Read it through the server.")
             yield event
 
 

@@ -19,7 +19,7 @@ def log_end(connection: Connection, where: str) -> tuple[str, int, str]:
             if "error 1064" not in error.message:
                 raise
     if not rows:
-        message = "The server writes no binary log."
+        message = "The binary log is disabled."
         raise SourceMisconfigured(message)
     file, position, _, _, *executed = rows[0]
     return str(file), int(position), "".join(str(executed[0]).split()) if executed else ""  # folded by lines

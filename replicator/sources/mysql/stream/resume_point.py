@@ -30,8 +30,8 @@ def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
     by_gtid = bool(start.gtid) and (mariadb or _value(connection, "@@gtid_mode") == "ON")
     if start.position > sizes.get(start.file, start.position):
         message = (
-            f"The source's log file {start.file} ends before {start.position}, up to where it was read: it is another server, "
-            "a copy from before, or lost its last transactions in a crash."
+            f"The source's log file {start.file} ends before the captured position {start.position}. It is another server, "
+            "an older copy, or it lost its last transactions in a crash."
         )
         raise SourceReplaced(message)
     if by_gtid:
@@ -65,7 +65,7 @@ def _check_gtids(connection: Connection, start: BinlogOffset, sizes: Mapping[str
     gtid = literal(start.gtid)
     if _value(connection, f"GTID_SUBSET({gtid}, @@gtid_executed)") != "1":
         raise SourceReplaced(
-            "The source has not executed the transactions that were read before: it is another server, or a copy from before."
+            "The source has not executed the transactions that were read before. It is another server, or an older copy."
         )
     if _value(connection, f"GTID_SUBSET(@@gtid_purged, {gtid})") != "1":
         raise LogPurged("The source has purged transactions that were not read yet.")
@@ -92,7 +92,7 @@ def _check_domains(connection: Connection, start: BinlogOffset, sizes: Mapping[s
         return
     if start.file in sizes:
         message = (
-            f"The source's log is at {at or 'no GTID'} in {start}, where it was at {start.gtid}: it was written anew."
+            f"The source's log is at {at or 'no GTID'} in {start}, where it was at {start.gtid}. The log was rewritten."
         )
         raise SourceReplaced(message)
     if any(number > read.get(domain, ("", 0))[1] for domain, (_, number) in there.items()):

@@ -100,7 +100,7 @@ def _labelled(log: LogColumn) -> ColumnDefinition:
     try:
         labels = tuple(decode(label) for label in log.labels)
     except UnicodeDecodeError:
-        message = f"Column {log.name} has labels that are no valid {charset}."
+        message = f"Column {log.name} has labels that are not valid {charset}."
         raise UnsupportedCharset(message) from None
     data_type = "enum" if log.type == t.ENUM else "set"
     text = ",".join("'" + label.replace("\\", "\\\\").replace("'", "''") + "'" for label in labels)
@@ -120,7 +120,7 @@ def _string(log: LogColumn) -> ColumnDefinition:
     elif log.type in (t.BLOB, t.BLOB_COMPRESSED, t.TINY_BLOB, t.MEDIUM_BLOB, t.LONG_BLOB):
         text = (_BLOBS if charset == "binary" else _TEXTS)[log.metadata]
     else:
-        message = f"Column {log.name!r} has type {log.type} in the log, which is unknown here."
+        message = f"Column {log.name!r} has type {log.type} in the log, which is not supported."
         raise UnsupportedType(message)
     charset_or_none = None if charset == "binary" else charset
     return ColumnDefinition(log.name, text.split("(")[0], text, charset_or_none, length=size, nullable=log.nullable)
@@ -355,5 +355,5 @@ def positional(found: TableMap) -> TableMap:
 
 def _check_name(name: str, table: TableId) -> None:
     if name.lower() in RESERVED or name.lower().startswith(BEFORE):
-        message = f"Column {name} of {table} has a name that Tidemark uses for itself."
+        message = f"Column {name} of {table} has a name that is reserved by Tidemark."
         raise UnsupportedType(message, table=str(table))

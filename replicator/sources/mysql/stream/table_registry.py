@@ -135,7 +135,7 @@ class LogTables:
         """Who may write into the table of marks may spoil snapshots, and nothing else."""
         if not self._told:
             self._told = True
-            message = f"The table of marks has what Tidemark did not write, which is ignored: {error}"
+            message = f"Ignored rows in the watermark table that Tidemark did not write: {error}"
             self._assembly.out.append(Notice(message))
 
     def _parse(self, event: Event) -> TableMap:

@@ -176,12 +176,12 @@ class TransactionAssembler:
         elif kind == e.XA_PREPARE:
             self._xa_prepare(event)
         elif kind == e.INCIDENT:
-            message = f"The source says that changes are missing from its log at {event.file}:{event.start}."
+            message = f"The source reports that changes are missing in its log at {event.file}:{event.start}."
             raise SourceError(message, remedy="Resnapshot all tables of the replicator.")
         elif kind == e.EXECUTE_LOAD_QUERY:
             self._statements.apply(event)
         elif kind not in e.HARMLESS and kind not in e.TOLERATED and not event.flags & e.IGNORABLE_FLAG:
-            message = f"The log holds an event of type {kind} at {event.file}:{event.start}, which is unknown here."
+            message = f"The log holds an event of type {kind} at {event.file}:{event.start}, which is not supported."
             raise SourceError(message)
 
     def _begin_gtid(self, event: Event) -> None:

@@ -124,7 +124,7 @@ class EventParser:
             wrapped = end - size < at
             end += WRAP if wrapped else 0
             if (wrapped and end - size - at >= WRAP // 2) or (self._whole and end - size != at):
-                raise self.corrupt("An event is missing, comes twice, or is not in its place")
+                raise self.corrupt("An event is missing, duplicated or out of order")
         self.position = end
         return end - size, end
 
@@ -153,9 +153,9 @@ class EventParser:
     def _format_description(self, raw: bytes, flags: int) -> bytes:
         types = len(raw) - HEADER_SIZE - _MIN_DESCRIPTION
         if self._described:
-            raise self.corrupt("A second format description stands in one file")
+            raise self.corrupt("The file has a second format description")
         if types < 0 or raw[HEADER_SIZE : HEADER_SIZE + 2] != b"\4\0" or raw[HEADER_SIZE + 56] != HEADER_SIZE:
-            raise self.corrupt("The format description is none of a log that can be read here (version 4)")
+            raise self.corrupt("The format description is not of a supported log version (4)")
         self._described = True
         self._whole = self._whole and not flags & RELAYED  # there, places are those of another server's log
         self.server_version = raw[HEADER_SIZE + 2 : HEADER_SIZE + 52].rstrip(b"\0").decode("ascii", "replace")
@@ -164,7 +164,7 @@ class EventParser:
             return raw[HEADER_SIZE:]
         algorithm = raw[-5]
         if algorithm not in (0, 1):
-            raise self.corrupt(f"The log uses checksum algorithm {algorithm}, which is unknown here")
+            raise self.corrupt(f"The log uses checksum algorithm {algorithm}, which is not supported")
         self.checksum = algorithm == 1
         # In a file it has a checksum whatever the others have; sending it, a server may change it without a new one.
         holds = crc32(_not_in_use(raw[:-4])) == int.from_bytes(raw[-4:], "little")

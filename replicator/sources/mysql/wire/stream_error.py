@@ -20,10 +20,10 @@ def stream_error(packet: bytes) -> SourceError:
     packet = packet or b"\1"
     if packet[0] == _EOF and len(packet) < _EOF_SIZE:
         return SourceUnreachable(
-            "The source ended the stream of its log: it is going down, or another reader has our server id."
+            "The source ended the stream of its log: it is shutting down, or another reader uses our server id."
         )
     if packet[0] != _ERROR:
-        return SourceUnreachable(f"The source sent something else than its log ({packet[0]:#x}).")
+        return SourceUnreachable(f"The source sent an unexpected packet instead of its log ({packet[0]:#x}).")
     number = int.from_bytes(packet[1:3], "little")
     text = packet[9:].decode("utf-8", "replace") if packet[3:4] == b"#" else packet[3:].decode("utf-8", "replace")
     if number != _LOG_ERROR:
@@ -31,7 +31,7 @@ def stream_error(packet: bytes) -> SourceError:
         return error if isinstance(error, SourceError) else SourceUnreachable(error.message)
     lowered = text.lower()
     if any(sign in lowered for sign in _DIVERGED):
-        return SourceReplaced(f"The source does not know the place to continue from: {text}")
+        return SourceReplaced(f"The source does not know the log position to resume from: {text}")
     if "purged" in lowered or "could not find" in lowered:
-        return LogPurged(f"The source no longer has the log to continue from: {text}")
+        return LogPurged(f"The source no longer has the log to resume from: {text}")
     return SourceUnreachable(f"The source cannot send its log: {text}")

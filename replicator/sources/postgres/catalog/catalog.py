@@ -213,7 +213,7 @@ class PostgresCatalog:
         """Reads none of them."""
         found = self.details([table]).get(table)
         if found is None:
-            message = f"{table} is not there any more."
+            message = f"{table} no longer exists."
             raise TableDisappeared(message, table=str(table))
         if isinstance(found, TableError):
             raise found

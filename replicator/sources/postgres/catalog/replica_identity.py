@@ -50,7 +50,7 @@ def choose_key(row: Row, attributes: Sequence[Attribute], kept: Collection[str])
     missing = sorted(set(key.columns) - set(kept))
     if missing:
         message = (
-            f"{table} is identified by {', '.join(missing)}, which the log does not have or the replicator leaves out."
+            f"{table} is identified by {', '.join(missing)}, which the log does not contain or the replicator excludes."
         )
         raise TableError(message, table=str(table), remedy=_full(row))
     _check_leaves(row, table, key)

@@ -18,7 +18,7 @@ from replicator.sources.postgres.types import column_of
 
 Row = Mapping[str, Any]
 TABLES = frozenset({"r", "p", "f"})  # relkinds with rows of their own; views, sequences and the like are no tables
-_TAKE_OUT = "Take the table out of the replicator."
+_TAKE_OUT = "Remove the table from the replicator."
 
 
 def table_of(row: Row) -> TableId:
@@ -92,14 +92,14 @@ def refuse(row: Row, selected: TableSet) -> None:
     table = table_of(row)
     name = f"{quoted(table.database)}.{quoted(table.name)}"
     if row["kind"] == "f":
-        raise _refused(table, "is a foreign table: its rows are elsewhere, and so is their log.", _TAKE_OUT)
+        raise _refused(table, "is a foreign table; its rows and their log are stored elsewhere.", _TAKE_OUT)
     if row["persistence"] == "u":
-        raise _refused(table, "is unlogged: its changes are in no log.", f"ALTER TABLE {name} SET LOGGED;")
+        raise _refused(table, "is unlogged; its changes are not in the log.", f"ALTER TABLE {name} SET LOGGED;")
     if row["persistence"] == "t":
-        raise _refused(table, "is temporary: its changes are in no log.", _TAKE_OUT)
+        raise _refused(table, "is temporary; its changes are not in the log.", _TAKE_OUT)
     if row["inherits"]:
         why = "is part of an inheritance tree: a SELECT of a parent gives the children's rows, the log has them as the children's."
-        raise _refused(table, why, "Take the table out of the replicator, or make the tree a partitioned table.")
+        raise _refused(table, why, "Remove the table from the replicator, or make the tree a partitioned table.")
     parents = [TableId(*pair) for pair in row["parents"] or ()]
     whole = [parent for parent in parents if parent in selected]
     if (
@@ -107,8 +107,8 @@ def refuse(row: Row, selected: TableSet) -> None:
     ):  # who takes a schema, but not a table, takes no partition of it
         whole = whole or [parent for parent in parents if parent.database == table.database]
     if whole:
-        why = f"is a partition of {whole[-1]}, which the replicator takes as one table."
-        remedy = "Take the partition out of the replicator: its rows come with the table."
+        why = f"is a partition of {whole[-1]}, which is replicated as one table."
+        remedy = "Remove the partition from the replicator. Its rows are replicated with the table."
         raise PartitionOfSelected(f"{table} {why}", table=str(table), remedy=remedy)
     for leaf in row["leaves"] or ():
         if leaf["kind"] != "r" or leaf["persistence"] != "p":
@@ -126,11 +126,11 @@ def _check_names(table: TableId, attributes: tuple[Attribute, ...]) -> None:
     for one in attributes:
         name = one.name.lower()
         if name in RESERVED or name.startswith(BEFORE):
-            message = f"Column {one.name} of {table} has a name that Tidemark uses for itself."
+            message = f"Column {one.name} of {table} has a name that is reserved by Tidemark."
             raise UnsupportedType(message, table=str(table))
         if lowered[name] > 1:
             message = (
-                f"{table} has two columns {one.name} that differ in case only; the target does not tell them apart."
+                f"{table} has two columns {one.name} that differ only in case, which the target does not distinguish."
             )
             raise UnsupportedType(message, table=str(table))
     if not attributes:
@@ -141,11 +141,11 @@ def identity_note(row: Row) -> tuple[str, ...]:
     """What the table's replica identity means for its changes."""
     identity = Identity(row["identity"])
     if identity is Identity.FULL:
-        return ("Replica identity FULL: the log has all of an old row.",)
+        return ("Replica identity FULL: the log has full before images.",)
     word = "the primary key" if identity is Identity.DEFAULT else "an index"
     note = (
-        f"Replica identity is {word}: of an old row the log has the key only, and an update leaves out large values that it "
-        "did not change (they are taken from the target). For whole old rows: "
+        f"Replica identity is {word}: the log has only the key of an old row, and updates omit large values that "
+        "did not change (they are taken from the target). For full before images: "
         f"ALTER TABLE {quoted(row['schema'])}.{quoted(row['name'])} REPLICA IDENTITY FULL;"
     )
     return (note,)

@@ -24,7 +24,7 @@ def tls(server: Server) -> Finding:
     if rows:
         return ok(f"Encrypted with {rows[0][0]}, {rows[0][1]}.")
     if server.config.host in _LOOPBACK:
-        return ok("Not encrypted, on this machine.")
+        return ok("Not encrypted; the server is on this machine.")
     remedy = "Set TLS to 'Always' in the connection" + (
         "."
         if server.config.tls is TlsMode.DISABLE
@@ -38,13 +38,13 @@ def version(server: Server) -> Finding:
     text = server.value("server_version")
     if server.service is Service.YUGABYTE:
         return warning(
-            f"YugabyteDB ({text}): a snapshot beside the running log cannot be proven exact there.",
-            "See the guide: what differs on YugabyteDB.",
+            f"YugabyteDB ({text}): the exactness of a snapshot during streaming cannot be guaranteed.",
+            "See the differences on YugabyteDB in the setup guide.",
         )
     if server.major < _LEAST:
         return failed(f"PostgreSQL {text} is too old.", f"Use PostgreSQL {_LEAST} or later.")
     if server.major > _NEWEST:
-        return warning(f"PostgreSQL {text} is newer than what Tidemark was tried with ({_LEAST} to {_NEWEST}).")
+        return warning(f"PostgreSQL {text} is newer than the tested versions ({_LEAST} to {_NEWEST}).")
     return ok(f"PostgreSQL {text}, {server.service}.")
 
 
@@ -54,13 +54,13 @@ _CHECKS = Checks[Server](
         ("tls", "Encryption", tls),
         ("version", "Version", version),
         ("primary", "Primary server", log_settings.primary),
-        ("wal_level", "Rows in the log", log_settings.wal_level),
-        ("replication", "Right to read the log", privileges.replication),
+        ("wal_level", "Row format of the log", log_settings.wal_level),
+        ("replication", "Privilege to read the log", privileges.replication),
         ("free_slots", "Free replication slots", log_settings.free_slots),
         ("slot", "Replication slot", log_settings.own_slot),
-        ("marks", "Marks in the log", privileges.marks),
+        ("marks", "Watermarks", privileges.marks),
         ("retention", "Retention of the log", log_settings.retention),
-        ("wal_sender_timeout", "Patience of the server", log_settings.sender_timeout),
+        ("wal_sender_timeout", "WAL sender timeout", log_settings.sender_timeout),
         ("other_slots", "Idle replication slots", log_settings.other_slots),
         ("decoding_memory", "Large transactions", log_settings.decoding_memory),
         ("prepared", "Prepared transactions", log_settings.prepared),
@@ -71,7 +71,7 @@ _CHECKS = Checks[Server](
     ),
     of_tables=(
         ("publication", "Publication", privileges.publication),
-        ("grant_select", "Right to read the tables", privileges.select),
+        ("grant_select", "Privilege to read the tables", privileges.select),
         ("replica_identity", "Replica identity", privileges.replica_identity),
         ("definitions", "Tables and column types", privileges.definitions),
     ),

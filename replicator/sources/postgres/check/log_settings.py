@@ -40,7 +40,7 @@ def wal_level(server: Server) -> Finding:
     value = server.value("wal_level")
     if value == "logical":
         return ok("wal_level is logical.")
-    return failed(f"wal_level is {value}: the log does not have the rows.", _LOGICAL[server.service])
+    return failed(f"wal_level is {value}: the log does not contain rows.", _LOGICAL[server.service])
 
 
 def free_slots(server: Server) -> Finding:
@@ -65,7 +65,7 @@ def own_slot(server: Server) -> Finding:
     """A slot that the user has brought."""
     name = server.config.slot
     if not name:
-        return ok("Each replicator gets a slot of its own.")
+        return ok("Each replicator gets its own slot.")
     create = f"SELECT pg_create_logical_replication_slot({literal(name)}, 'pgoutput');"
     prepares = "two_phase" if server.version >= 140000 else "false"  # noqa: PLR2004
     rows = server.rows(
@@ -73,7 +73,7 @@ def own_slot(server: Server) -> Finding:
         f"FROM pg_catalog.pg_replication_slots WHERE slot_name = {literal(name)}"
     )
     if not rows:
-        return failed(f"There is no replication slot {name}.", create)
+        return failed(f"No replication slot {name}.", create)
     plugin, database, active, status, here, prepares = rows[0]
     wrong = ""
     if plugin != "pgoutput" or database != here:
@@ -86,10 +86,8 @@ def own_slot(server: Server) -> Finding:
     if wrong:
         return failed(f"The slot {name} {wrong}", f"SELECT pg_drop_replication_slot({literal(name)}); {create}")
     if active:
-        return warning(
-            f"The slot {name} is being read just now: a second reader would be refused.", "Stop the other reader."
-        )
-    return ok(f"The slot {name} is there.")
+        return warning(f"The slot {name} is in use by another reader.", "Stop the other reader.")
+    return ok(f"The slot {name} exists.")
 
 
 def retention(server: Server) -> Finding:
@@ -99,17 +97,17 @@ def retention(server: Server) -> Finding:
     ours = server.config.retention_limit_mb
     if idle:
         return warning(
-            f"A slot that is not read for {idle} s is given up by the server: all tables are then read again.",
+            f"A slot that is not read for {idle} s is invalidated by the server. All tables must then be resnapshotted.",
             f"ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf(); {_IN_GROUP}",
         )
     if limit >= 0 and (ours is None or ours >= limit):
         return warning(
-            f"The server gives a slot up that holds more than {limit} MB of WAL: all tables are then read again.",
+            f"The server invalidates a slot that retains more than {limit} MB of WAL. All tables must then be resnapshotted.",
             f"ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); or set a smaller limit in the connection. {_IN_GROUP}",
         )
     if ours is None:
-        return ok("WAL is kept for as long as Tidemark needs it; while it stands still, the source's disk fills.")
-    return ok(f"Tidemark gives its slot up when that holds more than {ours} MB of WAL.")
+        return ok("WAL is retained without limit. While the replicator is stopped, the source's disk fills.")
+    return ok(f"Tidemark drops its slot when it retains more than {ours} MB of WAL.")
 
 
 def sender_timeout(server: Server) -> Finding:
@@ -117,8 +115,8 @@ def sender_timeout(server: Server) -> Finding:
     value = server.number("wal_sender_timeout")
     if 0 < value < _MIN_SENDER_TIMEOUT:
         remedy = f"ALTER SYSTEM SET wal_sender_timeout = '60s'; SELECT pg_reload_conf(); {_IN_GROUP}"
-        return warning(f"wal_sender_timeout is {value} ms: a short pause ends the connection.", remedy)
-    return ok(f"wal_sender_timeout is {value // 1000} s." if value else "The server waits for its readers without end.")
+        return warning(f"wal_sender_timeout is {value} ms, so a short pause closes the connection.", remedy)
+    return ok(f"wal_sender_timeout is {value // 1000} s." if value else "The server has no timeout for its readers.")
 
 
 def other_slots(server: Server) -> Finding:
@@ -128,13 +126,13 @@ def other_slots(server: Server) -> Finding:
         "FROM pg_catalog.pg_replication_slots WHERE NOT active AND restart_lsn IS NOT NULL ORDER BY 2 DESC"
     )
     if not rows:
-        return ok("No idle replication slot holds WAL.")
+        return ok("No idle replication slot retains WAL.")
     said = ", ".join(f"{name} ({size / (1 << 20):.0f} MB)" for name, size in rows[:_SHOWN])
     if rows[0][1] < _LARGE:
-        return ok(f"Idle replication slots that hold WAL: {said}.")
+        return ok(f"Idle replication slots that retain WAL: {said}.")
     return warning(
-        f"Idle replication slots hold much WAL: {said}.",
-        f"If nobody needs it: SELECT pg_drop_replication_slot({literal(rows[0][0])});",
+        f"Idle replication slots retain much WAL: {said}.",
+        f"If it is not needed: SELECT pg_drop_replication_slot({literal(rows[0][0])});",
     )
 
 
@@ -149,17 +147,17 @@ def prepared(server: Server) -> Finding:
     """Changes of a prepared transaction come with its COMMIT PREPARED; an old one, of any database, holds WAL and slots up."""
     old = [one for one in _open(server) if one.gid is not None]
     if old:
-        said = f"Prepared transactions have been waiting, and a new slot waits for them: {listed(old)}."
+        said = f"A new slot has to wait for prepared transactions: {listed(old)}."
         return warning(said, endings(old))
-    return ok("No prepared transaction is waiting; those to come are replicated at their COMMIT PREPARED.")
+    return ok("No prepared transactions are open. Future ones are replicated at their COMMIT PREPARED.")
 
 
 def open_transactions(server: Server) -> Finding:
     """A new slot begins when every transaction that writes just now, in any database, has ended."""
     old = [one for one in _open(server) if one.gid is None]
     if not old:
-        return ok("No transaction that writes has been open for long.")
-    said = f"Transactions that write are open, and a replicator cannot begin before they end: {listed(old)}."
+        return ok("No long-running write transactions.")
+    said = f"A replicator cannot start before these write transactions end: {listed(old)}."
     return warning(said, endings(old))
 
 
@@ -172,7 +170,7 @@ def standby(server: Server) -> Finding:
     names = server.value("synchronous_standby_names")
     kept = server.value("synchronized_standby_slots")
     if names:
-        return ok(f"Commits wait for the standbys {names}; Tidemark's marks do not.")
+        return ok(f"Commits wait for the standbys {names}; Tidemark's watermarks do not.")
     if kept:
         return ok(f"The log is given out once the standbys {kept} have it.")
     return ok("No synchronous standby.")
@@ -188,5 +186,5 @@ def clock(server: Server) -> Finding:
         return ok(f"The source's clock differs from ours by {abs(skew):.1f} s.")
     side = "ahead of" if skew > 0 else "behind"
     return warning(
-        f"The source's clock is {abs(skew):.1f} s {side} ours: lag is shown wrong by that.", "Synchronise both by NTP."
+        f"The source's clock is {abs(skew):.1f} s {side} ours, so lag is shown incorrectly.", "Synchronise both by NTP."
     )

@@ -32,7 +32,7 @@ def replication(server: Server) -> Finding:
         grant = f"ALTER ROLE {server.user} WITH REPLICATION;"
         if server.service is Service.RDS:
             grant = f"GRANT rds_replication TO {server.user};"
-        return failed("The user may not read the log.", grant)
+        return failed("The user lacks the privilege to read the log.", grant)
     except SourceAuthenticationFailed as error:
         remedy = (
             f"In pg_hba.conf allow the user to connect to the database (logical replication needs no line with the word "
@@ -52,26 +52,26 @@ def marks(server: Server) -> Finding:
         )[0]
         if not any(row):
             grant = f"GRANT USAGE ON SCHEMA tidemark TO {server.user};\nALTER TABLE tidemark.watermark OWNER TO {server.user};"
-            return failed("The table for marks is not there, and the user may not make it.", statements + grant)
-        return ok("Marks are written to tidemark.watermark.")
+            return failed("The watermark table does not exist, and the user may not create it.", statements + grant)
+        return ok("Watermarks are written to tidemark.watermark.")
     try:
         write_mark(server.connection, _PROBE_REPLICATOR, _PROBE_REPLICATOR, server.config.where)
     except SourcePermissionDenied as error:
         grant = f"GRANT EXECUTE ON FUNCTION pg_catalog.pg_logical_emit_message TO {server.user};"
-        return failed(f"Marks cannot be written: {error.message}", grant)
-    return ok("Marks are written as logical messages; no table is made on the source.")
+        return failed(f"Watermarks cannot be written: {error.message}", grant)
+    return ok("Watermarks are written as logical messages; no table is created on the source.")
 
 
 def event_trigger(server: Server) -> Finding:
     """Only superusers may make one; services have roles that stand for them."""
     if not server.config.event_trigger:
-        return ok("No event trigger is asked for: changes of tables are met with their next row.")
+        return ok("The DDL trigger is off. Schema changes are detected with the next row.")
     if server.superuser:
-        return ok("The user may make the event trigger.")
+        return ok("The user may create the event trigger.")
     if server.member_of("rds_superuser", "cloudsqlsuperuser", "azure_pg_admin", "neon_superuser", "supabase_admin"):
-        return ok(f"The user stands for a superuser on {server.service}.")
+        return ok(f"The user has superuser rights on {server.service}.")
     remedy = "Turn the DDL trigger off in the connection, or connect as a superuser."
-    return failed("The user may not make an event trigger.", remedy)
+    return failed("The user may not create an event trigger.", remedy)
 
 
 def publication(server: Server, tables: TableSet | None) -> Finding:
@@ -80,9 +80,9 @@ def publication(server: Server, tables: TableSet | None) -> Finding:
         return _brought(server, tables)
     name = quoted(server.config.database)
     if not server.rows("SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')")[0][0]:
-        return failed("The user may not make a publication.", f"GRANT CREATE ON DATABASE {name} TO {server.user};")
+        return failed("The user may not create a publication.", f"GRANT CREATE ON DATABASE {name} TO {server.user};")
     if tables is None:
-        return ok("The user may make a publication; it has to own the tables that go into it.")
+        return ok("The user may create a publication, but must own its tables.")
     rows = _facts(
         server,
         server.selected(tables),
@@ -90,7 +90,7 @@ def publication(server: Server, tables: TableSet | None) -> Finding:
     )
     foreign = {table: str(owner) for table, (owns, owner) in rows.items() if not owns}
     if not foreign:
-        return ok("The user may make a publication with the selected tables.")
+        return ok("The user may create a publication with the selected tables.")
     owners = [owner for owner, _ in Counter(foreign.values()).most_common(_SHOWN)]
     grants = "\n".join(f"GRANT {quoted(owner)} TO {server.user};" for owner in owners)
     listed = ", ".join(_name(table) for table in sorted(foreign)[:_SHOWN])
@@ -99,7 +99,7 @@ def publication(server: Server, tables: TableSet | None) -> Finding:
         f"CREATE PUBLICATION tidemark FOR TABLE {listed}{', …' if len(foreign) > _SHOWN else ''} "
         "WITH (publish_via_partition_root = true);"
     )
-    return failed(f"The user does not own these tables, and so cannot publish them: {_names(sorted(foreign))}.", remedy)
+    return failed(f"The user does not own these tables and cannot publish them: {_names(sorted(foreign))}.", remedy)
 
 
 def _brought(server: Server, tables: TableSet | None) -> Finding:
@@ -111,13 +111,13 @@ def _brought(server: Server, tables: TableSet | None) -> Finding:
     )
     if not rows:
         create = f"CREATE PUBLICATION {quoted(name)} FOR ALL TABLES WITH (publish_via_partition_root = true);"
-        return failed(f"There is no publication {name}.", create)
+        return failed(f"No publication {name}.", create)
     whole, root, _, stored = rows[0]
     if not whole:
         remedy = f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate');"
-        return failed(f"The publication {name} leaves some kinds of changes out.", remedy)
+        return failed(f"The publication {name} excludes some kinds of changes.", remedy)
     if tables is None:
-        return ok(f"The publication {name} is there.")
+        return ok(f"The publication {name} exists.")
     selected = server.selected(tables)
     facts = _facts(
         server,
@@ -126,10 +126,10 @@ def _brought(server: Server, tables: TableSet | None) -> Finding:
     )
     if not root and any(partitioned for partitioned, _ in facts.values()):
         remedy = f"ALTER PUBLICATION {quoted(name)} SET (publish_via_partition_root = true);"
-        return failed(f"The publication {name} gives partitioned tables by their partitions.", remedy)
+        return failed(f"The publication {name} publishes the partitions instead of the partitioned tables.", remedy)
     if stored == "n" and any(has for _, has in facts.values()):
         remedy = f"ALTER PUBLICATION {quoted(name)} SET (publish_generated_columns = stored);"
-        return failed(f"The publication {name} leaves generated columns out.", remedy)
+        return failed(f"The publication {name} excludes generated columns.", remedy)
     return _members(server, name, selected, tables)
 
 
@@ -161,7 +161,7 @@ def _members(server: Server, name: str, selected: Sequence[TableId], tables: Tab
     ]
     if short:
         return failed(
-            f"The publication {name} leaves columns out of: {_names(short)}.", f"Take the column lists out of {name}."
+            f"The publication {name} excludes columns of: {_names(short)}.", f"Take the column lists out of {name}."
         )
     return ok(f"The publication {name} has the {len(selected)} selected tables.")
 
@@ -173,7 +173,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
     selected = server.selected(tables)
     missing = sorted(tables.tables - set(selected) - tables.excluded)
     if missing:
-        return failed(f"Not there: {_names(missing)}.", "Correct the selection, or the database of the connection.")
+        return failed(f"Missing: {_names(missing)}.", "Correct the selection, or the database of the connection.")
     privileges = (
         "pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE'), pg_catalog.has_table_privilege(c.oid, 'SELECT'), "
         "pg_catalog.row_security_active(c.oid)"
@@ -184,11 +184,11 @@ def select(server: Server, tables: TableSet | None) -> Finding:
         schemas = sorted({table.database for table in denied})[:_SHOWN]
         grants = [f"GRANT USAGE ON SCHEMA {quoted(schema)} TO {server.user};" for schema in schemas]
         grants += [f"GRANT SELECT ON {_name(table)} TO {server.user};" for table in denied[:_SHOWN]]
-        return failed(f"Not readable for the user: {_names(denied)}.", "\n".join(grants))
+        return failed(f"Not readable by the user: {_names(denied)}.", "\n".join(grants))
     hidden = sorted(table for table, (_, _, secured) in facts.items() if secured)
     if hidden:
         remedy = f"ALTER ROLE {server.user} BYPASSRLS;"
-        return failed(f"Row security hides rows of these tables from the user: {_names(hidden)}.", remedy)
+        return failed(f"Row-level security hides rows of these tables from the user: {_names(hidden)}.", remedy)
     return ok(f"The user may read the {len(selected)} selected tables.")
 
 
@@ -205,7 +205,7 @@ def replica_identity(server: Server, tables: TableSet | None) -> Finding:
     counted = Counter(identity for identity, _ in found.values())
     full = counted.pop(Identity.FULL, 0)
     return ok(
-        f"{full} table{'' if full == 1 else 's'} with whole old rows in the log (FULL), {sum(counted.values())} with their key only."
+        f"{full} table{'' if full == 1 else 's'} with full before images (FULL), {sum(counted.values())} with key only."
     )
 
 
@@ -222,9 +222,9 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
         return warning(" ".join(error.message for error in errors[:_SHOWN]), errors[0].remedy)
     keyless = sorted(table for table, one in found.items() if not isinstance(one, TableError) and not one.key)
     if keyless:
-        said = f"Without a key, so read in one piece and matched by whole rows: {_names(keyless)}."
-        return warning(said, "Add a primary key where you can.")
-    return ok("All column types are known.")
+        said = f"Without a key: read in one chunk and compared by whole rows: {_names(keyless)}."
+        return warning(said, "Add a primary key if possible.")
+    return ok("All column types are supported.")
 
 
 def _facts(server: Server, tables: Sequence[TableId], columns: str) -> dict[TableId, tuple[Any, ...]]:

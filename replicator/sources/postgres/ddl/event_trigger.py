@@ -139,4 +139,4 @@ def _parsed(content: bytes) -> LoggedDefinition:
             tuple(said["relations"]), tuple(said["types"]), frozenset(map(int, said.get("dropped") or ()))
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise LogCorrupt(f"A message with a table's definition cannot be read: {error!r}") from error
+        raise LogCorrupt(f"A schema message of the event trigger is invalid: {error!r}") from error

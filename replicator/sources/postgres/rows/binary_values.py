@@ -94,7 +94,7 @@ def decimals(values: pa.Array, target: pa.DataType) -> pa.Array:
     if numeric_kernel.to_decimals(data, offsets, valid(values), target.scale, out, status):
         if (status == numeric_kernel.BAD).any():
             raise _corrupt("numeric")
-        message = "a numeric is no number, or has too many digits"
+        message = "a numeric value is invalid or has too many digits"
         raise pa.ArrowInvalid(message)
     found = pa.Array.from_buffers(target, len(values), [validity(values), pa.py_buffer(out)])
     found.validate(full=True)  # the precision
@@ -162,7 +162,7 @@ def _array(data: npt.NDArray[Any], like: pa.Array, target: pa.DataType) -> pa.Ar
 
 
 def _corrupt(what: str) -> LogCorrupt:
-    return LogCorrupt(f"The server sent what is no binary {what}.")
+    return LogCorrupt(f"Unexpected server data: not a binary {what}.")
 
 
 _DECODERS: dict[str, Decoder] = {

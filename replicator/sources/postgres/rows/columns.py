@@ -25,7 +25,7 @@ from replicator.sources.postgres.rows.tuples import BINARY, TEXT, Cells, Found, 
 from replicator.sources.postgres.types import CATALOG, DATE_REMEDY, DATES, NUMERIC_REMEDY, dated
 
 _UNICODE_REMEDY = (
-    "Correct the row on the source (the database's encoding lets in bytes that are no characters), or exclude the column from the "
+    "Correct the row on the source (the database's encoding allows invalid bytes), or exclude the column from the "
     "replicator; then resnapshot the table."
 )
 _SHOWN = 100  # bytes of a value in a message
@@ -122,9 +122,7 @@ class ColumnConverter:
             return self._dates(values, binary=binary)
         decode = self._from_binary if binary else self._from_text
         if decode is None:
-            message = (
-                f"Column {self._column.name} of {self._table} came in a binary form that Tidemark did not ask for."
-            )
+            message = f"Column {self._column.name} of {self._table} arrived in an unexpected binary format."
             raise LogCorrupt(message)
         try:
             return decode(values)
@@ -163,10 +161,10 @@ class ColumnConverter:
         named = f"Column {column.name} of {self._table}"
         remedy = DATE_REMEDY if self._dated else NUMERIC_REMEDY if self._is_numeric else None
         if column.type.kind is Kind.STRING:
-            message = f"{named} ({column.source_type}) holds text that is no valid Unicode."
+            message = f"{named} ({column.source_type}) contains text that is not valid Unicode."
             return ValueDoesNotFit(message, table=str(self._table), remedy=_UNICODE_REMEDY, column=column.name)
         shown = value[:_SHOWN].decode("utf-8", "backslashreplace")
-        message = f"{named}: {shown!r} is no value of {column.type} ({column.source_type})."
+        message = f"{named}: {shown!r} is not a valid value of {column.type} ({column.source_type})."
         return ValueDoesNotFit(message, table=str(self._table), remedy=remedy, column=column.name)
 
 

@@ -126,4 +126,4 @@ def _places(offsets: Places) -> Places:
 
 def _corrupt(offset: int, columns: int | None) -> LogCorrupt:
     of = "" if columns is None else f" of {columns} columns"
-    return LogCorrupt(f"The server sent what is no tuple{of} (byte {offset} of the batch).")
+    return LogCorrupt(f"Unexpected server data: not a tuple{of} (byte {offset} of the batch).")

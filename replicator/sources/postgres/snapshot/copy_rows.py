@@ -101,12 +101,12 @@ class CopyRows:
             raise self._bad()
 
     def _bad(self) -> LogCorrupt:
-        return LogCorrupt(f"The server sent rows of {self._where} that are none.")
+        return LogCorrupt(f"Unexpected server data: invalid rows of {self._where}.")
 
 
 def _after_header(data: bytes) -> int:
     """Where the first row begins; https://www.postgresql.org/docs/current/sql-copy.html, "File Header"."""
     more = int.from_bytes(data[_HEADER - 4 :], "big")
     if data[: len(_SIGNATURE)] != _SIGNATURE or more:
-        raise LogCorrupt("The server sent what is no binary COPY.")
+        raise LogCorrupt("Unexpected server data: not a binary COPY stream.")
     return _HEADER

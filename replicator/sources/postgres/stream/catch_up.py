@@ -118,7 +118,7 @@ class Backlog(MessageBuffer):
         while (row := super().next()) is not None:
             if self._expects_header:
                 if row[: len(_SIGNATURE)] != _SIGNATURE:
-                    raise LogCorrupt("The server sent its log in a form that is not COPY's.")
+                    raise LogCorrupt("Unexpected server data: the log is not a COPY stream.")
                 row = row[_HEADER:]
                 self._expects_header = False
                 self._decoded()
@@ -160,7 +160,7 @@ class Backlog(MessageBuffer):
             self._where,
         )
         if not found:
-            raise SliceFailed("the copy of the slot is gone")
+            raise SliceFailed("the copy of the slot no longer exists")
         self._position, held = (parse_lsn(place) for place in found[0])
         far = now(self._control, self._where).lsn - self._position
         self._is_last = far <= _NEAR or self._position - held > _HELD

@@ -256,7 +256,7 @@ class Decoder:
             case "Y" | "O":
                 pass
             case _:
-                raise LogCorrupt(f"The source's log has a message of kind {chr(kind)!r}, which nobody asked for.")
+                raise LogCorrupt(f"Unexpected pgoutput message type {chr(kind)!r}.")
 
     # ---- transactions
 
@@ -474,9 +474,9 @@ class Decoder:
         self._forged += 1
         if self._forged == 10 ** (len(str(self._forged)) - 1):
             text = (
-                f"{self._forged:,} message{'' if self._forged == 1 else 's'} with a table's definition ignored: not signed by Tidemark's "
-                "event trigger, or its key is not readable. Definitions are met with the next row instead. Where the trigger is another "
-                f"role's: GRANT USAGE ON SCHEMA {watermark.SCHEMA}, SELECT ON {event_trigger.KEY_TABLE} to the connection's."
+                f"{self._forged:,} schema message{'' if self._forged == 1 else 's'} ignored: not signed by Tidemark's "
+                "event trigger, or its key is not readable. Schema changes are detected with the next row instead. If the trigger belongs to another "
+                f"role: GRANT USAGE ON SCHEMA {watermark.SCHEMA}, SELECT ON {event_trigger.KEY_TABLE} to the role of the connection."
             )
             self.out.append(Notice(text))
 

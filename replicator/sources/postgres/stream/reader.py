@@ -80,7 +80,7 @@ class PgOutputReader:
         slot = ReplicationSlot(self._control, self._config, self._replicator)
         self._durable = slot.confirmed()
         if self._durable > start.needed_from:
-            message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, beyond {start}: somebody else has read from it."
+            message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, after {start}: another client has read from it."
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
         relations = Relations(catalog, tables, schemas, self._options.zero_dates)
@@ -149,7 +149,7 @@ class PgOutputReader:
         """The stream, from where the log was read up to: a transaction's end, or `position` behind it."""
         decoder = self._decoder
         if decoder.in_transaction:
-            raise SourceUnreachable("The source's log broke off in the midst of a transaction.")
+            raise SourceUnreachable("The source's log ended within a transaction.")
         decoder.reached(position)
         if self._stream is not None:
             self._stream.close()
@@ -204,7 +204,7 @@ class PgOutputReader:
 
     def _failure(self, text: str, state: str, error: psycopg2.Error | None = None) -> TidemarkError:
         if state == _NO_OBJECT or any(sign in text for sign in _GONE):
-            return LogPurged(f"The source no longer has the log to continue from: {text.strip()}")
+            return LogPurged(f"The source no longer has the log to resume from: {text.strip()}")
         if error is not None:
             with suppress(TidemarkError), translated(self._config.where):
                 raise error
@@ -271,7 +271,7 @@ class PgOutputReader:
 
     def _as_text(self, why: str) -> SourceUnreachable:
         _AS_TEXT.add(self._slot)
-        return SourceUnreachable(f"The log is read again, as text: {why}")
+        return SourceUnreachable(f"Rereading the log in text format: {why}")
 
     def _advance(self, stream: MessageBuffer, *, settling: bool) -> bool:
         """Take the messages that come next, all at once as long as they are plain; False where none is there."""

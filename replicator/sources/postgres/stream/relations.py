@@ -228,7 +228,7 @@ class Relations:
 
     def _gone(self, table: TableId) -> Step:
         del self._known[table]
-        return Step(Ddl.DROP_TABLE, table, text=f"{table} is not there any more")
+        return Step(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
 
     def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
         """From here on the relation has this name and this schema."""
@@ -253,7 +253,7 @@ class Relations:
                     before = None
         if before is None:
             self._keep(schema, now.oid)
-            yield Step(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} came into the selection")
+            yield Step(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection")
             return
         old = self._known[before]
         if before != table:
@@ -307,7 +307,7 @@ class Relations:
         """From the message alone; a column of that name that was there keeps its number."""
         kind = self._catalog.types([column.type]).get(column.type)
         if kind is None:
-            raise UnsupportedDdl(f"The type of column {column.name} is not there any more.")
+            raise UnsupportedDdl(f"The type of column {column.name} no longer exists.")
         number = next((c.number for c in old.columns if c.name == column.name), 0) if old else 0
         return Attribute(column.name, number, kind, column.typmod, kind.name)
 
@@ -326,7 +326,7 @@ class Relations:
         if old is not None and (keyed or relation.identity == Identity.FULL or set(key) == set(old.key)):
             key = old.key if set(old.key) <= set(names) else key
         if not set(key) <= set(names):
-            raise UnsupportedDdl(f"A key column of {table} is left out.", table=str(table))
+            raise UnsupportedDdl(f"A key column of {table} is excluded.", table=str(table))
         columns = tuple(
             _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
         )
@@ -363,9 +363,9 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
     differs = replace(old, table=new.table) != new
     republished = before is not None and now is not None and now.republished(before)
     said = (
-        "was published in another way, or unlogged for a while: the log may lack changes"
+        "was published differently or unlogged temporarily, so changes may be missing in the log"
         if republished
-        else "has another definition"
+        else "has another schema"
     )
     if differs or reload or rewritten or republished:
         yield Step(

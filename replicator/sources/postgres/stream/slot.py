@@ -355,10 +355,10 @@ class ReplicationSlot:
     def _check(self) -> None:
         rows = self._slot_rows()
         if not rows:
-            raise LogPurged(f"The source has no replication slot {self.slot} any more: it did not keep the log.")
+            raise LogPurged(f"The source has no replication slot {self.slot} any more, so its log is lost.")
         if rows[0][1] == "lost":
             raise LogPurged(
-                f"The source has given up the replication slot {self.slot}: more WAL was to be kept for it than "
+                f"The source has invalidated the replication slot {self.slot}: it retained more WAL than "
                 "max_slot_wal_keep_size allows."
             )
 
@@ -424,14 +424,16 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
     rows = cursor.fetchall()
     snapshot = Snapshot.parse(evidence)
     if not rows:
-        raise TableBusy(f"The publication {publication} is not there yet.")
+        raise TableBusy(f"The publication {publication} does not exist yet.")
     whole, added, touched, comment, is_sound, how = rows[0]
     if not whole and added is None and not _by_schema(cursor, publication, oid):
         held = lock_holders(cursor.connection, publication).get(table)
         raise locked_by(table, held) if held else TableBusy(f"{table} is not in the publication {publication} yet.")
     if not is_sound:
-        message = f"The publication {publication} leaves out some changes of {table}: kinds of them, rows, columns, or those of partitions as the table's."
-        remedy = "Make it publish all of them; the connection test gives the SQL."
+        message = (
+            f"The publication {publication} excludes some changes of {table} (operations, rows, columns or partitions)."
+        )
+        remedy = "Publish all of them; the connection test shows the SQL."
         raise TableBusy(message, table=str(table), remedy=remedy)
     barrier = whole_from(added, touched, comment, snapshot)
     if barrier is not None and barrier >= snapshot.xmin:

@@ -69,7 +69,7 @@ def moment(microseconds: int) -> datetime:
     try:
         return _EPOCH + timedelta(microseconds=microseconds)
     except OverflowError:
-        raise LogCorrupt(f"A commit in the source's log has the time {microseconds}, which is none.") from None
+        raise LogCorrupt(f"A commit in the source's log has the invalid time {microseconds}.") from None
 
 
 def data_start(message: bytes) -> int:

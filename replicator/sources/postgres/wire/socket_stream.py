@@ -66,7 +66,7 @@ class SocketState:
         try:
             while left:
                 if not self._writable.poll(_SEND_SECONDS * 1000):
-                    raise self._lost("the server takes nothing any more")
+                    raise self._lost("the server no longer accepts data")
                 left = left[self.peer.send(left) :]
         except OSError as error:
             raise self._lost(error.strerror) from None
@@ -78,7 +78,7 @@ class SocketState:
         self.peer.close()
 
     def _lost(self, why: str | None) -> SourceUnreachable:
-        return SourceUnreachable(f"{self._lost_how}: {why or 'nobody says why'}")
+        return SourceUnreachable(f"{self._lost_how}: {why or 'unknown reason'}")
 
     def _wait_for_more(self, *, much: bool) -> None:
         if much is not self._behind:

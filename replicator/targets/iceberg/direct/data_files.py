@@ -53,8 +53,8 @@ def _translated(uri: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in {errno.ENOSPC, errno.EDQUOT} or "No space left" in str(error):
             message = f"The target's storage is full: {uri} could not be written."
-            raise StorageFull(message, remedy="Free space where the target's tables lie.") from error
-        message = f"A file of the target failed: {uri}: {error}"
+            raise StorageFull(message, remedy="Free space at the location of the target's tables.") from error
+        message = f"Reading or writing a target file failed: {uri}: {error}"
         raise TargetError(message) from error
 
 

@@ -12,8 +12,10 @@ from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, Tar
 from replicator.redaction import redacted
 from replicator.targets.iceberg.jvm.connect import told_by_a_server, without_answer
 
-_FREE = "Free space where the target's tables lie."
-_REMOTE = "Check that the Spark Connect server runs and that SPARK_REMOTE names it; Tidemark goes on by itself."
+_FREE = "Free space at the location of the target's tables."
+_REMOTE = (
+    "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
+)
 _MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
 _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
@@ -64,9 +66,9 @@ def translated(error: Exception) -> Exception:
     if isinstance(error, TidemarkError):
         return error
     if jvm_is_gone(error):
-        return SparkUnavailable("Spark's process ended; it is started again.")
+        return SparkUnavailable("The Spark process ended and is restarted.")
     if without_answer(error):
-        return SparkUnavailable("The Spark Connect server does not answer, or was started anew.", remedy=_REMOTE)
+        return SparkUnavailable("The Spark Connect server does not respond, or was restarted.", remedy=_REMOTE)
     causes = list(_causes(error))
     if not causes and not isinstance(error, Py4JError):
         return error

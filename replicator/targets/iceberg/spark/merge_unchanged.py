@@ -95,7 +95,7 @@ def _require_known(catalog: IcebergCatalog, table: IcebergTable, change: Merge, 
 
 def _lost(table: IcebergTable, schema: TableSchema, rows: int) -> ValuesLost:
     message = (
-        f"{table.name} has lost step with its source: {rows} changed rows have values that the source's log left out "
-        "as unchanged_values, and that the target does not hold."
+        f"{table.name} has diverged from its source: {rows} changed rows have values that the source's log omitted "
+        "as unchanged and that are missing in the target."
     )
     return ValuesLost(message, table=str(schema.table))

@@ -102,9 +102,11 @@ class IcebergTable:
             if at not in by_id:
                 by_id = {s["snapshot-id"]: s for s in self.whole.get("snapshots", [])}
             if at not in by_id:
-                message = f"Snapshots of {self.name} were expired that said how far it is."
+                message = f"The snapshots of {self.name} that stored its progress have expired."
                 raise TargetError(
-                    message, table=str(self.name), remedy="Resnapshot the table; let Tidemark expire snapshots."
+                    message,
+                    table=str(self.name),
+                    remedy="Resnapshot the table, and let only Tidemark expire snapshots.",
                 )
             yield by_id[at]
             at = by_id[at].get("parent-snapshot-id")
@@ -164,7 +166,7 @@ class IcebergCatalog:
                 return None
             if _is(error, "NotFoundException"):
                 if self._point_at_newest(engine, name):
-                    message = f"{name} was changed after the state of it that the metadata database knows, which was restored: it is read anew."
+                    message = f"{name} was changed after the state in the restored metadata database. The table is resnapshotted."
                     raise ValuesLost(message, table=str(name)) from None
                 return None
             raise
@@ -234,7 +236,7 @@ class IcebergCatalog:
         except Py4JJavaError as error:
             if self.load(new) is None:
                 raise
-            message = f"{table.name} cannot be renamed: {new} was made by another worker."
+            message = f"{table.name} cannot be renamed: {new} was created by another worker."
             raise TargetConflict(message, table=str(table.name)) from error
         if not moved:
             raise _overtaken(table)
@@ -288,9 +290,9 @@ class IcebergCatalog:
         owner = table.properties.get(OWNER)
         if owner == self.replicator:
             return table
-        whose = "another replicator" if owner else "someone else"
+        whose = "another replicator" if owner else "another writer"
         message = f"The target table {table.name} exists already and belongs to {whose}."
-        remedy = "Give the replicator another target namespace, or drop that table yourself."
+        remedy = "Set another target namespace for the replicator, or drop that table."
         raise ConfigurationError(message, table=str(table.name), remedy=remedy)
 
     @staticmethod
@@ -323,7 +325,7 @@ def _as_json(engine: Engine, base: Any) -> Json:
 
 
 def _overtaken(table: IcebergTable) -> TargetConflict:
-    message = f"{table.name} was changed or made anew by another worker."
+    message = f"{table.name} was changed or recreated by another worker."
     return TargetConflict(message, table=str(table.name))
 
 

@@ -49,5 +49,5 @@ def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | 
         load, item = (str(values.get(name, "")) for name in (LOAD, ITEM))
         return Position(int(values[APPLIED]), loaded, version, load, mode, item)
     except ValueError:
-        message = f"The target says {values[APPLIED]!r} of how far it is, which is no sequence number: somebody has changed it."
+        message = f"Invalid table property {APPLIED}={values[APPLIED]!r}: expected a sequence number (modified outside Tidemark?)."
         raise TargetError(message) from None

@@ -87,8 +87,8 @@ def rename(catalog: IcebergCatalog, table: IcebergTable | None, change: Rename) 
     if table is None or table.name == change.new:
         return False
     if catalog.load(change.new) is not None:
-        message = f"{table.name} cannot be renamed: {change.new} is still there in the target."
-        remedy = f"Retried by itself; if it stays, drop {change.new} in the target."
+        message = f"{table.name} cannot be renamed: {change.new} still exists in the target."
+        remedy = f"Retried automatically. If it persists, drop {change.new} in the target."
         raise TargetConflict(message, table=str(table.name), remedy=remedy)
     catalog.rename(table, change.new)
     return True
@@ -145,7 +145,7 @@ def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
     for name, text in table.columns:
         kind = from_iceberg(text)
         if kind is None:
-            message = f"The target column {name} of {table.name} has the type {text}, which Tidemark did not make."
+            message = f"The target column {name} of {table.name} has the type {text}, which Tidemark did not create."
             raise UnsupportedDdl(message, table=str(table.name))
         columns.append(Column(name, kind, nullable=True, source_type=""))
     return TableSchema(new.table, tuple(columns))

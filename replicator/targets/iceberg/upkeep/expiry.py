@@ -72,7 +72,7 @@ def own_retention(table: IcebergTable, default: Retention) -> Retention:
     try:
         own = Retention.parse(steps or STEPS, float(hours or 0))
     except (ConfigurationError, ValueError) as error:
-        message = f"{table.name}: its properties {RETENTION_STEPS} and {GRACE_HOURS} cannot be meant: {error}"
+        message = f"{table.name}: its properties {RETENTION_STEPS} and {GRACE_HOURS} are invalid: {error}"
         raise ConfigurationError(message, table=str(table.name)) from None
     return Retention(own.steps if steps else default.steps, own.grace if hours else default.grace)
 

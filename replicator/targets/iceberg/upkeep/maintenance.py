@@ -70,9 +70,9 @@ def maintain(catalog: IcebergCatalog, table: IcebergTable, retention: Retention,
 def _deleted_files(table: IcebergTable, retention: Retention, now: float) -> list[str]:
     lists = deletion_list.lists(table)
     if deletion_list.behind(table, lists):
-        return ["the catalog names an older state than the table's folder has, so no file is deleted"]
+        return ["the catalog points to an older state than the table's folder, so no file is deleted"]
     deleted = deletion_list.delete_due(table, lists, retention.grace, now)
-    return [f"deleted {deleted} files that waited"] if deleted else []
+    return [f"deleted {deleted} unreferenced files"] if deleted else []
 
 
 def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool) -> int:
