@@ -1,8 +1,8 @@
 """The floor under MySQL's log: its bytes, through the replication protocol, thrown away as they come.
 
-`python -m benchmarks.binlog_dump`, see `log_reading.LogReader`.  Orders (JSON): `address` (of pymysql.connect), `file`, `position`,
-`bytes` (of the log from there to its end) and `rows` in them.  It looks at nothing but their number, and at the packet by which
-the server says that the log ends.
+`python -m benchmarks.binlog_dump`, see `log_reading.LogReader`.  Orders (JSON): `address` (of pymysql.connect), `file`,
+`position`, `bytes` (of the log from there to its end) and `rows` in them.  It looks at nothing but their number, and at
+the packet by which the server says that the log ends.
 """
 
 from __future__ import annotations

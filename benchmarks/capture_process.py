@@ -1,8 +1,9 @@
 """Capture alone, over a real source: `python -m benchmarks.capture_process`, see `log_reading.LogReader`.
 
-What it runs is the product's `run_capture`: the source's log reader, numbering, windows (none is open), the segment writer on a
-local disk with its fsync of file and folder, and the confirmation to the source.  What it leaves out is the journal's Postgres:
-`MemoryJournal` keeps in memory what a commit says.  There is no snapshot, no merge, no lease to renew.
+What it runs is the product's `run_capture`: the source's log reader, numbering, windows (none is open), the segment
+writer on a local disk with its fsync of file and folder, and the confirmation to the source.  What it leaves out is the
+journal's Postgres: `MemoryJournal` keeps in memory what a commit says.  There is no snapshot, no merge, no lease to
+renew.
 
 Orders (JSON): `kind`, `config`, `tables` [[database, name]…], `offset` (of the source), `rows`, `staging` (a folder).
 It says how many rows are durable after each commit, and stops when there are `rows` of them.

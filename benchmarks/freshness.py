@@ -1,7 +1,7 @@
 """When rows become queryable, as a reader sees it who knows nothing of the product but its Iceberg tables.
 
-It asks the catalog's Postgres for the tables' metadata files, several times a second. What a new snapshot added is read at once from
-its data files: a row is queryable from the moment at which the reader first met the metadata with it.
+It asks the catalog's Postgres for the tables' metadata files, several times a second. What a new snapshot added is read
+at once from its data files: a row is queryable from the moment at which the reader first met the metadata with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commit at the source → queryable in the target, everything on this one machine; and what an idle product costs.
 
-Measured from outside: the writer stamps rows with its clock (`traffic`), a reader of the Iceberg tables says when it first met them
-(`freshness`), and the kernel what the processes used.
+Measured from outside: the writer stamps rows with its clock (`traffic`), a reader of the Iceberg tables says when it
+first met them (`freshness`), and the kernel what the processes used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ SNAPSHOT, SNAPSHOT_ROWS, SNAPSHOT_RATE, TABLES = "lag-snapshot", 4_000_000, 1000
 
 @dataclass(frozen=True)
 class Goal:
-    """`lag`: percentile → seconds.  The tables are shared out among so many replicators; one more has a backlog of so many rows."""
+    """`lag`: percentile → seconds.
+
+    The tables are shared out among so many replicators; one more has a backlog of so many rows.
+    """
 
     name: str
     tables: int

@@ -1,7 +1,8 @@
 """Merges of random keys into a large table, through the product's own target: staged segments, one `Merge` each, maintenance after it.
 
-The table is loaded as an initial load is, by appends of snapshot segments. Half of the keys of its range are taken, so that inserts fall among them.
-Of a batch's keys eight in ten are updated, one is deleted and one inserted, all of them at random over the whole range.
+The table is loaded as an initial load is, by appends of snapshot segments. Half of the keys of its range are taken, so
+that inserts fall among them. Of a batch's keys eight in ten are updated, one is deleted and one inserted, all of them
+at random over the whole range.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """MariaDB's log into durable segments, beside Debezium Engine and beside a client that throws its bytes away.
 
-The log is written first, then read from its first position to its last, by each side in turn (`capture_side`, `debezium.engine`,
-`binlog_dump`).  Debezium's clock starts with its first batch, so that the start of the JVM and of the engine is not counted; ours with the
-first commit, so that neither are the connection, the catalog, and the first call of everything.
+The log is written first, then read from its first position to its last, by each side in turn (`capture_side`,
+`debezium.engine`, `binlog_dump`).  Debezium's clock starts with its first batch, so that the start of the JVM and of
+the engine is not counted; ours with the first commit, so that neither are the connection, the catalog, and the first
+call of everything.
 """
 
 from __future__ import annotations

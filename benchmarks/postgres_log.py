@@ -1,9 +1,10 @@
 """Postgres' log into durable segments, beside pg_recvlogical, which writes the same messages to /dev/null.
 
-Both ask for the same of pgoutput, on slots that begin at the same place.  *Backlog*: the rows are written before anybody reads.
-*Near the head*: the reader follows an empty log; the server's sending process is held (SIGSTOP) while the rows are written, so that
-the two cores are not shared with the writer, and time counts from its being let go.
-pg_recvlogical has read all when the server has sent the log's end; that this log has so many rows is counted on a slot of its own.
+Both ask for the same of pgoutput, on slots that begin at the same place.  *Backlog*: the rows are written before
+anybody reads. *Near the head*: the reader follows an empty log; the server's sending process is held (SIGSTOP) while
+the rows are written, so that the two cores are not shared with the writer, and time counts from its being let go.
+pg_recvlogical has read all when the server has sent the log's end; that this log has so many rows is counted on a slot
+of its own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Snapshots alone, over a real source: `python -m benchmarks.snapshot_process`, see `log_reading.LogReader`.
 
-What it runs is the product's `run_snapshot`: planning, marks, the source's readers, Parquet files on a local disk with their
-fsync; and, where it is asked to follow the log, `run_capture` beside it (in a thread, as in `manage.py run`), which closes the chunks'
-windows.  What it leaves out is the journal's Postgres: here it is in memory.
+What it runs is the product's `run_snapshot`: planning, marks, the source's readers, Parquet files on a local disk with
+their fsync; and, where it is asked to follow the log, `run_capture` beside it (in a thread, as in `manage.py run`),
+which closes the chunks' windows.  What it leaves out is the journal's Postgres: here it is in memory.
 
-Orders (JSON): `kind`, `config`, `table` [database, name], `offset` (of the source; null: nothing follows the log), `parallel`
-readers, `staging` (a folder).  Without an offset the table is one chunk.
-It says how many rows are durable, or, where the log is followed, are in the sequence.
+Orders (JSON): `kind`, `config`, `table` [database, name], `offset` (of the source; null: nothing follows the log),
+`parallel` readers, `staging` (a folder).  Without an offset the table is one chunk. It says how many rows are durable,
+or, where the log is followed, are in the sequence.
 """
 
 from __future__ import annotations

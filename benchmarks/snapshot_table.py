@@ -70,7 +70,10 @@ def _vacuum(connection: Any) -> None:
 
 
 def updates(rows: int) -> Transactions:
-    """One or two rows anywhere; none comes or goes, so that each side reads exactly `rows` rows.  Postgres takes no larger products."""
+    """One or two rows anywhere; none comes or goes, so that each side reads exactly `rows` rows.
+
+    Postgres takes no larger products.
+    """
     one, other = (
         f"UPDATE {TABLE} SET amount = amount + 1 WHERE id = 1 + ({{r}} * {factor} + {{n}}) % {rows}"
         for factor in (2003, 1999)

@@ -1,8 +1,9 @@
 """A table's snapshot into staged files, beside a client that throws the same rows away and beside Debezium Engine.
 
-*Plain*: over one connection, as one chunk.  *While the log flows*: in chunks between marks, with the product's two readers; a writer
-changes rows of the table, capture follows the log and admits the chunks; a row counts when the journal's entry has it.  Debezium's
-side of that is its incremental snapshot, asked for by a signal, of which it reads the first rows only.
+*Plain*: over one connection, as one chunk.  *While the log flows*: in chunks between marks, with the product's two
+readers; a writer changes rows of the table, capture follows the log and admits the chunks; a row counts when the
+journal's entry has it.  Debezium's side of that is its incremental snapshot, asked for by a signal, of which it reads
+the first rows only.
 
 Ours counts from before it connects.  Debezium's clock starts with its first batch.
 """
@@ -190,7 +191,10 @@ def debezium(source: Source, table: TableId, rows: int, folder: Path) -> Speed:
 
 
 def incremental(table: Filled) -> Speed:
-    """The first rows: those of its whole run would take minutes.  Changes of the writer count among them, in its favour."""
+    """The first rows: those of its whole run would take minutes.
+
+    Changes of the writer count among them, in its favour.
+    """
     kind, config = table.source.kind, table.source.config
     with closing(table.source.connect(DATABASE)) as connection, connection.cursor() as cursor:
         cursor.execute(f"DROP TABLE IF EXISTS {SIGNALS}")

@@ -1,7 +1,8 @@
 """Hosts that people enter: which are taken, and where they lead.
 
-Never taken are link-local addresses, where clouds have their metadata services, whoever names them and in whatever form: as an
-IPv4 address inside an IPv6 one, as a single number, or by a name.  A name is resolved once, and the connection goes to what it was.
+Never taken are link-local addresses, where clouds have their metadata services, whoever names them and in whatever
+form: as an IPv4 address inside an IPv6 one, as a single number, or by a name.  A name is resolved once, and the
+connection goes to what it was.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Logins that show a password to no server that has not proved by TLS who it is (invariant 8).
 
-A server chooses the method of a login, and some methods send the password itself: over an unverified connection that is whoever
-answers.  Hashes and SCRAM proofs are sent to any server; https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html
+A server chooses the method of a login, and some methods send the password itself: over an unverified connection that is
+whoever answers.  Hashes and SCRAM proofs are sent to any server;
+https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_connection_phase.html
 """
 
 from __future__ import annotations

@@ -121,8 +121,8 @@ class Fault:
     """What happens at the `hit`-th time (from 1) that `point` is reached after arming.
 
     kill: SIGKILL to this process.  fail: raises FaultInjected.  full: raises OSError(ENOSPC).
-    stall: the whole process stands still for `seconds`, the renewal of its leases included, as after SIGSTOP or a paused
-    machine.  pause: only the thread does.
+    stall: the whole process stands still for `seconds`, the renewal of its leases included, as after SIGSTOP or a
+    paused machine.  pause: only the thread does.
     """
 
     point: str
@@ -172,7 +172,10 @@ def disarm() -> None:
 
 
 def arm_from_environment() -> bool:
-    """Arm what TIDEMARK_FAULTS says, and warn of it; False where it says nothing.  ValueError for what it cannot mean."""
+    """Arm what TIDEMARK_FAULTS says, and warn of it; False where it says nothing.
+
+    ValueError for what it cannot mean.
+    """
     text = os.environ.get(VARIABLE, "").strip()
     if not text:
         return False

@@ -1,6 +1,7 @@
 """What kernels do with many bytes at once: pieces of machine code that numba's own language has no words for.
 
-Bounds are the caller's business.  Numba does not notice a change of this file; `make kernels` does, and deletes the cached kernels.
+Bounds are the caller's business.  Numba does not notice a change of this file; `make kernels` does, and deletes the
+cached kernels.
 """
 
 # ruff: noqa: ANN001, ANN201, ARG001 - what is named in the arguments' types is what is compiled
@@ -16,7 +17,8 @@ _OCTETS = ir.IntType(8).as_pointer()
 _8, _64, _128 = ir.IntType(8), ir.IntType(64), ir.IntType(128)
 _PAIR = ir.VectorType(_64, 2)
 # https://www.intel.com/content/dam/www/public/us/en/documents/white-papers/fast-crc-computation-generic-polynomial-pclmulqdq-paper.pdf,
-# for CRC-32 with its bits reversed: what folds 16 bytes onto the next 16, 8 bytes onto 4, and what is left to the remainder.
+# for CRC-32 with its bits reversed: what folds 16 bytes onto the next 16, 8 bytes onto 4, and what is left to the
+# remainder.
 _FOLD, _FOLD_LAST, _REDUCE = (0x1751997D0, 0x0CCAA009E), (0x163CD6124, 0), (0x1DB710641, 0x1F7011641)
 
 

@@ -1,9 +1,10 @@
 """Kernels: functions that are compiled to machine code, in files named `*_kernel.py`.
 
-`python -m replicator.kernels` compiles all of them into the cache (`make kernels`; the Docker image is built with it).  A process that
-imports one later takes it from there, or compiles it there and then: never when it is called, for its types are given.
-The cache is in NUMBA_CACHE_DIR, or else beside the source, or where that cannot be written in the user's cache folder.
-Numba notices that a kernel's own file has changed, and not one with a helper of it: so each file of kernels stands alone.
+`python -m replicator.kernels` compiles all of them into the cache (`make kernels`; the Docker image is built with it).
+A process that imports one later takes it from there, or compiles it there and then: never when it is called, for its
+types are given. The cache is in NUMBA_CACHE_DIR, or else beside the source, or where that cannot be written in the
+user's cache folder. Numba notices that a kernel's own file has changed, and not one with a helper of it: so each file
+of kernels stands alone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ _SUFFIX = "_kernel"
 
 
 def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Compiles for these types only, when the module is imported.  It runs without Python's lock, and checks no bounds."""
+    """Compiles for these types only, when the module is imported.
+
+    It runs without Python's lock, and checks no bounds.
+    """
 
     def compiled(function: Callable[..., Any]) -> Any:
         try:

@@ -1,6 +1,7 @@
 """Texts without secrets (invariant 8): hidden is what stands where secrets stand, whatever it is.
 
-A value is never searched for in a text: a password that is a word, or one letter, would tear holes into sentences, and be told by them.
+A value is never searched for in a text: a password that is a word, or one letter, would tear holes into sentences, and
+be told by them.
 """
 
 from __future__ import annotations

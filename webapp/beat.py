@@ -6,7 +6,10 @@ from celery.beat import PersistentScheduler
 
 
 class SteadyScheduler(PersistentScheduler):  # type: ignore[misc] - celery has no hints
-    """Sleeps until an entry is due.  Celery's own wakes 10 ms before, and then asks again and again: half a percent of a core."""
+    """Sleeps until an entry is due.
+
+    Celery's own wakes 10 ms before, and then asks again and again: half a percent of a core.
+    """
 
     def adjust(self, n: float | None, drift: float = 0.001) -> float | None:
         """`n` seconds, and a little more."""

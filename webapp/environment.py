@@ -44,8 +44,8 @@ KEY_FILE = "secret.key"
 OLD_KEY_FILE = "secret.key.old"
 SERVICES_FILE = "services.json"
 PORTS_FILE = "ports.json"
-# A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP: what waits for it
-# is bounded by leases in workers, and in the web server by `webapp.web.serving`.
+# A metadata database whose machine or network is gone is noticed after 20 s.  One that stands still answers for TCP:
+# what waits for it is bounded by leases in workers, and in the web server by `webapp.web.serving`.
 PEER_GONE = {
     "keepalives": 1,
     "keepalives_idle": 10,
@@ -78,7 +78,8 @@ def home() -> Path:
 def keep_private(folder: Path, *locations: str) -> None:
     """What this process and its children make from now on is their user's only, and so are the data folder and local locations.
 
-    Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its own there.
+    Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its
+    own there.
     """
     os.umask(0o077)
     with suppress(OSError):  # read-only where nothing is kept in it
@@ -191,8 +192,8 @@ def service_url(name: str, folder: Path) -> str:
 def location(name: str, folder: Path, below: str, *, query: bool = False) -> str:
     """A storage URL from the environment, else a folder below the data folder.
 
-    ValueError for one with credentials in it: it stands in logs, on Spark's pages and in lineage (invariant 8), and a store's
-    credentials have variables of their own; and for one with a query where that is not allowed.
+    ValueError for one with credentials in it: it stands in logs, on Spark's pages and in lineage (invariant 8), and a
+    store's credentials have variables of their own; and for one with a query where that is not allowed.
     """
     value = os.environ.get(name) or (folder / below).as_uri()
     parts = urlsplit(value)
@@ -238,7 +239,8 @@ def database(url: str) -> dict[str, Any]:
 def jdbc_url(url: str) -> str:
     """The same database for Java, with every option of the URL, and libpq's variables for TLS and login, under the driver's names.
 
-    User and password go elsewhere.  ConfigurationError for what the driver cannot hold: dropped, it would hold in half of Tidemark only.
+    User and password go elsewhere.  ConfigurationError for what the driver cannot hold: dropped, it would hold in half
+    of Tidemark only.
     """
     found = database(url)
     hosts = (found["HOST"] or "localhost").split(",")
@@ -330,7 +332,10 @@ def at_least(name: str, default: float, *, least: float, unit: str = "seconds") 
 
 
 def secret(name: str) -> str:
-    """The variable, or the content of the file that NAME_FILE names; empty for neither.  ValueError where the file cannot be read."""
+    """The variable, or the content of the file that NAME_FILE names; empty for neither.
+
+    ValueError where the file cannot be read.
+    """
     if value := os.environ.get(name):
         return value
     if not (path := os.environ.get(f"{name}_FILE")):

@@ -26,7 +26,8 @@ TIDEMARK_LOG_RETENTION_DAYS = float(os.environ.get("TIDEMARK_LOG_RETENTION_DAYS"
 # Of each replicator and level.
 TIDEMARK_LOG_LINES = int(os.environ.get("TIDEMARK_LOG_LINES", "20000"))
 TIDEMARK_METRIC_RETENTION_DAYS = float(os.environ.get("TIDEMARK_METRIC_RETENTION_DAYS", "30"))
-# How long lags are kept by minute (at least 2 days: the windows up to a day begin at one), by hour (at least 31) and by day.
+# How long lags are kept by minute (at least 2 days: the windows up to a day begin at one), by hour (at least 31) and by
+# day.
 TIDEMARK_LAG_MINUTE_DAYS = environment.at_least("TIDEMARK_LAG_MINUTE_DAYS", 3, least=2, unit="days")
 TIDEMARK_LAG_HOUR_DAYS = environment.at_least("TIDEMARK_LAG_HOUR_DAYS", 35, least=31, unit="days")
 TIDEMARK_LAG_DAY_DAYS = environment.at_least("TIDEMARK_LAG_DAY_DAYS", 400, least=1, unit="days")

@@ -1,7 +1,7 @@
 """How `DebeziumReader.java` is run: by the source launcher, so that a JDK is all it needs (17 or later).
 
-The settings are Debezium's own defaults, but for what spares it work: places and schemas are kept in memory (or written once a
-minute), no tombstones, no records of DDL, records as Connect's own objects, which nobody converts.
+The settings are Debezium's own defaults, but for what spares it work: places and schemas are kept in memory (or written
+once a minute), no tombstones, no records of DDL, records as Connect's own objects, which nobody converts.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def jars() -> list[Path]:
     """Those of jars.txt: `group name version sha256` of the engine, its connectors and what they want.
 
     The list is what Ivy (pyspark's, as in java_artifacts) resolves for io.debezium:debezium-embedded,
-    debezium-connector-mariadb and debezium-connector-postgres, all 3.5.0.Final, the newest that was there of all, with `-types jar bundle` and conf default; without
-    what only a Kafka Connect server wants (jersey, jetty and what they bring).
+    debezium-connector-mariadb and debezium-connector-postgres, all 3.5.0.Final, the newest that was there of all, with
+    `-types jar bundle` and conf default; without what only a Kafka Connect server wants (jersey, jetty and what they
+    bring).
     """
     return [fetched(Artifact(*line.split())) for line in JARS.read_text().splitlines()]
 

@@ -52,7 +52,8 @@ from replicator.state.chunks import (
 
 WANTED_SECONDS = 1.0
 CONDITION_SECONDS = 1800.0  # of one statement with a condition: it is another's work, and may find no index
-# Runs whose next chunks are planned in one go, and how long: what is planned so far is read before the rest, however slow a table's key is.
+# Runs whose next chunks are planned in one go, and how long: what is planned so far is read before the rest, however
+# slow a table's key is.
 PLANNED_TOGETHER, PLANNING_SECONDS = 64, 1.0
 QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
 ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
@@ -62,7 +63,8 @@ ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
 class SnapshotOptions:
     """`parallel` readers, each with one connection; at most `ahead` chunks per reader are planned and not read.
 
-    throttle: what lies between two chunks; where it wants another number of readers, all end, and `run_snapshot` returns.
+    throttle: what lies between two chunks; where it wants another number of readers, all end, and `run_snapshot`
+    returns.
     """
 
     parallel: int = 2
@@ -86,9 +88,10 @@ def run_snapshot(  # noqa: PLR0913 - the wiring of one loop, all by name
 ) -> int:
     """Plan and read until there is nothing to do or `keep()` is False; returns the number of chunks read.
 
-    A chunk that is read then is read to its end (a table without key is one), and the other readers go on beside it; once `hurried()`
-    (without it: at once) it is given up.
-    `released` is called by each thread at its end (see run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is raised.
+    A chunk that is read then is read to its end (a table without key is one), and the other readers go on beside it;
+    once `hurried()` (without it: at once) it is given up. `released` is called by each thread at its end (see
+    run_apply).  A chunk's trouble is told to the store; trouble with the source itself (unreachable, not allowed) is
+    raised.
     """
     pressed, others = hurried or (lambda: not keep()), _Others()
     workers = [
@@ -125,7 +128,10 @@ class _Others:
 
 @dataclass
 class _Statement:
-    """What a reader is asking its source.  `asked`: when it was last asked whether that is wanted still; `until`: when it is too late."""
+    """What a reader is asking its source.
+
+    `asked`: when it was last asked whether that is wanted still; `until`: when it is too late.
+    """
 
     reader: SnapshotReader
     wanted: Callable[[], bool]
@@ -252,7 +258,8 @@ class _Worker:
             plan = ""
             planned: list[PlannedChunk] = []
             with self._asking(reader) as statement:
-                if new:  # what is found from here on holds in the past that has the mark, and no other: a source may be set back
+                # what is found from here on holds in the past that has the mark, and no other: a source may be set back
+                if new:
                     plan = self._chunks.begin_plan([run.run for run in new])
                     reader.mark(plan_mark(plan))
                     reach("snapshot.plan.marked")
@@ -351,7 +358,8 @@ class _Worker:
         # Chunks are sized by these seconds: what each costs whatever its size does not count.
         rows, started = 0, time.monotonic()
         asked = started
-        # Dictionaries cost as much as all else here and save nothing behind zstd; of the footers, merges read the key's ranges.
+        # Dictionaries cost as much as all else here and save nothing behind zstd; of the footers, merges read the key's
+        # ranges.
         options = {"use_dictionary": False, "write_statistics": list(data.schema.key)}
         with self._storage.writer(path, _raw_schema(data), **options) as file:
             with behind("chunk", QUEUE_BYTES) as thread:

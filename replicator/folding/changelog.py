@@ -1,7 +1,7 @@
 """Changes as rows of a changelog, none of them folded.
 
-One row for each change.  An UPDATE that moves its row to another key is two, both with its number: the DELETE of the old key comes first.
-A DELETE has the values of its before image (all of them, or the key, as the source logs them).
+One row for each change.  An UPDATE that moves its row to another key is two, both with its number: the DELETE of the
+old key comes first. A DELETE has the values of its before image (all of them, or the key, as the source logs them).
 """
 
 from __future__ import annotations

@@ -73,7 +73,10 @@ def key_ranges(files: Iterable[pq.FileMetaData], schema: TableSchema) -> list[Ke
 
 
 def left_out(files: Iterable[pq.FileMetaData], schema: TableSchema) -> LeftOut | None:
-    """None where no UPDATE left out anything: the ordinary case, also of a partial schema.  Key columns are never left out."""
+    """None where no UPDATE left out anything: the ordinary case, also of a partial schema.
+
+    Key columns are never left out.
+    """
     values, low, high, told = 0, len(schema.columns), -1, True
     for column in (c for file in files for c in _leaves(file, UNCHANGED + ".")):
         statistics = column.statistics

@@ -1,7 +1,7 @@
 """Which UPDATEs move their row to another key: the one rule, for every target and stream.
 
-A key is what the source's unique index compares: NaN is NaN, and zeros are one whatever their sign.  A key before that the
-log does not tell is the key after.
+A key is what the source's unique index compares: NaN is NaN, and zeros are one whatever their sign.  A key before that
+the log does not tell is the key after.
 """
 
 from __future__ import annotations

@@ -41,9 +41,9 @@ class ChangeBatch:
     """Rows of one table under one schema, in log order.
 
     `data` has the Arrow schema `schema.change_arrow`.  Its `_sequence_num` is the change's ordinal since `read` began
-    (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number.
-    INSERT fills the row columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is
-    none), as in CDAP's example.  `zero_dates`: how many values were dates that do not exist, and became null.
+    (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number. INSERT fills the row
+    columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is none), as in
+    CDAP's example.  `zero_dates`: how many values were dates that do not exist, and became null.
     `hidden`: operations of changes that a row filter left out or made into others; then there may be no row at all.
     """
 
@@ -59,7 +59,8 @@ class ParkedRow:
     """A change with a value that cannot be decoded, left out of its batch; it has used its ordinal up.
 
     `ordinal`, `commit_ts`, `txn_id`, `offset`: as the batch's row would have had them.
-    data: the row as the source sent it (MySQL: its images, the one before first; Postgres: the message), cut after some length; size: bytes of the whole.
+    data: the row as the source sent it (MySQL: its images, the one before first; Postgres: the message), cut after some
+    length; size: bytes of the whole.
     keys: its key before and after the change, texts by column; none where one of them is not known.
     """
 
@@ -93,8 +94,9 @@ EVERY = "*"
 class Settled:
     """Where commits become visible in another order than the log's (Postgres): what may be invisible yet.
 
-    Of all transactions (`_txn_id`) up to this place of the log, all but `unsettled` are visible to every snapshot whose low
-    mark comes after it.  EVERY among them: there are too many to name.  A reader that gives none of these orders its log by visibility.
+    Of all transactions (`_txn_id`) up to this place of the log, all but `unsettled` are visible to every snapshot whose
+    low mark comes after it.  EVERY among them: there are too many to name.  A reader that gives none of these orders
+    its log by visibility.
     """
 
     unsettled: frozenset[str]
@@ -104,10 +106,10 @@ class Settled:
 class SchemaChange:
     """A DDL statement on a selected table or database; it takes one ordinal.
 
-    `schema` is the table's schema afterwards (None for drops, databases and truncate).  `renamed_columns` maps old to new.
-    `reload` is True where rows that already exist may have got other values (a default filled in, a conversion,
-    a table swapped in from outside the selection): the table must then be read again.  An ALTER_TABLE without a statement and
-    without `reload` says no more than that the source tells the table by another `TableSchema.identity` now.
+    `schema` is the table's schema afterwards (None for drops, databases and truncate).  `renamed_columns` maps old to
+    new. `reload` is True where rows that already exist may have got other values (a default filled in, a conversion, a
+    table swapped in from outside the selection): the table must then be read again.  An ALTER_TABLE without a statement
+    and without `reload` says no more than that the source tells the table by another `TableSchema.identity` now.
     """
 
     ordinal: int

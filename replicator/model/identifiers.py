@@ -25,8 +25,8 @@ _WRITTEN = re.compile(rf"({_QUOTED}|[^.\"`][^.]*)\.({_QUOTED}|.+)", re.DOTALL)
 def parse_name(text: str) -> tuple[TableId, bool] | None:
     """The table that people write as `shop.orders`, or, as a source would, `"my.shop"."orders"` or with `back quotes`; None for no name.
 
-    Without quotes the database ends at the first dot.  A quote is doubled inside quotes.  True: the table's name is quoted, so `*` and `?`
-    in it stand for themselves.
+    Without quotes the database ends at the first dot.  A quote is doubled inside quotes.  True: the table's name is
+    quoted, so `*` and `?` in it stand for themselves.
     """
     found = _WRITTEN.fullmatch(text)
     if found is None:

@@ -16,7 +16,10 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 def value_of(text: str, column: DataType) -> Value:
-    """ValueError for what is no value of the type, or not exactly.  A timestamp without a zone is in UTC where the type has one."""
+    """ValueError for what is no value of the type, or not exactly.
+
+    A timestamp without a zone is in UTC where the type has one.
+    """
     try:
         return _value(text, column)
     except (LookupError, InvalidOperation, OverflowError):

@@ -1,7 +1,7 @@
 """Row filters: `country = 'DE' AND total >= 10 AND paid_at IS NOT NULL`, in a small language that means the same everywhere.
 
-Each condition compares one column with literals of its type; text is compared by its bytes in UTF-8, whatever the source's collation.
-Nothing is ever equal to, less or greater than null, as in SQL.
+Each condition compares one column with literals of its type; text is compared by its bytes in UTF-8, whatever the
+source's collation. Nothing is ever equal to, less or greater than null, as in SQL.
 """
 
 from __future__ import annotations

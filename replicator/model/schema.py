@@ -18,7 +18,8 @@ OPERATION = "_operation"
 COMMIT_TS = "_commit_ts"
 TXN_ID = "_txn_id"
 OFFSET = "_offset"
-UNCHANGED = "_unchanged"  # in changes of a partial schema: places of the columns that an UPDATE left out because they kept their value
+# in changes of a partial schema: places of the columns that an UPDATE left out because they kept their value
+UNCHANGED = "_unchanged"
 ZERO_DATES = "_zero_dates"  # in raw chunks: how many of a row's values were dates that do not exist
 
 # The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
@@ -39,8 +40,8 @@ RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO
 class Column:
     """`source_type` is the source's own text for the type (`int(10) unsigned`); `warning` says what is not full.
 
-    `number` tells a renamed column from a dropped and added one where the source numbers its columns (Postgres), else 0; schemas
-    that differ in it only are equal.
+    `number` tells a renamed column from a dropped and added one where the source numbers its columns (Postgres), else
+    0; schemas that differ in it only are equal.
     """
 
     name: str
@@ -56,9 +57,10 @@ class Column:
 class TableSchema:
     """Columns in source order.  `key` is empty for a table without one; its columns are never null.
 
-    `partial`: an UPDATE in the log may leave out values that it did not change (Postgres TOAST); such a table has a key.
-    `identity` tells the table from another that had its name before, and its storage from a rewritten one, in the source's own
-    words, the table itself before the first slash; empty where the source has none.  Schemas that differ in it only are equal.
+    `partial`: an UPDATE in the log may leave out values that it did not change (Postgres TOAST); such a table has a
+    key. `identity` tells the table from another that had its name before, and its storage from a rewritten one, in the
+    source's own words, the table itself before the first slash; empty where the source has none.  Schemas that differ
+    in it only are equal.
     """
 
     table: TableId

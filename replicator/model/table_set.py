@@ -14,7 +14,8 @@ from replicator.model.row_filter import RowFilter
 class TableSet:
     """What a replicator takes: single tables, and whole databases and patterns with the tables that they will get later.
 
-    `excluded` wins over all others; `tables` wins over `excluded_patterns`, and these over `databases` and `patterns`.  `excluded_columns` never names a key column.
+    `excluded` wins over all others; `tables` wins over `excluded_patterns`, and these over `databases` and `patterns`.
+    `excluded_columns` never names a key column.
     `masks`: by column; `row_filters`: which rows are taken; `salt`: what hashes begin with, a secret (invariant 8).
     """
 
@@ -50,7 +51,9 @@ class TableSet:
 
 @dataclass(frozen=True)
 class NameRule:
-    """How a source compares the names of databases and tables.  Names are put under it where they enter; from there on they are equal or not.
+    """How a source compares the names of databases and tables.
+
+    Names are put under it where they enter; from there on they are equal or not.
 
     fold: what the source makes of a name before it compares (None: nothing).
     """

@@ -24,7 +24,10 @@ _NO, _YES = pa.scalar(False), pa.scalar(True)  # noqa: FBT003 - pyarrow's signat
 
 
 def matching(data: pa.RecordBatch, rule: RowFilter, schema: TableSchema, prefix: str = "") -> pa.Array:
-    """Of each row, whether all conditions hold for the columns with this prefix; `data` has `schema`'s own values.  No nulls."""
+    """Of each row, whether all conditions hold for the columns with this prefix; `data` has `schema`'s own values.
+
+    No nulls.
+    """
     found = pa.repeat(_YES, data.num_rows)
     for one in rule.conditions:
         held = _holds(data.column(prefix + one.column), one, schema)
@@ -46,8 +49,8 @@ def _holds(values: pa.Array, one: Condition, schema: TableSchema) -> pa.Array:
 def chosen_changes(batch: ChangeBatch, rule: RowFilter) -> ChangeBatch:
     """What the changes are to somebody who sees the rows of the filter only.
 
-    An UPDATE that brings a row in is an INSERT, one that takes it out a DELETE.  `hidden` names operations that were left out or
-    became others.  The before images are whole (`RowFilter.refusal`).
+    An UPDATE that brings a row in is an INSERT, one that takes it out a DELETE.  `hidden` names operations that were
+    left out or became others.  The before images are whole (`RowFilter.refusal`).
     """
     data, schema = batch.data, batch.schema
     operations = data.column(OPERATION)

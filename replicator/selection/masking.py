@@ -17,9 +17,12 @@ from replicator.model.types import Kind
 
 
 def masked_schema(schema: TableSchema, masks: Mapping[str, Mask]) -> TableSchema:
-    """What is staged of `schema`.  SelectionDoesNotFit where a mask has no column, or not one that it fits (invariant 7).
+    """What is staged of `schema`.
 
-    A column that was renamed or dropped is not there: its new name could stand for the same values, so nothing is guessed.
+    SelectionDoesNotFit where a mask has no column, or not one that it fits (invariant 7).
+
+    A column that was renamed or dropped is not there: its new name could stand for the same values, so nothing is
+    guessed.
     """
     if not masks:
         return schema

@@ -1,7 +1,8 @@
 """A source of which nothing unmasked comes, and no row that is not taken: the ports of `replicator.sources.base` around another's.
 
-Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine has them.  What is told to
-the source (schemas that hold, schemas that rows were read under) is turned back into what it knows itself.
+Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine
+has them.  What is told to the source (schemas that hold, schemas that rows were read under) is turned back into what it
+knows itself.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Keys that people give one by one: what they write, as the texts that are kept, and as the values that stand in rows.
 
-A key is written as the target shows it.  What is kept is one text per column, in a form of its own for each type, so that a row is found by
-it in the source and, where the source has none, in the target.
+A key is written as the target shows it.  What is kept is one text per column, in a form of its own for each type, so
+that a row is found by it in the source and, where the source has none, in the target.
 """
 
 from __future__ import annotations

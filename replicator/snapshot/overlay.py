@@ -1,7 +1,7 @@
 """Chunk rows that the log has overtaken with updates which left values out: the chunk alone has those values.
 
-Such a row is not dropped like others that the log touched.  What the log says of it up to the high mark, and the rows do not show, is
-laid over it, a change of its key included; the row is then whole, and stands for the high mark.
+Such a row is not dropped like others that the log touched.  What the log says of it up to the high mark, and the rows
+do not show, is laid over it, a change of its key included; the row is then whole, and stands for the high mark.
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ class Act(StrEnum):
 class SnapshotSignal:
     """What a signal asks for.
 
-    `tables`: names or patterns (None: all tables).  `conditions`: by name or pattern; a table takes the first one that names it.
+    `tables`: names or patterns (None: all tables).  `conditions`: by name or pattern; a table takes the first one that
+    names it.
     """
 
     act: Act
@@ -53,7 +54,10 @@ class SnapshotSignal:
 
 
 def signals_in(data: pa.RecordBatch) -> list[Signal]:
-    """The rows inserted by a batch of changes of the signalling table.  ConfigurationError where it has not their columns."""
+    """The rows inserted by a batch of changes of the signalling table.
+
+    ConfigurationError where it has not their columns.
+    """
     found = {name.lower(): name for name in data.schema.names}
     if missing := [name for name in COLUMNS if name not in found]:
         message = f"The signalling table has no column {missing[0]}."

@@ -1,4 +1,7 @@
-"""How fast snapshots are read, and when they give way to the source's own work.  All of it can change between two chunks."""
+"""How fast snapshots are read, and when they give way to the source's own work.
+
+All of it can change between two chunks.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ STEP_SECONDS = 0.2  # a wait is broken off within so long (invariant 10)
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """parallel: readers.  A chunk takes about `chunk_seconds` and has at most `chunk_rows`; `delay_seconds` lie between two of a reader.
+    """parallel: readers.
+
+    A chunk takes about `chunk_seconds` and has at most `chunk_rows`; `delay_seconds` lie between two of a reader.
 
     No chunk is begun while the source does more than `most_running` at a time, or a replica of it is more than
     `most_lag_seconds` behind (0: whatever it does).
@@ -59,7 +64,9 @@ class Throttle:
         self._why = ""
 
     def wait(self, keep: Callable[[], bool], ended: float = -math.inf) -> Pace | None:
-        """Before a chunk: for as long as the source is busy, and the delay.  The pace of then; None where `keep` ended it.
+        """Before a chunk: for as long as the source is busy, and the delay.
+
+        The pace of then; None where `keep` ended it.
 
         ended: when the chunk before was over, by the monotonic clock.
         """

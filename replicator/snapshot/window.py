@@ -1,8 +1,9 @@
 """The windows of open chunks: which keys the log touched that a chunk's rows may not show (invariant 5).
 
-Where the log's order is the order of visibility, those are the keys between a chunk's marks.  Where it is not (Postgres: a commit
-is in the log before it is visible, and may stay so for long), a transaction before the low mark may be unknown to the rows too:
-so the changes of all transactions that are not known to be visible are kept, and the chunk's evidence tells which it shows.
+Where the log's order is the order of visibility, those are the keys between a chunk's marks.  Where it is not
+(Postgres: a commit is in the log before it is visible, and may stay so for long), a transaction before the low mark may
+be unknown to the rows too: so the changes of all transactions that are not known to be visible are kept, and the
+chunk's evidence tells which it shows.
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class Windows:
         """`limit`: keys kept over all windows; a window that would exceed it is spoiled and its chunk read again.
 
         `by_transaction`: the log is not ordered by visibility (a `Settled` was met).
-        `recall_bytes`: of changes kept because their transactions may be invisible yet; of older ones only the names are kept.
+        `recall_bytes`: of changes kept because their transactions may be invisible yet; of older ones only the names
+        are kept.
         """
         self._limit, self._recall_bytes = limit, recall_bytes
         self._open: dict[int, Window] = {}

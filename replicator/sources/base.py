@@ -42,7 +42,8 @@ class CheckResult:
 class FormField:
     """One field of a connection's form.  `secret` fields are stored encrypted and never shown again.
 
-    keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again (invariant 8).
+    keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again
+    (invariant 8).
     """
 
     name: str
@@ -69,8 +70,8 @@ class DatabaseInfo:
 class TableInfo:
     """What discovery lists: estimates for rows and bytes; `key` is how rows are told apart ("primary", "unique", "").
 
-    `notes`: sentences of the source on what its log has of this table, for a user who is about to take it.  `absent`: columns that
-    the log does not have, and schemas leave out.
+    `notes`: sentences of the source on what its log has of this table, for a user who is about to take it.  `absent`:
+    columns that the log does not have, and schemas leave out.
     """
 
     table: TableId
@@ -120,7 +121,10 @@ class Catalog(Protocol):
         ...
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
-        """Would the server read them?  Reads none.  Raises ConditionRefused with the server's words; TableDisappeared where the table is known to be gone."""
+        """Would the server read them?  Reads none.
+
+        Raises ConditionRefused with the server's words; TableDisappeared where the table is known to be gone.
+        """
         ...
 
 
@@ -145,8 +149,8 @@ class LogReader(Protocol):
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """Rows that were read say that `shown` holds at the message given last, where `known` does so far.
 
-        Returns `known` with what only reading tells of the table: it goes on so.  None: the log will tell first, and with it what
-        became of rows that were read before, or that it is another table by now.
+        Returns `known` with what only reading tells of the table: it goes on so.  None: the log will tell first, and
+        with it what became of rows that were read before, or that it is another table by now.
         """
         ...
 
@@ -159,7 +163,8 @@ class KeyRange:
 
     Key values are text literals in the source's own SQL, made by the source, opaque to everybody else.
     keys: of these, rows with these keys only (empty: all), as texts that people read (`replicator.snapshot.keys`).
-    condition: of these, rows for which this SQL of the user's is true (empty: all); see `replicator.sources.shared.conditions`.
+    condition: of these, rows for which this SQL of the user's is true (empty: all); see
+    `replicator.sources.shared.conditions`.
     """
 
     lower: tuple[str, ...] | None = None
@@ -191,8 +196,8 @@ class Chunk:
 
     `zero_dates()`: of each row of the batch given last, how many values were dates that do not exist, and became null
     (int32; None where there were none).
-    `evidence`: which transactions the rows show, for `LogReader.shows`; empty: those before the low mark, and nobody knows of
-    those between the marks.
+    `evidence`: which transactions the rows show, for `LogReader.shows`; empty: those before the low mark, and nobody
+    knows of those between the marks.
     """
 
     schema: TableSchema
@@ -306,7 +311,8 @@ WITHOUT_END = Waiting()
 class SourceLog(Protocol):
     """The log as a whole, for one replicator: where it ends, and what the source has to keep of it.
 
-    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole from then on.
+    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole
+    from then on.
     """
 
     has_gaps: bool
@@ -318,8 +324,9 @@ class SourceLog(Protocol):
     def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """Make what is missing on the source for these tables to be read from the log.
 
-        `first`: nothing was read yet; `state.offset` is then where reading begins.  LogPurged where what was kept for the
-        replicator is gone.  Raises SourcePermissionDenied, SourceMisconfigured; SourceBusy where it was waited in vain.
+        `first`: nothing was read yet; `state.offset` is then where reading begins.  LogPurged where what was kept for
+        the replicator is gone.  Raises SourcePermissionDenied, SourceMisconfigured; SourceBusy where it was waited in
+        vain.
         """
         ...
 
@@ -330,8 +337,8 @@ class SourceLog(Protocol):
     def give_up(self) -> bool:
         """Where more is kept than the connection allows: keep nothing any more.
 
-        True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has brought is
-        left alone.
+        True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has
+        brought is left alone.
         """
         ...
 

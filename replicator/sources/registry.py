@@ -16,9 +16,9 @@ from replicator.sources.base import FormField, Source
 class SourceKind:
     """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
 
-    `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its plural
-    takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.  `valid`: ConfigurationError
-    for settings that cannot be right.  `dialect`: sqlglot's name of its SQL (`conditions`).
+    `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its
+    plural takes an s.  `keeps_log`: the server keeps its log for a single reader, for as long as that takes.  `valid`:
+    ConfigurationError for settings that cannot be right.  `dialect`: sqlglot's name of its SQL (`conditions`).
     """
 
     name: str

@@ -1,4 +1,7 @@
-"""docs/types.md: what each source's types become.  `python -m replicator.sources.type_table > docs/types.md` makes it."""
+"""docs/types.md: what each source's types become.
+
+`python -m replicator.sources.type_table > docs/types.md` makes it.
+"""
 
 from __future__ import annotations
 

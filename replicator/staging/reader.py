@@ -30,7 +30,8 @@ def read(storage: Storage, segment: Segment, schema: TableSchema, names: Sequenc
     with storage.open(segment.path) as file:
         groups, place = _from(file, segment, since)
         columns = there or list(schema.names[:1])
-        # By name from the batch: `columns=` also takes what begins with the name and a dot.  A bare file always has a column.
+        # By name from the batch: `columns=` also takes what begins with the name and a dot.  A bare file always has a
+        # column.
         for batch in file.iter_batches(_batch_rows(file), columns=columns, row_groups=groups):
             yield _whole(batch, segment, arrow, place) if segment.bare else batch.select(there)
             place += batch.num_rows
@@ -58,7 +59,10 @@ def _greatest(group: pq.RowGroupMetaData) -> int | None:
 
 
 def _batch_rows(file: pq.ParquetFile) -> int:
-    """So many make a batch.  Few where values may come from a dictionary: what it repeats is small in the file and large in memory."""
+    """So many make a batch.
+
+    Few where values may come from a dictionary: what it repeats is small in the file and large in memory.
+    """
     metadata = file.metadata
     if metadata.num_rows <= MIN_ROWS:
         return MIN_ROWS

@@ -27,8 +27,8 @@ _OBJECTS = (pafs.S3FileSystem, pafs.GcsFileSystem)
 class Storage:
     """Files by relative path below one URL (`file:///…`, `s3://bucket/prefix`, `gs://…`, `hdfs://…`).
 
-    A store's address may stand in the URL's query as pyarrow has it (`?endpoint_override=…&scheme=…&region=…`); who may use it
-    is told by the environment (AWS_ACCESS_KEY_ID and so on), never by the URL.
+    A store's address may stand in the URL's query as pyarrow has it (`?endpoint_override=…&scheme=…&region=…`); who may
+    use it is told by the environment (AWS_ACCESS_KEY_ID and so on), never by the URL.
     """
 
     def __init__(self, url: str) -> None:
@@ -81,7 +81,10 @@ class Storage:
             return pq.ParquetWriter(full, schema, filesystem=self._fs, **options)
 
     def make_durable(self, paths: Sequence[str]) -> None:
-        """Local files survive a power cut only after fsync; object stores are durable when closed (invariant 1).  As `writer`."""
+        """Local files survive a power cut only after fsync; object stores are durable when closed (invariant 1).
+
+        As `writer`.
+        """
         if not paths:
             return
         with ThreadPoolExecutor(min(len(paths), _SYNCS), "sync") as pool:
@@ -106,7 +109,10 @@ class Storage:
 
     @contextmanager
     def open(self, path: str) -> Iterator[pq.ParquetFile]:
-        """A Parquet file, for reading in batches within the block; what fails there is translated too.  Raises StagingError."""
+        """A Parquet file, for reading in batches within the block; what fails there is translated too.
+
+        Raises StagingError.
+        """
         # From a store in few large requests: a segment's size bounds what they hold.
         with (
             translated(path),

@@ -13,7 +13,10 @@ LOOK_SECONDS = 0.1
 
 
 class WorkThread:
-    """`put` from one thread.  The first failure ends the work: nothing that was put later is done, and `check` raises it."""
+    """`put` from one thread.
+
+    The first failure ends the work: nothing that was put later is done, and `check` raises it.
+    """
 
     def __init__(self, name: str, limit: int, waiting: Callable[[], None]) -> None:
         """`limit`: bytes that may be under way; a larger piece of work goes alone.  It starts with the first `put`.
@@ -34,7 +37,10 @@ class WorkThread:
         return self._bytes
 
     def put(self, work: Work, size: int = 0) -> None:
-        """`work`, which holds `size` bytes, is done after all that was put before.  Waits for room where it holds any; raises as `check`."""
+        """`work`, which holds `size` bytes, is done after all that was put before.
+
+        Waits for room where it holds any; raises as `check`.
+        """
         while not self._take(work, size):
             self._waiting()
 
@@ -59,7 +65,10 @@ class WorkThread:
             self.wait(done, LOOK_SECONDS)
 
     def end(self, last: Work, seconds: float) -> bool:
-        """What has not begun is never done; `last` is, which raises nothing.  False where it goes on longer than `seconds`."""
+        """What has not begun is never done; `last` is, which raises nothing.
+
+        False where it goes on longer than `seconds`.
+        """
         if not self._thread.is_alive():
             last()
             return True

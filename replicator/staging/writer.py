@@ -83,8 +83,8 @@ class Sealed:
 class SegmentWriter:
     """Collects changes until `seal`; memory is bounded whatever the transaction's size (invariant 9): who adds waits for the disk.
 
-    One thread, and behind it one that encodes and writes.  What that one fails with is raised by whatever is called next.
-    Files that were never sealed, or whose segments never reach the journal, are garbage.
+    One thread, and behind it one that encodes and writes.  What that one fails with is raised by whatever is called
+    next. Files that were never sealed, or whose segments never reach the journal, are garbage.
     """
 
     def __init__(self, storage: Storage, prefix: str, waiting: Callable[[], None] = lambda: None) -> None:
@@ -171,7 +171,9 @@ class SegmentWriter:
         self._ours -= set(files)
 
     def abandon(self) -> None:
-        """Throw away everything that was not handed out; this is the end of the writer.  Raises nothing: what cannot be deleted is garbage.
+        """Throw away everything that was not handed out; this is the end of the writer.
+
+        Raises nothing: what cannot be deleted is garbage.
 
         A disk that stands still is not waited for for more than 3 s: the thread goes on by itself then.
         """

@@ -14,7 +14,8 @@ from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 
 EVIDENCE = b"tidemark.evidence"  # in the metadata of a raw chunk's file: `Chunk.evidence`
-# What the journal's own numbers are: other digits are none.  Without an attempt it would be the mark of a chunk that nobody reads.
+# What the journal's own numbers are: other digits are none.  Without an attempt it would be the mark of a chunk that
+# nobody reads.
 _MARK = re.compile(r"([LOHP]):([0-9]{1,18}):([0-9]{1,18}):([^:]+)", re.DOTALL)
 
 
@@ -59,8 +60,8 @@ class RawChunk:
     schema: names the table as it was read; `chunk.table` is its present name in the journal.
 
     base: keyless tables only: the sequence number that the rows stand for, once capture has met the opened mark.
-    reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load, and where
-    a part of the table is read.
+    reload_from: the sequence number at which the run began, where the table is being reloaded; None in an initial load,
+    and where a part of the table is read.
     plan: the token of the run's plan mark, where capture has not met that yet; empty where it has, or needs not.
     """
 

@@ -33,8 +33,9 @@ class Segment:
     `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
     zero_dates: values that were dates that do not exist, and became null.
 
-    bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row at
-    place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are null.
+    bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row
+    at place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are
+    null.
     without: places in a bare file whose rows are no part of the segment (nor of `rows`); their numbers are used up.
 
     journaled_at: when the journal took it, which is the time of the read for its READ rows; None before.
@@ -77,9 +78,10 @@ class EventKind(StrEnum):
 class TableEvent:
     """One DDL or engine event in the order of sequence numbers.
 
-    detail: ALTER_TABLE `renamed_columns` {old: new}, `statement`, `decision`, `reload`; RENAME_TABLE `new` [database, table];
-    SWEEP `below` (rows with a smaller sequence number are gone from the source), `run` (if all of its chunks are admitted).
-    `table` of a database event has an empty name.  token: the journal's, for this one event; empty before it is journaled.
+    detail: ALTER_TABLE `renamed_columns` {old: new}, `statement`, `decision`, `reload`; RENAME_TABLE `new` [database,
+    table]; SWEEP `below` (rows with a smaller sequence number are gone from the source), `run` (if all of its chunks
+    are admitted). `table` of a database event has an empty name.  token: the journal's, for this one event; empty
+    before it is journaled.
     """
 
     table: TableId
@@ -147,8 +149,8 @@ class ClosedChunk:
 class ReloadRequest:
     """The table must be read anew.
 
-    fresh: its load so far is worthless (a DDL fell into the initial load): throw the target's rows away;
-    otherwise old rows stay readable until the sweep.  Changes up to `sequence` are covered by the new snapshot when fresh.
+    fresh: its load so far is worthless (a DDL fell into the initial load): throw the target's rows away; otherwise old
+    rows stay readable until the sweep.  Changes up to `sequence` are covered by the new snapshot when fresh.
     again: a run that is under way is not cancelled; another follows it.
     """
 
@@ -292,14 +294,17 @@ class ApplyTable:
     """What the apply loop knows of a table.
 
     run_complete: every chunk of the present run is admitted.  target: (namespace, name).
-    load: names the target table's generation; it changes when the table has to be made anew (`targets.base.Create.load`).
+    load: names the target table's generation; it changes when the table has to be made anew
+    (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
-    home: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that begins anew goes there.
+    home: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that begins
+    anew goes there.
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     mode: of this generation.
     reload_from: the sequence number at which the present run began; -1 where there is none.
-    made: the target has had a generation of this table; one that is there without is of what had the name before, with schema versions of its own.
+    made: the target has had a generation of this table; one that is there without is of what had the name before, with
+    schema versions of its own.
     """
 
     table: TableId
@@ -349,8 +354,9 @@ class ApplyStore(Protocol):
         """Tables with something to do now (pending items, a finished run), those first whose changes wait longest.
 
         Not those whose retry time is ahead.  Each begins a turn, which covers what is journaled now.
-        busy: tables whose turns are not over, by the names that these began with.  None is returned while the replicator's tables
-        are not those (by name, load, target) that they were when the busy ones began: who has which name must be one picture.
+        busy: tables whose turns are not over, by the names that these began with.  None is returned while the
+        replicator's tables are not those (by name, load, target) that they were when the busy ones began: who has which
+        name must be one picture.
         """
         ...
 

@@ -6,7 +6,8 @@
             store(batch.changes)        # a second time must do no harm
             consumer.ack(batch)
 
-Each batch is of one shard.  Whoever dies between `store` and `ack` gets the batch again: at least once, in order, without a gap.
+Each batch is of one shard.  Whoever dies between `store` and `ack` gets the batch again: at least once, in order,
+without a gap.
 """
 
 from __future__ import annotations

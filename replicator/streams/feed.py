@@ -15,10 +15,13 @@ LOAD = "LOAD"  # a kind of event beside the journal's: a table is read anew, wha
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment of one of the stream's tables.  `table` tells it from the others, whatever its name; `schema` has the name it had then.
+    """A segment of one of the stream's tables.
+
+    `table` tells it from the others, whatever its name; `schema` has the name it had then.
 
     above: rows up to this number are covered by a snapshot and not given.
-    place: all rows lie before the change with this number instead of at their own ones (the snapshot of a table without key).
+    place: all rows lie before the change with this number instead of at their own ones (the snapshot of a table without
+    key).
     """
 
     table: int
@@ -42,7 +45,8 @@ class StreamEvent:
     """DDL, the end of a reload (SWEEP) or the begin of a load (LOAD), in the order of changes; each shard has it.
 
     LOAD lies before the change with its number, the others have their numbers for themselves.
-    detail: CREATE_TABLE and ALTER_TABLE `schema`, ALTER_TABLE `renamed_columns`; RENAME_TABLE `new`; LOAD and SWEEP `below`.
+    detail: CREATE_TABLE and ALTER_TABLE `schema`, ALTER_TABLE `renamed_columns`; RENAME_TABLE `new`; LOAD and SWEEP
+    `below`.
     """
 
     table: int | None
@@ -57,7 +61,10 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Everything below `upto` is here, or before the position it was asked for.  `more`: the journal goes on after it."""
+    """Everything below `upto` is here, or before the position it was asked for.
+
+    `more`: the journal goes on after it.
+    """
 
     parts: tuple[Part, ...]
     events: tuple[StreamEvent, ...]

@@ -89,8 +89,9 @@ def _text(value: Any) -> str | None:
 def as_arrow(batch: Batch) -> bytes:
     """IPC streams, one after the other: changes of one table and schema version each, or an event, in the order of their begins.
 
-    A table's changes never lie in one stream with changes behind one of its events.  The total order is that of `_sequence_num`.
-    The schema's metadata have `tidemark.table` (JSON) or, of an event, `tidemark.event` (JSON, and no columns).
+    A table's changes never lie in one stream with changes behind one of its events.  The total order is that of
+    `_sequence_num`. The schema's metadata have `tidemark.table` (JSON) or, of an event, `tidemark.event` (JSON, and no
+    columns).
     """
     sink = pa.BufferOutputStream()
     for _, item in sorted(_items(batch), key=lambda pair: pair[0]):

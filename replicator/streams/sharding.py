@@ -1,10 +1,11 @@
 """Which shard a row belongs to: a hash of its key that never changes, whatever version of Tidemark computes it.
 
-A key is a sequence of 64-bit words, column after column: whole numbers, dates (days), timestamps (microseconds), booleans and
-decimals (without their point) as 128-bit two's complement, low word first, so that a column may be widened; floats as the bits of
-a double, with one zero and one NaN; texts (UTF-8) and bytes as their length and then their bytes, eight to a word, little-endian,
-filled up with zeros.  Beginning with 0, each word w makes h = mix(h XOR w), where mix is MurmurHash3's 64-bit finaliser.
-The shard is h modulo the number of shards.  `docs/streams.md` has it in ten lines.
+A key is a sequence of 64-bit words, column after column: whole numbers, dates (days), timestamps (microseconds),
+booleans and decimals (without their point) as 128-bit two's complement, low word first, so that a column may be
+widened; floats as the bits of a double, with one zero and one NaN; texts (UTF-8) and bytes as their length and then
+their bytes, eight to a word, little-endian, filled up with zeros.  Beginning with 0, each word w makes h = mix(h XOR
+w), where mix is MurmurHash3's 64-bit finaliser. The shard is h modulo the number of shards.  `docs/streams.md` has it
+in ten lines.
 """
 
 from __future__ import annotations

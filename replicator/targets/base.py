@@ -31,7 +31,8 @@ class Position:
 
     applied: last sequence number applied; loaded: last chunk row appended in the initial load `load`;
     schema_version: the version its columns were last made equal to; mode: the one it was made in.
-    item: which of the journal's items was applied last (`item_of`): a journal that was restored gives its numbers again; empty: not known.
+    item: which of the journal's items was applied last (`item_of`): a journal that was restored gives its numbers
+    again; empty: not known.
     """
 
     applied: int
@@ -46,7 +47,8 @@ class Position:
 class Create:
     """Make the table anew for initial load `load`, in `mode` for good; an older table of this replicator is dropped first.
 
-    Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict (not retried).
+    Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict
+    (not retried).
     """
 
     schema: TableSchema
@@ -60,8 +62,8 @@ class Create:
 class Evolve:
     """Make the columns those of `schema`, renames first; idempotent (skipped when the table has `version` already).
 
-    What cannot be converted in place is dropped and added again (its values come back with the reload that accompanies it).
-    With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
+    What cannot be converted in place is dropped and added again (its values come back with the reload that accompanies
+    it). With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
     """
 
     schema: TableSchema
@@ -112,7 +114,9 @@ class Replace:
 
 @dataclass(frozen=True)
 class DeleteBelow:
-    """TRUNCATE and sweep: rows whose sequence number is below `below` go, in the way of the table's mode.  Atomic with `upto`.
+    """TRUNCATE and sweep: rows whose sequence number is below `below` go, in the way of the table's mode.
+
+    Atomic with `upto`.
 
     operation: the event's kind; at: its time in the source, or when it was found out; item: the event's token.
     """
@@ -161,8 +165,9 @@ class ApplyResult:
 class Capabilities:
     """What the engine has to know of a kind of target.
 
-    unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows of its own.  So an initial load of a
-    table with a key is followed as it comes (nothing waits), a reload begins by emptying the table, and `Position.loaded` is never behind `applied`.
+    unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows of its own.  So
+    an initial load of a table with a key is followed as it comes (nothing waits), a reload begins by emptying the
+    table, and `Position.loaded` is never behind `applied`.
     """
 
     unfolded: bool = False
@@ -175,7 +180,10 @@ class Target(Protocol):
     def capabilities(self) -> Capabilities: ...
 
     def prepare(self) -> None:
-        """Start what takes its time to start; for who knows that there will be something to apply soon.  Raises TargetError."""
+        """Start what takes its time to start; for who knows that there will be something to apply soon.
+
+        Raises TargetError.
+        """
         ...
 
     def position(self, table: TargetTable) -> Position | None:
@@ -185,8 +193,9 @@ class Target(Protocol):
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """Do one change, atomically with its position.  Raises TargetError, TableError.
 
-        seen: the load of the table whose position the caller goes by, or NO_TABLE; TargetConflict where another table has its
-        place by now: a stale worker must not change, drop or replace what its successor has made.  None: whatever is there.
+        seen: the load of the table whose position the caller goes by, or NO_TABLE; TargetConflict where another table
+        has its place by now: a stale worker must not change, drop or replace what its successor has made.  None:
+        whatever is there.
         """
         ...
 

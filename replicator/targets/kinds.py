@@ -31,7 +31,8 @@ class TargetForm:
     """What a kind asks for.
 
     valid: ConfigurationError for settings that make no sense; check: tries them out, None where there is nothing to try
-    namespace: that of a database's tables; place: tells targets of one kind apart in which the same names are other tables
+    namespace: that of a database's tables; place: tells targets of one kind apart in which the same names are other
+    tables
     fixed: settings that cannot be changed once the replicator is made, with the reason
     effects: when a change of another one takes effect
     written: does the place have what was written there before?

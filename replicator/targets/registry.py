@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Opening:
-    """What a target may ask for.  `replicator`: the label that marks what is its own; `config`: its settings, secrets included.
+    """What a target may ask for.
 
-    spark: called by who needs it only.  source: the kind of the source.  retention: of tables that have none of their own.
+    `replicator`: the label that marks what is its own; `config`: its settings, secrets included.
+
+    spark: called by who needs it only.  source: the kind of the source.  retention: of tables that have none of their
+    own.
     """
 
     spark: Callable[[], SparkPool]

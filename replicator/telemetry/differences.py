@@ -15,8 +15,10 @@ from replicator.model.schema import Column, TableSchema
 class Definition:
     """A version of a table's schema, with what made it.
 
-    renamed: columns, old name → new; None where nobody wrote it down (then the source's own column numbers tell, where it has them).
-    keep_dropped: dropped columns stay in the target.  created: the table was made anew, so nothing of it is of the one before.
+    renamed: columns, old name → new; None where nobody wrote it down (then the source's own column numbers tell, where
+    it has them).
+    keep_dropped: dropped columns stay in the target.  created: the table was made anew, so nothing of it is of the one
+    before.
     left_out: columns that the selection excluded.
     """
 
@@ -94,7 +96,10 @@ def _altered(fate: ColumnChange, old: Column, new: Column) -> str:
 
 @dataclass(frozen=True)
 class Difference:
-    """Between two definitions.  `table_renamed`, `rekeyed` (old, new) where they are; `reordered`: nothing else but the order."""
+    """Between two definitions.
+
+    `table_renamed`, `rekeyed` (old, new) where they are; `reordered`: nothing else but the order.
+    """
 
     changes: tuple[Change, ...]
     table_renamed: tuple[str, str] | None = None

@@ -1,9 +1,9 @@
 """How late every single event was: a histogram that is exact wherever a promise can be made (ADR 15).
 
-A lag is the time between an event's commit at the source and the moment it could be read in the target, in whole microseconds.
-Buckets end at fixed bounds, the same for every histogram, and hold what is at most their bound: so histograms merge by adding,
-and the number of events within a bound is exact.  A percentile is told as the bound above it, so it is never flattering: by at
-most 50 ms up to 2 s and 5 % from there to 24 hours.
+A lag is the time between an event's commit at the source and the moment it could be read in the target, in whole
+microseconds. Buckets end at fixed bounds, the same for every histogram, and hold what is at most their bound: so
+histograms merge by adding, and the number of events within a bound is exact.  A percentile is told as the bound above
+it, so it is never flattering: by at most 50 ms up to 2 s and 5 % from there to 24 hours.
 """
 
 from __future__ import annotations

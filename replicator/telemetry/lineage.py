@@ -41,7 +41,10 @@ class Step:
 
 @dataclass(frozen=True)
 class ColumnHistory:
-    """One column under all the names it had.  `last`: the newest version that has it, None while the source has it still."""
+    """One column under all the names it had.
+
+    `last`: the newest version that has it, None while the source has it still.
+    """
 
     steps: tuple[Step, ...]
     last: int | None = None
@@ -76,8 +79,10 @@ class ColumnHistory:
 class FieldLine:
     """One line of the lineage at a version: source column → target column.
 
-    source and target are empty where the column is on one side only (`_sequence_num` and kept columns; columns left out).
-    was: its name in the version before, where that was another.  notes: policies, masks and warnings that concern its values.
+    source and target are empty where the column is on one side only (`_sequence_num` and kept columns; columns left
+    out).
+    was: its name in the version before, where that was another.  notes: policies, masks and warnings that concern its
+    values.
     """
 
     source: str
@@ -168,8 +173,8 @@ def fields(
 ) -> list[FieldLine]:
     """The lineage at `version`: the schema's columns in order, columns left out, kept columns, and Tidemark's own.
 
-    target_type: the target's name of a type.  made_anew: the newest version at which the target's table was last made from
-    nothing, so that no column kept from before it is there.  KeyError where there is no such version.
+    target_type: the target's name of a type.  made_anew: the newest version at which the target's table was last made
+    from nothing, so that no column kept from before it is there.  KeyError where there is no such version.
     """
     history = [one for one in definitions if one.version <= version]
     present = next((one for one in history if one.version == version), None)

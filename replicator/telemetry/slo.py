@@ -1,7 +1,7 @@
 """Service level objectives: what was promised, how it was kept, how much of the error budget is left, how fast it burns.
 
-The words and the pairs of windows are those of Google's "Site Reliability Workbook", chapter 5 (alerting on SLOs, "multiwindow,
-multi-burn-rate alerts"): the long window says that it matters, the short one that it still goes on.
+The words and the pairs of windows are those of Google's "Site Reliability Workbook", chapter 5 (alerting on SLOs,
+"multiwindow, multi-burn-rate alerts"): the long window says that it matters, the short one that it still goes on.
 """
 
 from __future__ import annotations
@@ -88,8 +88,8 @@ def budget_left(promise: Promise, tally: Tally) -> float | None:
 def burn_rate(promise: Promise, tally: Tally, unproven: float = 0.0) -> float:
     """1 uses the budget up in exactly its period.
 
-    unproven: the share of the window (0 to 1) in which nothing shows that the target was as current as promised, because the
-    source was not read: it counts like as many late events.
+    unproven: the share of the window (0 to 1) in which nothing shows that the target was as current as promised,
+    because the source was not read: it counts like as many late events.
     """
     late = tally.late / tally.total if tally.total else 0.0
     return max(late, unproven) / promise.budget

@@ -28,7 +28,8 @@ MAX_DECIMAL_DIGITS = 38
 class Rule:
     """`iceberg`: type in the target.  `select`: SQL around the name (`{}`).  `convert`: raw → cells.
 
-    `compare`: SQL around a literal that finds the column's value; in Postgres around the name, too, so that `=` tells values apart.
+    `compare`: SQL around a literal that finds the column's value; in Postgres around the name, too, so that `=` tells
+    values apart.
     """
 
     iceberg: str

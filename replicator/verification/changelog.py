@@ -1,4 +1,7 @@
-"""What the changes of a changelog come to, one after the other in the order of their numbers.  Memory is bounded: SQLite's, on disk."""
+"""What the changes of a changelog come to, one after the other in the order of their numbers.
+
+Memory is bounded: SQLite's, on disk.
+"""
 
 from __future__ import annotations
 

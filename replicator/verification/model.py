@@ -13,8 +13,9 @@ from typing import Any
 class SourceConfig:
     """Where to read the source.
 
-    `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  verified: TLS proves who the server is.  Only for kind "postgres":
-    `database`, and `ca`, the PEM text of the authorities that sslmode verify-… trusts.
+    `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  verified: TLS proves who the
+    server is.  Only for kind "postgres": `database`, and `ca`, the PEM text of the authorities that sslmode verify-…
+    trusts.
     """
 
     host: str
@@ -42,7 +43,8 @@ class CatalogConfig:
 class TablePair:
     """A source table and its copy.  `key`: columns that tell rows apart; empty: compared as a multiset.
 
-    `database` is the schema where the source is a Postgres.  mode: mirror, soft_delete, history or changelog (docs/modes.md).
+    `database` is the schema where the source is a Postgres.  mode: mirror, soft_delete, history or changelog
+    (docs/modes.md).
     `masks`: column → kind (null, fixed, partial, hash) and what it needs; `salt`: what hashes begin with.
     `row_filter`: conditions that hold for every row taken, each with column, operator and (as texts) values.
     `still`: nothing changes the copy now (the table has failed, the replicator is stopped): it is looked at once.
@@ -117,7 +119,9 @@ class Difference:
 
 @dataclass
 class TableReport:
-    """One table's outcome.  `columns`: sentences about its definition, and its versions; `error`: why it was not compared.
+    """One table's outcome.
+
+    `columns`: sentences about its definition, and its versions; `error`: why it was not compared.
 
     Of a changelog target_rows are those that its changes come to.
     """

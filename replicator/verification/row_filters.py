@@ -28,7 +28,10 @@ TRUE = frozenset({"true", "1"})
 
 
 def chooser(conditions: Sequence[Given], table: SourceTable) -> Callable[[Row], bool]:
-    """`table` has the types of the source's own values.  A condition on a column that is not there is passed over: that is told elsewhere."""
+    """`table` has the types of the source's own values.
+
+    A condition on a column that is not there is passed over: that is told elsewhere.
+    """
     names = list(table.names)
     tests = [
         (names.index(one["column"]), _test(one, table.iceberg(one["column"])))

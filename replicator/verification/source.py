@@ -27,7 +27,8 @@ class SourceTable:
     """Columns with their rules, in source order, without the excluded ones; `rows` is an estimate.
 
     `left_out`: columns that must not be in the target although nobody excluded them, each with the reason.
-    `masks`: what a value that is not null must have become, by column; `types`: those of masked columns before, in the target's words.
+    `masks`: what a value that is not null must have become, by column; `types`: those of masked columns before, in the
+    target's words.
     """
 
     columns: tuple[tuple[NamedColumn, Rule], ...]

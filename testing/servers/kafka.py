@@ -1,4 +1,7 @@
-"""Embedded Kafka: one broker that is its own controller (KRaft), from its published jars.  For tests: fetched on first use."""
+"""Embedded Kafka: one broker that is its own controller (KRaft), from its published jars.
+
+For tests: fetched on first use.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +37,9 @@ class EmbeddedKafka:
     ) -> None:
         """`options` are added to (or replace) the broker's settings.
 
-        listeners: security protocols that it speaks beside PLAINTEXT, each on a port of its own; their keys and mechanisms are among
-        the options.  users: those of SCRAM-SHA-512, with their passwords, made with the data folder.
+        listeners: security protocols that it speaks beside PLAINTEXT, each on a port of its own; their keys and
+        mechanisms are among the options.  users: those of SCRAM-SHA-512, with their passwords, made with the data
+        folder.
         """
         self.folder = folder.resolve()
         self.port = port or free_port()

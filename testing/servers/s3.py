@@ -1,4 +1,7 @@
-"""Embedded S3: S3Proxy over a folder, for tests.  It speaks S3's protocol, signatures and multipart uploads included."""
+"""Embedded S3: S3Proxy over a folder, for tests.
+
+It speaks S3's protocol, signatures and multipart uploads included.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from webapp.embedded.processes import Child, ServerFailed, claim, start
 
 
 class EmbeddedS3:
-    """One server on loopback, with one user and one bucket.  What it holds stays in its folder, also when it is killed."""
+    """One server on loopback, with one user and one bucket.
+
+    What it holds stays in its folder, also when it is killed.
+    """
 
     bucket = "tidemark"
 

@@ -62,7 +62,10 @@ class Player:
         return writer.played
 
     def play(self, stopped: Callable[[], bool] = lambda: False) -> Played:
-        """Returns when all is played, or soon after `stopped`.  A statement that fails is no error: the source is the model."""
+        """Returns when all is played, or soon after `stopped`.
+
+        A statement that fails is no error: the source is the model.
+        """
         played = Played()
         for phase in self.history.phases:
             if stopped():

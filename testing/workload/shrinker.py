@@ -1,4 +1,7 @@
-"""Making a failing history smaller.  Any part of a history can be played, so parts are simply left out (Zeller's ddmin)."""
+"""Making a failing history smaller.
+
+Any part of a history can be played, so parts are simply left out (Zeller's ddmin).
+"""
 
 from __future__ import annotations
 

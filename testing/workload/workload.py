@@ -35,7 +35,8 @@ AnySession = Session | PostgresSession
 class Step:
     """Statements of one writer: each for itself ("autocommit"), or one transaction with this end.
 
-    "left": they prepare a transaction in two phases, whose session then goes away.  `pause` seconds pass before the end, with the transaction open.
+    "left": they prepare a transaction in two phases, whose session then goes away.  `pause` seconds pass before the
+    end, with the transaction open.
     """
 
     writer: int
@@ -55,7 +56,8 @@ class Phase:
 class History:
     """`setup` makes the tables and their first rows; then the phases, one after another.
 
-    Statements name tables without a database, or on Postgres without a schema.  `refused`: tables that a replicator must refuse, by name.
+    Statements name tables without a database, or on Postgres without a schema.  `refused`: tables that a replicator
+    must refuse, by name.
     """
 
     seed: int

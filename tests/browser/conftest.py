@@ -83,7 +83,10 @@ class Visitor:
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
 
     def axe(self) -> list[Any]:
-        """Violations; through the debugger, since the page's own policy lets no script in.  At its top: nothing is half below the bar."""
+        """Violations; through the debugger, since the page's own policy lets no script in.
+
+        At its top: nothing is half below the bar.
+        """
         self.page.evaluate("scrollTo(0, 0)")
         session = self.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE})

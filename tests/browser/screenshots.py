@@ -1,7 +1,7 @@
 """`make screenshots`: the pictures of docs/screenshots, of pages that the browser tests' factories fill.
 
-At 1440 pixels in the light colours (NAME-light.png) and at 390 in the dark ones (NAME-dark.png).  A page that does not exist in
-this version is left out.
+At 1440 pixels in the light colours (NAME-light.png) and at 390 in the dark ones (NAME-dark.png).  A page that does not
+exist in this version is left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a proxy answers in a server's place: an error of any class, to any statement, done or not.
 
-An error instead of a statement is made by the server itself, of which another statement is asked: one that raises it.  So the session
-and its transaction are what they would be.  One after a statement that was done takes the place of the rest of its answer.
+An error instead of a statement is made by the server itself, of which another statement is asked: one that raises it.
+So the session and its transaction are what they would be.  One after a statement that was done takes the place of the
+rest of its answer.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ _COM_QUERY, _COM_DUMPS = 0x03, (0x12, 0x1E)
 
 
 class Errors:
-    """Which statements are answered with an error; asked for each.  One for all connections of a proxy; under its lock."""
+    """Which statements are answered with an error; asked for each.
+
+    One for all connections of a proxy; under its lock.
+    """
 
     def __init__(self) -> None:
         self._chance = random.Random(0)

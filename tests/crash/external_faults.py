@@ -126,7 +126,10 @@ class Strikes:
                 services.read_rows(condition=f"{quote}{key[0]}{quote} IS NOT NULL" if key else "1 = 1", **about)
 
     def _take_out(self) -> None:
-        """Not those whose events are counted: a table that comes back counts anew.  In the meantime anything may happen to them."""
+        """Not those whose events are counted: a table that comes back counts anew.
+
+        In the meantime anything may happen to them.
+        """
         tables = [table.table_id for table in patiently(lambda: list(selectors.tables_of(self._find())))]
         others = [table for table in tables if table.name not in {KEYED, KEYLESS}]
         out = self._random.sample(others, k=min(3, len(others)))

@@ -1,8 +1,9 @@
 """How long nobody works when the worker that did is gone: `python -m tests.crash.failover --kills 50 --stage capture|merge`.
 
-Three workers of the stage, as on three hosts; two of them reach the metadata database through a proxy of their own.  Whoever works is killed, frozen
-for longer than its lease, cut off from the metadata database, or told to stop as at a rolling restart; the time is taken until another one's first
-commit.  At the end source and target are compared row by row.
+Three workers of the stage, as on three hosts; two of them reach the metadata database through a proxy of their own.
+Whoever works is killed, frozen for longer than its lease, cut off from the metadata database, or told to stop as at a
+rolling restart; the time is taken until another one's first commit.  At the end source and target are compared row by
+row.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A process that has everything imported and forks a worker whenever it is told to: a restart costs a tenth of a second.
 
-Commands on stdin, answers on stdout, a JSON object a line: {"order": …} → {"pid": …}.  Single-threaded, because it forks.
+Commands on stdin, answers on stdout, a JSON object a line: {"order": …} → {"pid": …}.  Single-threaded, because it
+forks.
 """
 
 from __future__ import annotations

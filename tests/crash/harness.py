@@ -112,7 +112,10 @@ class Sparks:
         self._lives = 0
 
     def gateway(self) -> dict[str, Any]:
-        """For an order; waits while it starts.  A worker whose Spark is killed starts one of its own, as in production."""
+        """For an order; waits while it starts.
+
+        A worker whose Spark is killed starts one of its own, as in production.
+        """
         deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             with self._lock:

@@ -1016,7 +1016,8 @@ def test_rows_after_an_exchange_of_names_in_their_own_transaction_have_the_new_n
         assert {one.table.name for one in ddl(found) if one.reload} == {"a", "b"}
 
 
-# What alone tells that existing rows may have other values is the table's identity: names, types and key are as they were.
+# What alone tells that existing rows may have other values is the table's identity: names, types and key are as they
+# were.
 ALIKE: dict[str, tuple[str, ...]] = {
     "a label renamed": ("ALTER TYPE mood RENAME VALUE 'ok' TO 'good'",),
     "a label renamed and back": (

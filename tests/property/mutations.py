@@ -54,7 +54,8 @@ def mutate(log: Log, rng: random.Random) -> Mutant:
     if how in _WHOLE:
         changed = list(log.events)
         what = how(changed, rng)
-        # MariaDB 11.4 does not say where an event inside a transaction stands: nothing tells that two have changed places.
+        # MariaDB 11.4 does not say where an event inside a transaction stands: nothing tells that two have changed
+        # places.
         moved = [raw for raw, before in zip(changed, log.events, strict=False) if raw is not before]
         silent = how is _swap_events and any(raw[13:17] == bytes(4) for raw in moved)
         return _mutant(changed, what, repaired=silent)

@@ -1,6 +1,7 @@
 """Random rows of every type: what our reader says of the log is what pymysqlreplication says, value by value.
 
-Where the library is known to be wrong, or gives something else than the value, the server's own SELECT takes its place: `Case.wrong` names why.
+Where the library is known to be wrong, or gives something else than the value, the server's own SELECT takes its place:
+`Case.wrong` names why.
 """
 
 from __future__ import annotations

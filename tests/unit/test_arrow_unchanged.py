@@ -1,4 +1,7 @@
-"""Values that UPDATEs left out, found in memory: what is filled, and what is too much.  Histories: `spark/test_unchanged.py`."""
+"""Values that UPDATEs left out, found in memory: what is filled, and what is too much.
+
+Histories: `spark/test_unchanged.py`.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class Target:
     def merge(self, changes: list[Change]) -> None:
         table = as_arrow(self.play, changes)
         fold = history_and_soft_delete.versions if self.mode is Mode.HISTORY else history_and_soft_delete.soft_deleted
-        # Rows under keys that the changes do not touch are never shown to the fold: it must not be disturbed by them either.
+        # Rows under keys that the changes do not touch are never shown to the fold: it must not be disturbed by them
+        # either.
         kept = fold(table, self.held, self.play.schema)
         own = {name: table.column(name) for name in self.held.column_names if name in table.column_names}
         blank = {n: own.get(n, pa.nulls(len(table), self.held.schema.field(n).type)) for n in self.held.column_names}

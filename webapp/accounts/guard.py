@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Guard:
-    """Pages: refuses what the signed-in user's role may not do.  The API's requests may come with a token: see `RolePermission`."""
+    """Pages: refuses what the signed-in user's role may not do.
+
+    The API's requests may come with a token: see `RolePermission`.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Django's middleware protocol."""

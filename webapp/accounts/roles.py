@@ -1,7 +1,8 @@
 """Who may do what: a viewer sees, an operator runs, an admin changes what is copied, from where, and who may.
 
-One table by the names of the addresses, for pages and the API alike; what it does not name needs an admin unless it only reads.
-A user's role is Django's own flags, so that `createsuperuser` makes an admin; a token's is at most its user's.
+One table by the names of the addresses, for pages and the API alike; what it does not name needs an admin unless it
+only reads. A user's role is Django's own flags, so that `createsuperuser` makes an admin; a token's is at most its
+user's.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ RUNS = frozenset({
 })  # fmt: skip
 # Among those, by the last part of the address.
 NOT_RUNS = {"replicators:act": {"delete"}, "replicators:act_on_table": {"remove"}}
-# What is only read and yet not for all: rows of the source, what it has, forms of what only an admin changes, who did what.
+# What is only read and yet not for all: rows of the source, what it has, forms of what only an admin changes, who did
+# what.
 READ_BY: Mapping[str, Role] = {
     **dict.fromkeys(("monitoring:parked_bytes", "api-parked-row-data", "api-connection-databases", "api-connection-tables"), Role.OPERATOR),
     **dict.fromkeys((

@@ -34,7 +34,10 @@ def digest(plain: str) -> str:
 def create_token(
     *, user: User, name: str, role: Role = Role.ADMIN, days: int | None = None, most: Role | None = None
 ) -> str:
-    """A new API token in plain text; it ends after so many days.  `most`: the role of who asks, which it cannot exceed."""
+    """A new API token in plain text; it ends after so many days.
+
+    `most`: the role of who asks, which it cannot exceed.
+    """
     most = most or role_of(user)
     role = min(Role(role), most, key=lambda one: one.rank)
     plain = TOKEN_MARK + secrets.token_urlsafe(32)
@@ -144,7 +147,8 @@ def use_one_time_login(*, token: str) -> User | None:
 def refuse_guessing(*, name: str, address: str) -> None:
     """PermissionDenied where so many sign-ins failed lately that somebody may be guessing.
 
-    By name and address, so that a stranger locks nobody out of an account but from his own address; and by each of them alone, much later.
+    By name and address, so that a stranger locks nobody out of an account but from his own address; and by each of them
+    alone, much later.
     """
     lately = FailedSignIn.objects.filter(at__gt=timezone.now() - GUESSING_WINDOW)
     mine, his = lately.filter(name=name), lately.filter(address=address)

@@ -14,9 +14,12 @@ class ChannelKind(models.TextChoices):
 
 
 class Channel(models.Model):
-    """Where alerts are sent.  Addresses of webhooks are secrets: whoever knows one can write to the channel (invariant 8).
+    """Where alerts are sent.
 
-    config: e-mail {"recipients": […]}, others {"host": …} for people to recognise; secrets: {"url", "key"} as a Fernet token.
+    Addresses of webhooks are secrets: whoever knows one can write to the channel (invariant 8).
+
+    config: e-mail {"recipients": […]}, others {"host": …} for people to recognise; secrets: {"url", "key"} as a Fernet
+    token.
     """
 
     name = models.CharField(max_length=100, unique=True)
@@ -70,8 +73,8 @@ class Rule(models.Model):
 class Alert(models.Model):
     """One occurrence: since when it holds, when it fired, when it cleared.
 
-    fired_at is empty while it has not held for long enough.  round grows when there is more to tell of a fired alert (a further
-    table failed): it is sent again then.
+    fired_at is empty while it has not held for long enough.  round grows when there is more to tell of a fired alert (a
+    further table failed): it is sent again then.
     """
 
     rule = models.ForeignKey(Rule, on_delete=models.CASCADE, related_name="alerts")

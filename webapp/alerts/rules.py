@@ -1,4 +1,7 @@
-"""What each kind of rule looks for.  Nothing here asks the database: a round's facts are fetched once for all replicators."""
+"""What each kind of rule looks for.
+
+Nothing here asks the database: a round's facts are fetched once for all replicators.
+"""
 
 from __future__ import annotations
 

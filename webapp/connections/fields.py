@@ -27,8 +27,8 @@ def split(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Public values and secrets; numbers become int; absent values take the default, absent secrets what is stored.
 
-    ConfigurationError for what is wrong or missing, and for a stored secret that would be sent elsewhere or otherwise than
-    it was entered for: it must be given again.
+    ConfigurationError for what is wrong or missing, and for a stored secret that would be sent elsewhere or otherwise
+    than it was entered for: it must be given again.
     """
     if unknown := sorted(set(config) - {field.name for field in form}):
         message = f"Unknown setting {unknown[0]!r}; known settings: {', '.join(field.name for field in form)}."

@@ -65,7 +65,8 @@ def opened(connection: Connection) -> Iterator[Source]:
 def name_rule(connection: Connection, names: Iterable[str]) -> NameRule:
     """How the source compares these names of databases and tables.  It is asked only where that makes a difference.
 
-    ConfigurationError where it cannot be asked: what is left out or masked under another spelling would be taken as it is.
+    ConfigurationError where it cannot be asked: what is left out or masked under another spelling would be taken as it
+    is.
     """
     if not (capitals := sorted({name for name in names if name != name.lower()})):
         return EXACT_NAMES

@@ -42,7 +42,10 @@ def update_connection(
     config: Mapping[str, Any] | None = None,
     user: User | None = None,
 ) -> Connection:
-    """An empty secret keeps the stored one, unless it would go elsewhere.  Running replicators read the new values at their next slice."""
+    """An empty secret keeps the stored one, unless it would go elsewhere.
+
+    Running replicators read the new values at their next slice.
+    """
     changed, before = [], {"name": connection.name, **connection.config}
     if name is not None and name.strip() != connection.name:
         _check_name(name)
@@ -109,7 +112,8 @@ def test_connection(
 ) -> list[CheckResult]:
     """Run the source's checks; with `connection`, what is not given is as it is stored, and the result is stored on it.
 
-    ConfigurationError for settings that are wrong, and for a stored secret that would go elsewhere than it was entered for.
+    ConfigurationError for settings that are wrong, and for a stored secret that would go elsewhere than it was entered
+    for.
     """
     given = config if connection is None else {**connection.config, **config}
     stored = None if connection is None else _stored(connection, given)

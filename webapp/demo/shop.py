@@ -31,7 +31,10 @@ class Server(Protocol):
 
 
 class Shop(ABC):
-    """One shop on an embedded server of its own.  A deed is one transaction; cursors are those of the server's driver."""
+    """One shop on an embedded server of its own.
+
+    A deed is one transaction; cursors are those of the server's driver.
+    """
 
     source: ClassVar[str]  # of the command line; names the server's folder and port
     product: ClassVar[str]

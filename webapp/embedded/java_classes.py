@@ -1,7 +1,8 @@
 """The classes that every JVM of Tidemark loads, kept ready for it: Java's class data sharing.
 
-A JVM finds, reads and checks some ten thousand classes before it is of use; from an archive, which it maps into memory, it has them in half of
-the time and of the CPU.  `webapp.worker.java_classes` makes the archive.  A JVM passes over, in silence, one of another Java or of jars in another place.
+A JVM finds, reads and checks some ten thousand classes before it is of use; from an archive, which it maps into memory,
+it has them in half of the time and of the CPU.  `webapp.worker.java_classes` makes the archive.  A JVM passes over, in
+silence, one of another Java or of jars in another place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Run as a program between a parent and its child: what the child is to be before it begins.
 
-`preexec_fn` would run in a copy of the parent, with the locks that its other threads held at that moment: it stands still for good now and then.
+`preexec_fn` would run in a copy of the parent, with the locks that its other threads held at that moment: it stands
+still for good now and then.
 Usage: python -I -S launch.py PARENT FAREWELL USER COMMAND…; USER may be empty.
 """
 

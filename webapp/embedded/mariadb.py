@@ -82,7 +82,10 @@ class EmbeddedMariaDB(MySQLFamilyServer):
 
 
 def _unpacked(version: str) -> Path:
-    """The server's programs, unpacked once into the cache.  Raises KeyError for a version that is not pinned, ArtifactMissing."""
+    """The server's programs, unpacked once into the cache.
+
+    Raises KeyError for a version that is not pinned, ArtifactMissing.
+    """
     base = cache_folder() / f"mariadb-{version}"
     if base.exists():
         return base

@@ -15,7 +15,8 @@ from webapp.embedded.processes import open_files
 class EmbeddedPostgres(PostgresServer):
     """Postgres 18; its password is made once, and lies in the folder."""
 
-    # Each Iceberg catalog in a Spark keeps two connections, and each replicator has one for itself and one for each merge at a time.
+    # Each Iceberg catalog in a Spark keeps two connections, and each replicator has one for itself and one for each
+    # merge at a time.
     defaults = {"max_connections": "600", "shared_buffers": "128MB"}
 
     def __init__(

@@ -146,7 +146,8 @@ class LocalMachine:
         if name == "beat":
             return [*celery, "beat", "--schedule", str(self.folder / "beat"), "--pidfile=", "-l", "WARNING"]
         pool, count = next((pool, count) for queue, pool, count in WORKERS if queue == name)
-        # A process that waits for a source's statement is not at work: another is made, so that two such do not stop all snapshots.
+        # A process that waits for a source's statement is not at work: another is made, so that two such do not stop
+        # all snapshots.
         places = ["--autoscale", f"{SNAPSHOT_PLACES},{count}"] if pool == "prefork" else ["-c", str(count)]
         return [
             *celery, "worker", "-Q", name, "--pool", pool, *places, "-n", f"{name}@%h",

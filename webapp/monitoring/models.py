@@ -21,7 +21,8 @@ class Stage(models.TextChoices):
 class Failure(models.Model):
     """One failed attempt.  `table` is empty where the whole replicator was concerned.
 
-    offset_after, offset_until: it lies between these two places of the source's log, as people read them; empty for not known.
+    offset_after, offset_until: it lies between these two places of the source's log, as people read them; empty for not
+    known.
     first_sequence, last_sequence: changes of the table that were waiting when it failed.
     """
 
@@ -135,8 +136,9 @@ class LagSpan(models.IntegerChoices):
 class LagRow(models.Model):
     """How late the events were that became readable in one minute, hour or day (`replicator.telemetry.lags`).
 
-    table is empty for all tables of the replicator together, those removed since included.  Every span is kept by itself, so that
-    none has to be made of another before it can be asked; how long each is kept, `webapp.monitoring.slo.lag_histograms` says.
+    table is empty for all tables of the replicator together, those removed since included.  Every span is kept by
+    itself, so that none has to be made of another before it can be asked; how long each is kept,
+    `webapp.monitoring.slo.lag_histograms` says.
     unmeasured: events that waited for the table's first load, when nothing was promised of it.
     """
 
@@ -166,8 +168,9 @@ class LagRow(models.Model):
 class MetricRow(models.Model):
     """Counters as in `MetricMinute`, put together: of minutes for all tables, of hours and days for these and for each.
 
-    table is empty for all tables of the replicator together, those removed since included.  Minutes and hours are written with the
-    mark that they belong to (`webapp.worker.store.counters`); `webapp.monitoring.charts.rollups` makes days of old hours.
+    table is empty for all tables of the replicator together, those removed since included.  Minutes and hours are
+    written with the mark that they belong to (`webapp.worker.store.counters`); `webapp.monitoring.charts.rollups` makes
+    days of old hours.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -199,8 +202,8 @@ class MetricRow(models.Model):
 class GaugeRow(models.Model):
     """What waited at its most in a minute, hour or day, as looked at every half minute (`webapp.monitoring.slo.gauges`).
 
-    table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source kept of its log at
-    most, written where they have changed; None: as before.
+    table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source
+    kept of its log at most, written where they have changed; None: as before.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="+", db_index=False)

@@ -28,7 +28,10 @@ def log_lines(
     before: int | None = None,
     limit: int = 200,
 ) -> list[LogLine]:
-    """Oldest first: the newest `limit` lines, or the first `limit` after the id `after`.  `level` is the least one shown."""
+    """Oldest first: the newest `limit` lines, or the first `limit` after the id `after`.
+
+    `level` is the least one shown.
+    """
     lines = LogLine.objects.filter(replicator=replicator)
     if level in LEVELS:
         lines = lines.filter(level__in=LEVELS[LEVELS.index(level) :])

@@ -73,7 +73,10 @@ def timeline_event(
 def promise_for_table(
     *, table: ReplicatorTable, percent: float | None, seconds: float | None, user: User | None = None
 ) -> None:
-    """A promise of the table's own, in place of the replicator's; None and None: the replicator's again.  ConfigurationError."""
+    """A promise of the table's own, in place of the replicator's; None and None: the replicator's again.
+
+    ConfigurationError.
+    """
     if (percent is None) != (seconds is None):
         raise ConfigurationError("An SLO requires a percentage and a time.")
     if percent is not None and seconds is not None:

@@ -55,7 +55,10 @@ KNOWN = tuple(kind for _, kinds in GROUPS.values() for kind in kinds)
 
 @dataclass(frozen=True)
 class TimelineFilters:
-    """What the reader wants to see; empty for everything.  `table` is `database.table`, `kind` one of the stored kinds."""
+    """What the reader wants to see; empty for everything.
+
+    `table` is `database.table`, `kind` one of the stored kinds.
+    """
 
     group: str = ""
     by: str = ""

@@ -1,6 +1,7 @@
 """Who waits for a replicator's journal is told of each entry: Postgres' NOTIFY, and one listener for a whole process.
 
-It only shortens waiting.  Where it does not get through (a connection that broke, a pooler between), waits end by themselves.
+It only shortens waiting.  Where it does not get through (a connection that broke, a pooler between), waits end by
+themselves.
 """
 
 from __future__ import annotations

@@ -40,7 +40,10 @@ class Run:
 
 @dataclass(frozen=True)
 class TableLineage:
-    """One table at one version.  `hidden`: lines that the search left out; `past`: columns that the source has no more, then."""
+    """One table at one version.
+
+    `hidden`: lines that the search left out; `past`: columns that the source has no more, then.
+    """
 
     table: ReplicatorTable
     version: int

@@ -59,9 +59,10 @@ def new_uid() -> str:
 class Replicator(models.Model):
     """Source + table selection + target + policies, and capture's checkpoint.
 
-    target: {"kind": "iceberg", "namespace_prefix": ""}, and its secret settings as one Fernet token in target_secrets.  plan_version changes whenever capture must read its plan again.
-    log_held_…: what the source kept of its log at log_held_at (None: not a source that does): bytes, those at which it is lost,
-    its own word for how safe that is, and what there is to warn of.
+    target: {"kind": "iceberg", "namespace_prefix": ""}, and its secret settings as one Fernet token in target_secrets.
+    plan_version changes whenever capture must read its plan again. log_held_…: what the source kept of its log at
+    log_held_at (None: not a source that does): bytes, those at which it is lost, its own word for how safe that is, and
+    what there is to warn of.
     secrets: sealed (webapp/connections/secrets.py): the salt of its hashes, once a mask needs one.
     snapshot_waits: why no chunk is begun though there is one; empty where nothing waits.
     """
@@ -112,9 +113,12 @@ class Replicator(models.Model):
 
 
 class TableSelection(models.Model):
-    """One line of the selection.  An empty `table` is the whole database; with `pattern`, `table` stands for all names that it matches.
+    """One line of the selection.
 
-    new_tables: of these two, tables that come later are taken too; otherwise `found` names those that were there when capture looked.
+    An empty `table` is the whole database; with `pattern`, `table` stands for all names that it matches.
+
+    new_tables: of these two, tables that come later are taken too; otherwise `found` names those that were there when
+    capture looked.
 
     discovered: its tables that existed when capture first saw the line have their rows.
     mode: of its tables; empty for the replicator's own (a table's line goes before its database's).
@@ -151,7 +155,8 @@ class ReplicatorTable(models.Model):
 
     applied, loaded    copies of the target's own position (invariant 3), -1 for nothing
     own_namespace, own_name   the target that somebody chose; empty: the one that the source's names give
-    mode               of the generation wanted: another one makes another generation (`webapp.replicators.services.modes`)
+    mode               of the generation wanted: another one makes another generation
+                       (`webapp.replicators.services.modes`)
     load, made_load    the generation wanted, and the one that the target was last seen to have
     load_complete      the generation's initial load is over
     live_from          log changes up to this sequence number are covered by the snapshot
@@ -221,8 +226,9 @@ class ReplicatorTable(models.Model):
 class SchemaVersion(models.Model):
     """Schema history of a table; versions count from 1.
 
-    change: what made the version, kept for as long as the version is (its table event is not): `kind` (the statement's, empty for
-    none), `renamed` {old: new}, `keep_dropped`, `reload`, `decision` in words, `left_out` (columns that the selection excluded then).
+    change: what made the version, kept for as long as the version is (its table event is not): `kind` (the statement's,
+    empty for none), `renamed` {old: new}, `keep_dropped`, `reload`, `decision` in words, `left_out` (columns that the
+    selection excluded then).
     """
 
     table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="schemas")
@@ -296,7 +302,8 @@ class TableEventRow(models.Model):
     """DDL and engine events between segments; `table` is empty for events of a database.
 
     database, name: what the table was called when the event happened.
-    token: of this row and no other, as a segment's path is: a journal that was restored gives its numbers again; empty in old rows.
+    token: of this row and no other, as a segment's path is: a journal that was restored gives its numbers again; empty
+    in old rows.
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="events")

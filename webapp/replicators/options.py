@@ -68,10 +68,12 @@ class ReplicatorOptions:
     ddl_policy                 operation → apply, ignore (only `IGNORABLE`) or stop
     zero_dates                 null, text or fail
     on_table_failure           continue (the others go on) or stop (the replicator stops)
-    on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read again)
+    on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read
+                               again)
     on_poison                  a row of the log cannot be decoded: stop (its table), or park (the row; the others go on)
     mode                       of tables that have none of their own: mirror, soft_delete, history or changelog
-    retention_steps            which snapshots of the target's tables stay: `10m/1s 2h/1m 7d/1h` (empty: the installation's)
+    retention_steps            which snapshots of the target's tables stay: `10m/1s 2h/1m 7d/1h` (empty: the
+                               installation's)
     deletion_grace_hours       files of target tables that no snapshot needs stay for so long (None: the installation's)
     retention_warn_percent     warn when so much of the log that the source may keep for the replicator is kept
     snapshot_parallel          readers of one snapshot; merge_parallel: tables merged at a time

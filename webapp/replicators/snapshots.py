@@ -18,7 +18,10 @@ class RunState(models.TextChoices):
 
 
 class Scope(models.TextChoices):
-    """What a run reads.  Only of a whole table can rows be found that are gone; parts of it are read while it streams."""
+    """What a run reads.
+
+    Only of a whole table can rows be found that are gone; parts of it are read while it streams.
+    """
 
     WHOLE = "whole"
     KEYS = "keys"
@@ -28,11 +31,15 @@ class Scope(models.TextChoices):
 class SnapshotRun(models.Model):
     """A copy of the rows that exist now.  `end_key` is fixed at the start; `position` is the last bound planned.
 
-    plan: token of the mark that was written into the log before `end_key` was asked for; plan_met: capture has met it there.
-    start_sequence: rows with a smaller sequence number that the run did not touch are swept at its end (reloads).  Of a list of keys: where capture was.
+    plan: token of the mark that was written into the log before `end_key` was asked for; plan_met: capture has met it
+    there.
+    start_sequence: rows with a smaller sequence number that the run did not touch are swept at its end (reloads).  Of a
+    list of keys: where capture was.
     fresh: the copy is made anew (a load), and not brought up to date (a reload).
-    scope: the whole table, a list of keys (`ChunkRow.keys`; rows_estimate counts them), or the rows that `condition` is true for.
-    paused: no chunk of it is read until somebody resumes it.  error: what ended it, where that was no wish of anybody's.
+    scope: the whole table, a list of keys (`ChunkRow.keys`; rows_estimate counts them), or the rows that `condition` is
+    true for.
+    paused: no chunk of it is read until somebody resumes it.  error: what ended it, where that was no wish of
+    anybody's.
     """
 
     table = models.ForeignKey("replicators.ReplicatorTable", on_delete=models.CASCADE, related_name="runs")
@@ -111,7 +118,10 @@ class ChunkState(models.TextChoices):
 
 
 class ChunkRow(models.Model):
-    """One key range of a run, or some of its keys.  `attempt` names the present reading; an older one's results are ignored."""
+    """One key range of a run, or some of its keys.
+
+    `attempt` names the present reading; an older one's results are ignored.
+    """
 
     run = models.ForeignKey(SnapshotRun, on_delete=models.CASCADE, related_name="chunks")
     number = models.PositiveIntegerField()

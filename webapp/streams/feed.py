@@ -45,7 +45,10 @@ class _Load:
 
 @dataclass
 class _Look:
-    """One look at the journal.  `upto` only gets smaller; `since`: the stream's tables, and from where on they are in it."""
+    """One look at the journal.
+
+    `upto` only gets smaller; `since`: the stream's tables, and from where on they are in it.
+    """
 
     stream: Stream
     shard: int
@@ -68,7 +71,10 @@ def captured(stream: Stream) -> int:
 
 
 def stretch_of(stream: Stream, start: Position, shard: int) -> Stretch:
-    """From `start` on; a part of it where there is much.  What is captured is asked first: all of that is there afterwards."""
+    """From `start` on; a part of it where there is much.
+
+    What is captured is asked first: all of that is there afterwards.
+    """
     end = captured(stream)
     look = _Look(stream, shard, carried(stream), start.sequence, end)
     look.tables = {one.pk: one for one in ReplicatorTable.objects.filter(pk__in=look.since)}
@@ -88,8 +94,8 @@ def stretch_of(stream: Stream, start: Position, shard: int) -> Stretch:
 def _settle_keyless(look: _Look, runs: Sequence[SnapshotRun]) -> None:
     """A table without key is loaded as of one place of the log, `base`, which is known when its one chunk is admitted.
 
-    Until then the shard waits before the table's first change within the load: those up to `base` are not given, and the chunk
-    comes before those behind it.
+    Until then the shard waits before the table's first change within the load: those up to `base` are not given, and
+    the chunk comes before those behind it.
     """
     chunks = {one.run_id: one for one in ChunkRow.objects.filter(run__in=[run.pk for run in runs], keyless=True)}
     for run, following in pairwise([*runs, None]):
@@ -126,7 +132,10 @@ def _first_change(table: ReplicatorTable, since: int) -> int | None:
 
 
 def _segments(look: _Look) -> list[SegmentRow]:
-    """In order; where there are many more, `upto` is before the first that is left out.  Chunks with a place of their own come with it."""
+    """In order; where there are many more, `upto` is before the first that is left out.
+
+    Chunks with a place of their own come with it.
+    """
     there = SegmentRow.objects.filter(table__in=look.since, last_sequence__gte=look.start)
     placed, loads = Q(pk__in=[]), [(table, load) for table, found in look.loads.items() for load in found]
     for table, load in loads:

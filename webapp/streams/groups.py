@@ -1,7 +1,8 @@
 """Groups of clients: who has which shard, and how far each shard is read.
 
-A shard has one owner at a time.  When another member is to get it, its owner is told by the next heartbeat's answer, and keeps it until a
-later heartbeat no longer names it (or its lease runs out): so no two members ever work on one shard, and its order holds.
+A shard has one owner at a time.  When another member is to get it, its owner is told by the next heartbeat's answer,
+and keeps it until a later heartbeat no longer names it (or its lease runs out): so no two members ever work on one
+shard, and its order holds.
 """
 
 from __future__ import annotations
@@ -71,7 +72,9 @@ def leave(*, stream: Stream, group: str, member: str) -> None:
 
 
 def ack(*, stream: Stream, group: str, shard: int, text: str, member: str = "") -> str:
-    """All before the checkpoint is done with; one that is behind what was acked before changes nothing.  Returns the group's checkpoint.
+    """All before the checkpoint is done with; one that is behind what was acked before changes nothing.
+
+    Returns the group's checkpoint.
 
     ShardNotHeld where the shard is another member's, so that who was thought dead cannot move it.
     """

@@ -34,7 +34,9 @@ def create_stream(
     snapshot: bool = False,
     user: User | None = None,
 ) -> Stream:
-    """From now on; with `snapshot` the rows that are there already come, too: the tables are read anew.  ConfigurationError.
+    """From now on; with `snapshot` the rows that are there already come, too: the tables are read anew.
+
+    ConfigurationError.
 
     tables: None carries all, and those that the replicator will get later.
     """

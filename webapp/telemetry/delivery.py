@@ -102,7 +102,10 @@ def sender() -> Sender:
 
 
 class Receiver:
-    """An OpenLineage endpoint.  Redirections are not followed: the token goes to the host that was named, and no other."""
+    """An OpenLineage endpoint.
+
+    Redirections are not followed: the token goes to the host that was named, and no other.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         """`url` is http or https; an empty token sends none."""

@@ -1,4 +1,6 @@
-"""What snapshots and merges did, as OpenLineage events in the queue.  Read from the journal afterwards: no loop waits for it.
+"""What snapshots and merges did, as OpenLineage events in the queue.
+
+Read from the journal afterwards: no loop waits for it.
 
 Runs have the same id whoever tells of them, and every event a key, so telling twice is telling once.
 """

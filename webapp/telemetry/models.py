@@ -54,7 +54,8 @@ class LineageState(models.Model):
 
     snapshots_to, merges_to   gathered up to here; None before the first round
     attempt, retry_at, error  of the delivery that failed last; attempt 0 where the last one did not
-    delivered, dropped        events since the beginning; dropped ones did not fit the queue, or the receiver refused them
+    delivered, dropped        events since the beginning; dropped ones did not fit the queue, or the receiver refused
+                              them
     """
 
     snapshots_to = models.DateTimeField(null=True, blank=True)

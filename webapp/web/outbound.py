@@ -1,9 +1,10 @@
 """HTTP requests to addresses that users typed: only to where they may go (server-side request forgery).
 
-Allowed: http and https, to public addresses, and to the networks that the operator names in TIDEMARK_ALERT_NETWORKS.  Every
-other one is refused: loopback, private, multicast, reserved, and in any case link-local (the clouds' metadata services among them).  The name is
-resolved once and the connection goes to that very address, so that a second answer of the DNS changes nothing.  Redirects are not
-followed, proxies of the environment are not used, certificates are checked, and of the answer only the status is read.
+Allowed: http and https, to public addresses, and to the networks that the operator names in TIDEMARK_ALERT_NETWORKS.
+Every other one is refused: loopback, private, multicast, reserved, and in any case link-local (the clouds' metadata
+services among them).  The name is resolved once and the connection goes to that very address, so that a second answer
+of the DNS changes nothing.  Redirects are not followed, proxies of the environment are not used, certificates are
+checked, and of the answer only the status is read.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ def at_most(seconds: float) -> Iterator[None]:
 
 
 def wait(connection: Any) -> None:
-    """psycopg2's wait callback.  A server that stands still sends no error, and its own time limits stand still with it."""
+    """psycopg2's wait callback.
+
+    A server that stands still sends no error, and its own time limits stand still with it.
+    """
     now = time.monotonic()
     usual = AGAIN_SECONDS if now < getattr(_own, "in_vain", 0.0) + AGAIN_SECONDS else WEB_SECONDS
     seconds = getattr(_own, "seconds", None) or usual

@@ -21,9 +21,11 @@ from webapp.worker.store.chunk_store import has_work
 
 # A message that no worker took in this time expires in the broker.
 DISPATCH_SECONDS = 15
-# It is sent again before: the broker may have given it to a worker that is frozen.  Of two that are taken, one finds the lease held.
+# It is sent again before: the broker may have given it to a worker that is frozen.  Of two that are taken, one finds
+# the lease held.
 AGAIN_SECONDS = 3
-COPIES = 3  # of a message that takes over from an owner who is gone: that one may still take messages, and do nothing with them
+# of a message that takes over from an owner who is gone: that one may still take messages, and do nothing with them
+COPIES = 3
 SUPERVISOR = "supervisor"
 WAITS = 200  # characters of Replicator.snapshot_waits
 HEARTBEAT = timedelta(seconds=10)
@@ -47,7 +49,8 @@ DELETE_TASK = "tidemark.delete_replicator"
 class Sight:
     """What a round goes by, asked once for all replicators: the same few queries whatever their number.
 
-    live, lost: names of live leases, and of those that ran out; waiting: (replicator, stage) whose retry time is ahead; loading: replicators with an open snapshot run;
+    live, lost: names of live leases, and of those that ran out; waiting: (replicator, stage) whose retry time is ahead;
+    loading: replicators with an open snapshot run;
     pending: those whose apply loop has something to do.
     """
 
@@ -147,7 +150,10 @@ def _run(replicator: Replicator, held: set[Stage], sight: Sight, send: Send) -> 
 
 
 def _say_what_it_waits_for(replicator: Replicator, sight: Sight) -> None:
-    """No worker has taken its snapshot: all are busy with others'.  The snapshot itself takes it back when it begins."""
+    """No worker has taken its snapshot: all are busy with others'.
+
+    The snapshot itself takes it back when it begins.
+    """
     at_work = [int(name.partition(":")[2]) for name in sight.live if name.startswith("snapshot:")]
     under_way = ChunkRow.objects.filter(state=ChunkState.READING, run__table__replicator__in=at_work).order_by("id")
     reading = [

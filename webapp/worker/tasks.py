@@ -139,7 +139,10 @@ def watch_logs() -> None:
 
 @shared_task(name="tidemark.evaluate_alerts")
 def evaluate_alerts() -> None:
-    """Every thirty seconds, by beat.  Sending is a task of its own: a channel that hangs keeps nobody from being watched."""
+    """Every thirty seconds, by beat.
+
+    Sending is a task of its own: a channel that hangs keeps nobody from being watched.
+    """
     with _round("Measuring the backlog"):
         look(clock())
     with _round("Evaluating SLOs and alerts"):

@@ -1,7 +1,8 @@
 """The apply loop: what capture journaled becomes visible in the target.
 
-Per table, in sequence order, starting from what the target itself says it holds (invariant 3).  Tables take turns: a turn covers what was
-journaled for its table when it began, and begins as soon as there is room for it, whatever the others' turns still do.
+Per table, in sequence order, starting from what the target itself says it holds (invariant 3).  Tables take turns: a
+turn covers what was journaled for its table when it began, and begins as soon as there is room for it, whatever the
+others' turns still do.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from replicator.state.lease import Lease
 from replicator.targets.base import Target
 
 POLL_SECONDS = 0.5
-# A table whose turn came to nothing although there is something to do for it, and one in whose way another is, wait so long.
+# A table whose turn came to nothing although there is something to do for it, and one in whose way another is, wait so
+# long.
 EMPTY_SECONDS = 0.2
 CONFLICT_SECONDS = 5.0
 QUEUED = 2  # turns begun for each place, so that none waits for the next look at the journal
@@ -54,13 +56,12 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
 ) -> int:
     """Until no table has anything to do, or `keep()` is False; returns the number of target commits.
 
-    What is under way then is waited for, however long it takes, and the other tables have turns beside it; it is interrupted only once
-    `hurried()` (without it: at once).
-    A table's trouble is told to the store and does not stop the others.  FenceLost and SparkUnavailable are raised.
-    A conflict is trouble only if it lasts: most are the last commit of a worker that lost its lease, or a name that another
-    table has still.
-    wake: set when something was journaled.  `turned` is called after each turn, `released` by each thread when it is done with the
-    store (connections are often a thread's own).
+    What is under way then is waited for, however long it takes, and the other tables have turns beside it; it is
+    interrupted only once `hurried()` (without it: at once). A table's trouble is told to the store and does not stop
+    the others.  FenceLost and SparkUnavailable are raised. A conflict is trouble only if it lasts: most are the last
+    commit of a worker that lost its lease, or a name that another table has still.
+    wake: set when something was journaled.  `turned` is called after each turn, `released` by each thread when it is
+    done with the store (connections are often a thread's own).
     """
     pressed = hurried or (lambda: not keep())
 

@@ -234,7 +234,8 @@ class TableApplier:
             self._session.mark(result, position)
             return position
         schema = self._session.schema(head.schema_version)
-        # A row may have changed its key before a chunk read the one that took its place there: only the whole log knows both.
+        # A row may have changed its key before a chunk read the one that took its place there: only the whole log knows
+        # both.
         group = self._group(todo, whole_to=position.loaded if schema.partial else -1)
         upto = group[-1].last_sequence
         follows = todo[len(group)] if len(group) < len(todo) else None

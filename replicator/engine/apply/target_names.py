@@ -68,7 +68,8 @@ class TargetNames:
     def resolve(self, event: TableEvent, later: Sequence[Segment | TableEvent]) -> TargetTable:
         """The name that a rename gives; another for the meantime where that one is taken and the table leaves it again.
 
-        Whoever has it may have been made there at once (`skip_renames`), and never goes: it would be waited for in vain.
+        Whoever has it may have been made there at once (`skip_renames`), and never goes: it would be waited for in
+        vain.
         """
         session, new = self._session, self._renamed(event)
         position = session.position_of(new)

@@ -45,7 +45,10 @@ class TargetPosition:
         return Position(table.live_from, -1, version, load, table.mode)
 
     def catch_up(self, position: Position) -> None:
-        """The worker before us died after the target's commit: the journal does not know of it yet.  ValuesLost where it never will."""
+        """The worker before us died after the target's commit: the journal does not know of it yet.
+
+        ValuesLost where it never will.
+        """
         session, table = self._session, self._session.table
         ahead = position.applied > table.applied or position.loaded > table.loaded
         if not ahead or position.load != table.load:

@@ -1,10 +1,10 @@
 """The capture loop: log → segments → journal → confirm.
 
-A commit is under way (its files are written and forced to the disk by the writer's thread) while the log is read on; there is one
-at a time, and this thread lands it: journal, then confirm.
+A commit is under way (its files are written and forced to the disk by the writer's thread) while the log is read on;
+there is one at a time, and this thread lands it: journal, then confirm.
 
-Invariants held here: 1 (confirm after the journal), 2 (one journal transaction), 5 (windows), 6 (a journal commit ends at
-a transaction's end), 7 (one table's trouble stops one table), 9 (bounded memory), 10 (stops within seconds).
+Invariants held here: 1 (confirm after the journal), 2 (one journal transaction), 5 (windows), 6 (a journal commit ends
+at a transaction's end), 7 (one table's trouble stops one table), 9 (bounded memory), 10 (stops within seconds).
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ MAX_PARKED = 1000  # rows of one table that wait for somebody; one that has more
 class CaptureOptions:
     """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the last one, so at once after a rest.
 
-    Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took, `flush_most` at most.
+    Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took,
+    `flush_most` at most.
     """
 
     flush_rows: int = 250_000
@@ -99,8 +100,9 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
 ) -> None:
     """Capture until `keep()` is False and the transaction that is read has ended; every return is at a checkpoint.
 
-    Once `hurried()` (without it: at once) a transaction that does not end is given up: whoever goes on reads it from its beginning.
-    Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease went elsewhere.
+    Once `hurried()` (without it: at once) a transaction that does not end is given up: whoever goes on reads it from
+    its beginning. Reads the plan again whenever its version changes.  Raises TidemarkError; FenceLost when the lease
+    went elsewhere.
     """
     late: dict[TableId, Offset] = {}
     while keep():
@@ -135,7 +137,10 @@ class _StorageTimeoutError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _InFlightCommit:
-    """A commit whose files are on their way to the disk.  `urgent`: it is not of rows only (`JournalEntryBuilder.urgent`)."""
+    """A commit whose files are on their way to the disk.
+
+    `urgent`: it is not of rows only (`JournalEntryBuilder.urgent`).
+    """
 
     boundary: Offset
     urgent: bool
@@ -397,7 +402,8 @@ class _Capture:
     def _out_of_patience(self, seconds: float) -> bool:
         """A transaction that does not end, a disk that does not answer: what was read is given up (invariant 10).
 
-        Not for a slice's end, which would come again, sooner than the end of a transaction that takes longer than a slice.
+        Not for a slice's end, which would come again, sooner than the end of a transaction that takes longer than a
+        slice.
         """
         late = self._stop_asked_at is not None and time.monotonic() - self._stop_asked_at > seconds
         return late and (self._outdated or self._hurried())

@@ -44,14 +44,16 @@ def begin(
 ) -> CapturePlan:
     """Make the first checkpoint, refuse another server's log, and tell the journal which tables are followed from here.
 
-    Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that the
-    reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was accepted
-    with their being read anew, and is not for the policy to stop at.  A table found in a whole database that the catalog does not show any more is
+    Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that
+    the reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was
+    accepted with their being read anew, and is not for the policy to stop at.  A table found in a whole database that
+    the catalog does not show any more is
     gone: the log's DROP or RENAME of it would mean nothing either.
 
     A failed table that is gone, or is another one by now, recovers by itself: it goes, or is taken as a new one.
 
-    `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which it was.
+    `late` gets the tables that are to be followed only from an offset that is yet to be read, and loses those of which
+    it was.
     """
     source.tables = plan.tables
     log = source.log(replicator)
@@ -105,8 +107,8 @@ def _ended(
 ) -> set[TableId]:
     """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
 
-    Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not show is gone.  Others show nothing of
-    what they do not let us see: they are asked for rows.
+    Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not
+    show is gone.  Others show nothing of what they do not let us see: they are asked for rows.
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()

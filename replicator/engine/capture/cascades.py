@@ -1,8 +1,8 @@
 """Foreign key actions that the log does not show.
 
-InnoDB carries ON DELETE and ON UPDATE actions out below the log: a parent's DELETE is there, the children's are not.  Where
-one may have happened, the child table is read again (docs/adr/0005-cascades.md); otherwise its copy would silently
-keep rows that are gone.
+InnoDB carries ON DELETE and ON UPDATE actions out below the log: a parent's DELETE is there, the children's are not.
+Where one may have happened, the child table is read again (docs/adr/0005-cascades.md); otherwise its copy would
+silently keep rows that are gone.
 """
 
 from __future__ import annotations

@@ -87,7 +87,8 @@ class ChunkAdmitter:
     def _opened(self, mark: Mark) -> None:
         """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock needed).
 
-        Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high mark.
+        Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high
+        mark.
         """
         window = self._windows.peek(mark)
         if window is not None and window.opened:  # a mark means something once: whoever repeats it, means no good

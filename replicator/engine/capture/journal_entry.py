@@ -33,8 +33,8 @@ PARKED_BYTES = 64 * 1024 * 1024  # of the rows that one entry parks, kept in mem
 class JournalEntryBuilder:
     """Collects what the next journal commit makes durable.
 
-    A reader counts ordinals from 0; `shift` turns them into sequence numbers.  Everything that capture itself puts in between
-    (snapshot rows, sweeps) moves the shift on, so that numbers never meet.
+    A reader counts ordinals from 0; `shift` turns them into sequence numbers.  Everything that capture itself puts in
+    between (snapshot rows, sweeps) moves the shift on, so that numbers never meet.
     """
 
     def __init__(self, checkpoint: Checkpoint) -> None:
@@ -164,7 +164,10 @@ class JournalEntryBuilder:
         return writer.rows > 0 or self.urgent() or bool(self.schemas or self.parked or self.plans)
 
     def build(self, boundary: Offset) -> JournalEntry:
-        """The entry as it stands, with a checkpoint at `boundary`; the next one begins.  Its segments come when their files are durable."""
+        """The entry as it stands, with a checkpoint at `boundary`; the next one begins.
+
+        Its segments come when their files are durable.
+        """
         entry = JournalEntry(
             checkpoint=Checkpoint(boundary.to_dict(), self.next_sequence, self.checkpoint.identity),
             events=tuple(self.events),

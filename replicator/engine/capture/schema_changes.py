@@ -172,7 +172,8 @@ class SchemaChanges:
     def reread(self, child: TableId, parent: TableId) -> None:
         """Rows of `child` may have changed with rows of `parent`, which the log does not show.
 
-        The load that mends it begins behind the last such place: what the log tells of a row before is no proof that it lives.
+        The load that mends it begins behind the last such place: what the log tells of a row before is no proof that it
+        lives.
         """
         if not self._tracking.follows(child):
             return

@@ -18,7 +18,10 @@ __all__ = ["FORM", "GUIDE", "MySqlConfig", "open_source", "parse_offset"]
 
 
 def open_source(config: Mapping[str, Any]) -> Source:
-    """ConfigurationError for a `config` that no form can have sent.  What reads logs is loaded here: pages and commands do without it."""
+    """ConfigurationError for a `config` that no form can have sent.
+
+    What reads logs is loaded here: pages and commands do without it.
+    """
     from replicator.sources.mysql.source import open_source as opened  # noqa: PLC0415
 
     return opened(config)

@@ -1,7 +1,7 @@
 """Character sets of the log: collation id → a decoder that gives what the server's own conversion to Unicode gives.
 
-The tables were compared with CONVERT(… USING utf8mb4) of MariaDB 11.4, byte by byte, for every single-byte set and every
-pair of the others (and three-byte sequences of ujis).  Where a set differs from Python's codec of that name the
+The tables were compared with CONVERT(… USING utf8mb4) of MariaDB 11.4, byte by byte, for every single-byte set and
+every pair of the others (and three-byte sequences of ujis).  Where a set differs from Python's codec of that name the
 difference stands here; sets that could not be compared (gb18030, eucjpms) are refused (invariant 7).
 """
 

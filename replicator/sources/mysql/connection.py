@@ -40,9 +40,9 @@ _PERMISSION = {
     1836,  # ER_READ_ONLY_MODE
 }
 _DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 1932: not in engine (DISCARD TABLESPACE)
-# The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL.
-# `DEFAULT` is the server's own limit of rows: a SELECT would end there without a word.
-# A server that kills a quiet or slow session would end long snapshots; MDL waits must not outlive a stop (invariant 10).
+# The empty sql_mode, but for dates: a key bound like 2020-02-31 must stay what it is and not become NULL. `DEFAULT` is
+# the server's own limit of rows: a SELECT would end there without a word. A server that kills a quiet or slow session
+# would end long snapshots; MDL waits must not outlive a stop (invariant 10).
 _SESSION = (
     "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
     "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0"
@@ -52,14 +52,16 @@ _OPTIONAL_SESSION = (
     "SET SESSION max_execution_time = {milliseconds}",
 )
 READ_TIMEOUT = 600.0
-# The server answers, but this one table's files, tablespace or underlying tables are not as they must be (mysqld_error.h:
-# ER_CANT_OPEN_FILE, FILE_NOT_FOUND, GET_ERRNO, NOT_FORM_FILE, NOT_KEYFILE, OLD_KEYFILE, WRONG_MRG_TABLE, CRASHED_ON_USAGE,
-# CRASHED_ON_REPAIR, two of FEDERATED, TABLE_NEEDS_UPGRADE, INDEX_CORRUPT, TABLESPACE_MISSING, TABLESPACE_DISCARDED).
+# The server answers, but this one table's files, tablespace or underlying tables are not as they must be
+# (mysqld_error.h: ER_CANT_OPEN_FILE, FILE_NOT_FOUND, GET_ERRNO, NOT_FORM_FILE, NOT_KEYFILE, OLD_KEYFILE,
+# WRONG_MRG_TABLE, CRASHED_ON_USAGE, CRASHED_ON_REPAIR, two of FEDERATED, TABLE_NEEDS_UPGRADE, INDEX_CORRUPT,
+# TABLESPACE_MISSING, TABLESPACE_DISCARDED).
 _BROKEN = frozenset({1016, 1017, 1030, 1033, 1034, 1035, 1168, 1194, 1195, 1429, 1430, 1459, 1712, 1812, 1814})
 _DISK_FULL = "Got error 28 "  # passes
 _NUMBERS = 1 << 16
 _SERVERS, _CLIENTS = 1000, range(2000, 3000)  # numbers of the server's errors, and of the client's own
-# Of the connection or the whole server, whatever was asked: too many connections, network, shutdown, limits of the user, kills.
+# Of the connection or the whole server, whatever was asked: too many connections, network, shutdown, limits of the
+# user, kills.
 _OF_THE_SERVER = frozenset(
     {1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1129, 1130, 1135, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161,
      1184, 1203, 1226, 1927, 3169}
@@ -78,8 +80,9 @@ _SILENT = "Check the port: another kind of server may listen there, Postgres for
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:
     """An open connection in autocommit with utf8mb4, UTC, a lenient sql_mode and REPEATABLE READ.
 
-    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed (also where the server asks
-    for the password in clear and is not verified), SourcePermissionDenied; ConfigurationError for a CA certificate that is none.
+    `overrides` are options of `pymysql.connect`.  Raises SourceUnreachable, SourceAuthenticationFailed (also where the
+    server asks for the password in clear and is not verified), SourcePermissionDenied; ConfigurationError for a CA
+    certificate that is none.
     """
     options: dict[str, Any] = {
         "host": config.host,
@@ -168,7 +171,8 @@ def _tls_options(config: MySqlConfig) -> dict[str, Any]:
 def translated(where: str | TableId) -> Iterator[None]:
     """Errors of pymysql and of the socket inside become Tidemark's.
 
-    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the server.
+    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the
+    server.
     """
     try:
         yield

@@ -1,8 +1,9 @@
 """What tells one past of a server from another: a copy restored, a log reset or cut short gives the same names, numbers and places again.
 
-A file of the log says when it was begun, and a server never goes on with a file that it finds when it starts: it begins the next one.
-So a file's name and the second of its beginning are one past's, up to its end.  Only a machine that is set back while the server
-runs (a snapshot with its memory) goes on in the same file: there the event that closed the last transaction is another.
+A file of the log says when it was begun, and a server never goes on with a file that it finds when it starts: it begins
+the next one. So a file's name and the second of its beginning are one past's, up to its end.  Only a machine that is
+set back while the server runs (a snapshot with its memory) goes on in the same file: there the event that closed the
+last transaction is another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How a server compares names.
 
-Databases and tables: as `lower_case_table_names` says.  0: exactly.  1: the server stores and logs lower case, statements carry
-what was typed.  2: it stores what was typed and compares in lower case.  Under 1 and 2 the lower case is the name here.
+Databases and tables: as `lower_case_table_names` says.  0: exactly.  1: the server stores and logs lower case,
+statements carry what was typed.  2: it stores what was typed and compares in lower case.  Under 1 and 2 the lower case
+is the name here.
 Columns: never with their case.
 """
 

@@ -63,9 +63,9 @@ class BinlogOffset:
     """A transaction boundary: `position` is the byte in `file` where the next transaction begins.
 
     `gtid` is all that was executed before it: MySQL's executed set, or MariaDB's position (one GTID for each domain);
-    empty where the server writes none.  Offsets order by the number in the file's name, then by position (GTIDs have no part
-    in it), so only offsets of one server compare in a meaningful way.
-    `past` tells the log that was read from another with the same names and numbers; None in offsets of earlier versions.
+    empty where the server writes none.  Offsets order by the number in the file's name, then by position (GTIDs have no
+    part in it), so only offsets of one server compare in a meaningful way. `past` tells the log that was read from
+    another with the same names and numbers; None in offsets of earlier versions.
     `prepared`: XA transactions before it whose rows count when they are committed after it.
     """
 
@@ -110,8 +110,8 @@ class BinlogOffset:
 def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
     """Inverse of `BinlogOffset.to_dict`; ConfigurationError where `data` is no such thing.
 
-    Without `gtid` (a server that writes none) it is empty.  A field that is unknown here is a later version's: what it means
-    must not be lost, so it is refused.
+    Without `gtid` (a server that writes none) it is empty.  A field that is unknown here is a later version's: what it
+    means must not be lost, so it is refused.
     """
     try:
         if data["kind"] != KIND:

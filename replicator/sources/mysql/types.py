@@ -1,7 +1,7 @@
 """The one mapping of MySQL and MariaDB column types; catalog, snapshot and log all use it.
 
-Its part of docs/types.md is `type_document()`: see replicator/sources/type_table.py.  Sources: MySQL 8.4 reference manual
-chapter 13, MariaDB knowledge base "Data Types".
+Its part of docs/types.md is `type_document()`: see replicator/sources/type_table.py.  Sources: MySQL 8.4 reference
+manual chapter 13, MariaDB knowledge base "Data Types".
 """
 
 from __future__ import annotations
@@ -52,9 +52,11 @@ _OLD_FORMAT = "/* mariadb-5.3 */"  # so MariaDB's COLUMN_TYPE ends, whatever mys
 class ColumnDefinition:
     """A column as the server describes it, in information_schema or in the log's TABLE_MAP.
 
-    `data_type` is information_schema's DATA_TYPE in lower case ("int", "varchar", "json"), `column_type` its COLUMN_TYPE.
-    `precision` counts decimal digits, or bits of a BIT; `length` counts bytes of BINARY(n); `fsp` digits after the second.
-    `virtual`: generated and not stored.  `primary`: in the primary key, or in the unique index that the server takes for it.
+    `data_type` is information_schema's DATA_TYPE in lower case ("int", "varchar", "json"), `column_type` its
+    COLUMN_TYPE. `precision` counts decimal digits, or bits of a BIT; `length` counts bytes of BINARY(n); `fsp` digits
+    after the second.
+    `virtual`: generated and not stored.  `primary`: in the primary key, or in the unique index that the server takes
+    for it.
     """
 
     name: str

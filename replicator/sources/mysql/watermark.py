@@ -26,7 +26,8 @@ def create_statements(database: str) -> tuple[str, str]:
             f"CREATE TABLE IF NOT EXISTS {quoted(database)}.{quoted(TABLE)} ("
             f"replicator VARCHAR({MAX_REPLICATOR}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL PRIMARY KEY, "
             f"token VARCHAR({MAX_TOKEN}) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, "
-            # Text, not TIMESTAMP(6): with mysql56_temporal_format=OFF the log does not describe that, and no mark could be read.
+            # Text, not TIMESTAMP(6): with mysql56_temporal_format=OFF the log does not describe that, and no mark could
+            # be read.
             "at VARCHAR(32) CHARACTER SET ascii NOT NULL DEFAULT '') ENGINE=InnoDB"
         ),
     )

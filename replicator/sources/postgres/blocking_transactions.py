@@ -10,7 +10,8 @@ from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import Connection, literal, read_rows
 
 _SHOWN = 3
-# Modes that conflict with SHARE UPDATE EXCLUSIVE, which changes of a publication take; readers are held up by the last only.
+# Modes that conflict with SHARE UPDATE EXCLUSIVE, which changes of a publication take; readers are held up by the last
+# only.
 _HOLDING = "'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'"
 _SECONDS = "EXTRACT(epoch FROM pg_catalog.clock_timestamp() - {since})::int8"
 _WRITING = f"""
@@ -33,7 +34,10 @@ ORDER BY l.pid
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """`gid`: of a prepared transaction, which has no session; else `pid`.  `seconds`: since it began, where the user may see that."""
+    """`gid`: of a prepared transaction, which has no session; else `pid`.
+
+    `seconds`: since it began, where the user may see that.
+    """
 
     gid: str | None
     pid: int

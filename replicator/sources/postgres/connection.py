@@ -35,8 +35,9 @@ from replicator.sources.postgres.config import PostgresConfig, TlsMode
 
 Connection: TypeAlias = psycopg2.extensions.connection
 
-# Sent when the session starts, so that no setting of the role, the database or the server decides how a value is printed; the
-# log's connection has the same.  row_security off: a policy that hides rows is an error, not a smaller table.
+# Sent when the session starts, so that no setting of the role, the database or the server decides how a value is
+# printed; the log's connection has the same.  row_security off: a policy that hides rows is an error, not a smaller
+# table.
 SESSION_SETTINGS = {
     "DateStyle": "ISO",
     "IntervalStyle": "postgres",
@@ -73,8 +74,8 @@ _KEEPALIVE = {
 }
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
 
-# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried: of a statement about one
-# table as that table's trouble (invariant 13), of any other as the source's.
+# Longest first; https://www.postgresql.org/docs/current/errcodes-appendix.html.  What is not here is retried: of a
+# statement about one table as that table's trouble (invariant 13), of any other as the source's.
 _BY_STATE: dict[str, type[TidemarkError]] = {
     "42501": SourcePermissionDenied,
     "42704": SourceMisconfigured,  # no such publication, slot, role
@@ -135,7 +136,8 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     """An open connection in autocommit with SESSION_SETTINGS.
 
     `overrides` are options of `psycopg2.connect`: a connection factory for the log, say.  Raises SourceUnreachable,
-    SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that will not do.
+    SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that
+    will not do.
     """
     options: dict[str, Any] = {
         "user": config.user,
@@ -165,7 +167,8 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
 def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
     """End at the server what these connections are busy with; by any thread.
 
-    On a connection as protected as theirs: what libpq itself would send (CancelRequest) goes in the clear.  Raises as `connect`.
+    On a connection as protected as theirs: what libpq itself would send (CancelRequest) goes in the clear.  Raises as
+    `connect`.
     """
     busy = [str(one.info.backend_pid) for one in connections if one is not None and not one.closed]
     if busy:
@@ -214,7 +217,8 @@ def _system_authorities() -> str:
 def translated(where: str | TableId) -> Iterator[None]:
     """Errors of psycopg2 and of the socket inside become Tidemark's.
 
-    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the server.
+    `where`: the table that was asked about, whose trouble the server's answer then is (invariant 13); or a name of the
+    server.
     """
     try:
         yield

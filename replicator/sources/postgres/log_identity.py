@@ -1,7 +1,7 @@
 """Is the server's log still the one that was read?  A restored data folder and a promoted standby may have another past (ADR 31).
 
-The slot is confirmed only up to the commit record of the last transaction that was read, so that this one comes first when
-reading begins again.  Its place, number and commit time together are of one past alone.
+The slot is confirmed only up to the commit record of the last transaction that was read, so that this one comes first
+when reading begins again.  Its place, number and commit time together are of one past alone.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ class LastCommit:
 class LsnOffset:
     """`lsn`: the end of the last commit record that was read, or a later place with nothing of ours between.
 
-    `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is taken
-    after a restart must not take them for seen.  Asked for only when the offset is stored.
+    `unsettled()`: transactions before it that may not be visible yet (see `model.change.Settled`): a snapshot that is
+    taken after a restart must not take them for seen.  Asked for only when the offset is stored.
     `last_commit`: None in offsets of earlier versions, and where nothing was read yet.
     `looked`: what the catalog showed when the log ended there has been told, if it is before `lsn` too (0: not known).
     """

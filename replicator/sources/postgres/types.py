@@ -1,6 +1,7 @@
 """The one mapping of Postgres column types; catalog, snapshot and log all use it.
 
-Its part of docs/types.md is `type_document()`.  Sources: PostgreSQL 18 manual chapter 8, src/include/catalog/pg_type.dat.
+Its part of docs/types.md is `type_document()`.  Sources: PostgreSQL 18 manual chapter 8,
+src/include/catalog/pg_type.dat.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from replicator.model.types import DataType, Kind
 from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 
 CATALOG = "pg_catalog"
-# Types with values that no calendar of the target has: infinity, years before 1 or after 9999.  What becomes of them is a policy.
+# Types with values that no calendar of the target has: infinity, years before 1 or after 9999.  What becomes of them is
+# a policy.
 DATES = frozenset({"date", "timestamp", "timestamptz"})
 DATE_REMEDY = (
     "Correct the row on the source, or choose another policy for dates that do not exist (for a key column only 'text' "
@@ -59,8 +61,8 @@ _SCALE_SIGN = 0x400
 def column_of(attribute: Attribute, table: TableId, *, zero_dates: str = "null", key: bool = False) -> Column:
     """The column as Tidemark keeps it.  Raises UnsupportedType.
 
-    With zero_dates "null", a NOT NULL column that can hold an infinite date is nullable here; a key column stays as it is,
-    and such a date in it stops the table.
+    With zero_dates "null", a NOT NULL column that can hold an infinite date is nullable here; a key column stays as it
+    is, and such a date in it stops the table.
     """
     data_type = data_type_of(attribute, table, zero_dates=zero_dates)
     nullable = attribute.nullable or (zero_dates == "null" and dated(attribute))

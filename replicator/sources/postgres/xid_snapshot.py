@@ -59,8 +59,8 @@ def parsed(evidence: str) -> Snapshot:
 class InFlightTransactions:
     """Transactions that were read and are not known to be visible.
 
-    A sighting (a snapshot, and the log's end after it was taken) settles what it shows once the log was read up to that end: every
-    mark after that place was written after the sighting, and so was every snapshot after such a mark taken.
+    A sighting (a snapshot, and the log's end after it was taken) settles what it shows once the log was read up to that
+    end: every mark after that place was written after the sighting, and so was every snapshot after such a mark taken.
     """
 
     def __init__(self, unsettled: frozenset[str]) -> None:

@@ -1,7 +1,7 @@
 """Conditions and keys that a user gave, inside of the statements of a source.
 
-A condition is parsed and built again from columns that are taken in clear, literals, operators and a short list of functions: who
-may ask for a snapshot, or writes a signal, need not have the rights of Tidemark's account.
+A condition is parsed and built again from columns that are taken in clear, literals, operators and a short list of
+functions: who may ask for a snapshot, or writes a signal, need not have the rights of Tidemark's account.
 """
 
 from __future__ import annotations
@@ -104,9 +104,12 @@ _NAMED = frozenset({"NOW"})  # functions for which sqlglot has no class
 
 
 def condition_sql(text: str, schema: TableSchema, dialect: str) -> str:
-    """The condition in the words of the source (`mysql`, `postgres`).  ConditionRefused for all that is none over columns of the schema.
+    """The condition in the words of the source (`mysql`, `postgres`).
 
-    A column that is left out is not in the schema; of a masked one no rows can be chosen, for that would tell its values.
+    ConditionRefused for all that is none over columns of the schema.
+
+    A column that is left out is not in the schema; of a masked one no rows can be chosen, for that would tell its
+    values.
     """
     try:
         return _rebuilt(text.strip(), schema, dialect)

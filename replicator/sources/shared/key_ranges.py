@@ -1,4 +1,7 @@
-"""Key ranges in SQL: which rows lie between two keys, are among some keys, fulfil a condition.  The server's own part is a dialect's."""
+"""Key ranges in SQL: which rows lie between two keys, are among some keys, fulfil a condition.
+
+The server's own part is a dialect's.
+"""
 
 from __future__ import annotations
 

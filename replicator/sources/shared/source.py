@@ -23,8 +23,8 @@ C = TypeVar("C", bound=Closable)
 class ServerSource(ABC, Generic[S, C]):
     """One server.  Catalog and log status share one connection, opened when first used; readers have their own.
 
-    `tables`, where set, tells the columns that snapshots and schemas leave out, and which partitions come with their table;
-    `options` how values are read, on which their types depend.
+    `tables`, where set, tells the columns that snapshots and schemas leave out, and which partitions come with their
+    table; `options` how values are read, on which their types depend.
     """
 
     def __init__(self, config: S, tables: TableSet | None = None) -> None:

@@ -172,8 +172,9 @@ def delete_below(
 ) -> Outcome:
     """Rows with an older number go, or end where the mode keeps them.
 
-    Of Spark's: the row filter is written twice: the second form cannot be answered from metadata, because Spark's metadata-only delete
-    knows neither staging nor snapshot properties (seen in Iceberg 1.12).  Where whole files go, Iceberg's API does it.
+    Of Spark's: the row filter is written twice: the second form cannot be answered from metadata, because Spark's
+    metadata-only delete knows neither staging nor snapshot properties (seen in Iceberg 1.12).  Where whole files go,
+    Iceberg's API does it.
     """
     at = position(table)
     if at.applied >= change.upto:

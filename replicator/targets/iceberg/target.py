@@ -51,7 +51,9 @@ class IcebergTarget:
         limits: Limits = apply.LIMITS,
         retention: Retention = DEFAULT_RETENTION,
     ) -> None:
-        """`storage`: where segments lie; `replicator`: the id that marks its tables.  Nothing starts before the first use.
+        """`storage`: where segments lie; `replicator`: the id that marks its tables.
+
+        Nothing starts before the first use.
 
         limits: what is applied without Spark.  retention: of tables that have none of their own.
         """

@@ -142,7 +142,10 @@ class KafkaConfig:
 
     @property
     def client(self) -> dict[str, Any]:
-        """For every client of librdkafka.  ConfigurationError where a server's name leads to an address that is never connected to."""
+        """For every client of librdkafka.
+
+        ConfigurationError where a server's name leads to an address that is never connected to.
+        """
         for server in self.bootstrap_servers.split(","):
             host, port = host_and_port(server)
             with suppress(OSError):  # which librdkafka tells

@@ -1,4 +1,7 @@
-"""Why brokers cannot be used.  A call of librdkafka says only that nobody answered; what was wrong it tells beside it, to a callback."""
+"""Why brokers cannot be used.
+
+A call of librdkafka says only that nobody answered; what was wrong it tells beside it, to a callback.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ class Events:
     before, after    the row's columns under their own names; they count where `has_before` and `has_after` say so
     key              the key's columns; none of a table without key
     about            _sequence_num, _commit_ts, _txn_id, _offset
-    unchanged        of each entry the names of the columns that an UPDATE left out; None where the schema knows no such thing
+    unchanged        of each entry the names of the columns that an UPDATE left out; None where the schema knows no such
+                     thing
     """
 
     op: list[str]

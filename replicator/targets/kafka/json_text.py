@@ -1,7 +1,8 @@
 """Columns as JSON text, column by column in Arrow: no Python object per value where there need not be one.
 
-Exact: whole numbers as numbers; decimals as texts in plain digits; floats by their shortest digits that give the same double, and `"NaN"`,
-`"Infinity"`, `"-Infinity"`; bytes in base64; days and times in ISO 8601, with `Z` where they are moments.
+Exact: whole numbers as numbers; decimals as texts in plain digits; floats by their shortest digits that give the same
+double, and `"NaN"`, `"Infinity"`, `"-Infinity"`; bytes in base64; days and times in ISO 8601, with `Z` where they are
+moments.
 """
 
 from __future__ import annotations

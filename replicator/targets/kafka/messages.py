@@ -25,7 +25,10 @@ MILLISECONDS = pa.timestamp("ms", tz="UTC")
 
 @dataclass(frozen=True)
 class MessageContext:
-    """Whose messages they are.  `connector`: the source's kind as Debezium calls it; `name`: the replicator; `version`: the schema's."""
+    """Whose messages they are.
+
+    `connector`: the source's kind as Debezium calls it; `name`: the replicator; `version`: the schema's.
+    """
 
     connector: str
     name: str
@@ -274,8 +277,8 @@ def schema_record(
 ) -> dict[str, Any]:
     """What the topic of schemas says of a table's version: its columns, and how its messages are read where they are Avro.
 
-    renamed: old name → new one, of the columns that got theirs with this version.  begins: the sequence number from which it holds: a
-    table that is made anew has its versions from 1 again.
+    renamed: old name → new one, of the columns that got theirs with this version.  begins: the sequence number from
+    which it holds: a table that is made anew has its versions from 1 again.
     """
     schema = subject.schema
     told: dict[str, Any] = {

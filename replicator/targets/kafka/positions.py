@@ -1,8 +1,8 @@
 """Where the target stands, read from the target itself (invariant 3): the compacted topic `tidemark-applied`.
 
-Every transaction ends with a record of it: key the table, value its position.  Who asks has fenced the table before, so all that was
-ever committed for it lies before the topic's end of that moment; committed records are read up to there.  Other records say what
-columns a table had last, and which replicator has made a topic.
+Every transaction ends with a record of it: key the table, value its position.  Who asks has fenced the table before, so
+all that was ever committed for it lies before the topic's end of that moment; committed records are read up to there.
+Other records say what columns a table had last, and which replicator has made a topic.
 """
 
 from __future__ import annotations
@@ -115,7 +115,10 @@ class Positions:
         self._lock = threading.Lock()
 
     def now(self) -> Known:
-        """All that is committed.  Raises KafkaException; TargetError where another's open transaction hides the end for long."""
+        """All that is committed.
+
+        Raises KafkaException; TargetError where another's open transaction hides the end for long.
+        """
         end = self._end()
         with self._lock:
             self._read(end)

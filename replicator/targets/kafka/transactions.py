@@ -1,7 +1,7 @@
 """One transactional producer per table: its id fences whoever wrote the table before.
 
-A producer that failed is thrown away: the next one's beginning ends what it left open, one way or the other, and the position
-is read afterwards.
+A producer that failed is thrown away: the next one's beginning ends what it left open, one way or the other, and the
+position is read afterwards.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class Producers:
         self._stopping.set()
 
     def fence(self, table: TargetTable, *, again: bool = False) -> None:
-        """From here on nobody who wrote the table before can; what he left open is ended.  Does nothing where that is so already.
+        """From here on nobody who wrote the table before can; what he left open is ended.
+
+        Does nothing where that is so already.
 
         again: it only seems so; unless a transaction of this process is under way.
         """
@@ -98,7 +100,10 @@ class Producers:
 
     @contextmanager
     def transaction(self, table: TargetTable) -> Iterator[Transaction]:
-        """Committed at the end of the block.  Raises TargetConflict where another has fenced us, TargetError, TableError."""
+        """Committed at the end of the block.
+
+        Raises TargetConflict where another has fenced us, TargetError, TableError.
+        """
         slot = self._take(table)
         try:
             with translated(self._config, str(table)):

@@ -1,7 +1,8 @@
 """What every Postgres type must become, and the canonical cell of its values.
 
 Written from the Postgres manual ("Data Types", "System Catalogs") and the mapping that the user is told, not the
-pipeline.  A type that no Iceberg type holds exactly is the text that the server itself prints (`SESSION` of the reader).
+pipeline.  A type that no Iceberg type holds exactly is the text that the server itself prints (`SESSION` of the
+reader).
 """
 
 from __future__ import annotations

@@ -24,7 +24,8 @@ SHAPES = {
     "geometrycollection": ("GEOMETRYCOLLECTION(POINT(1 1),LINESTRING(0 0,1 1))",),
 }
 GEOMETRIES = ("geometry", *SHAPES)
-# Collations by what is worth trying of them: case-insensitive, pad-space, binary, no pad; wide, Cyrillic, double-byte sets.
+# Collations by what is worth trying of them: case-insensitive, pad-space, binary, no pad; wide, Cyrillic, double-byte
+# sets.
 COLLATIONS = {
     "both": (
         "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_german2_ci", "latin1_swedish_ci", "latin1_bin",

@@ -88,7 +88,10 @@ def message(draft: Draft, _table: TableModel) -> Statements:
 
 
 def republish(draft: Draft, table: TableModel) -> Statements:
-    """Somebody takes a table out of the publication, changes it, and puts it back, all between two looks.  It was in it, or nothing is done."""
+    """Somebody takes a table out of the publication, changes it, and puts it back, all between two looks.
+
+    It was in it, or nothing is done.
+    """
     draft.used["published anew"] += 1
     name = table.sql.replace("'", "''")
     out, back = (

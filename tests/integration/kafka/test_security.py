@@ -21,7 +21,8 @@ WRONG = "wrong-battery-0815"
 STRANGER = Authority("a stranger").pem
 OK = {"username": USER, "password": PASSWORD}
 SCRAM, PLAIN = {"sasl_mechanism": "SCRAM-SHA-512"}, {"sasl_mechanism": "PLAIN"}
-NO_TLS = "do not accept TLS|close connections with"  # by what the client meets first: an answer, or the end of the connection
+# by what the client meets first: an answer, or the end of the connection
+NO_TLS = "do not accept TLS|close connections with"
 PROMPT = 60.0  # seconds in which it is told at the very latest; alone on a machine two
 
 

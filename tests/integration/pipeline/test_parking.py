@@ -1,6 +1,7 @@
 """Rows that cannot be decoded are parked: the others of their table go on, exactly; read anew, nothing is missing.
 
-The values: a date that is none, with the policy to fail, and half of a surrogate pair, which no text of the target can hold.
+The values: a date that is none, with the policy to fail, and half of a surrogate pair, which no text of the target can
+hold.
 """
 
 from __future__ import annotations

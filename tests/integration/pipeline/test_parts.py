@@ -1,7 +1,7 @@
 """Parts of a table are read while it streams, by keys and by conditions: exact, whatever is written meanwhile.
 
-What no log shows (binary logging switched off, a publication that leaves changes out) makes target and source differ, so that a part
-that is read can be seen to be read.
+What no log shows (binary logging switched off, a publication that leaves changes out) makes target and source differ,
+so that a part that is read can be seen to be read.
 """
 
 from __future__ import annotations

@@ -325,7 +325,8 @@ def test_an_idle_table_whose_checkpoint_falls_out_of_the_logs_retention(
 ) -> None:
     """Debezium DBZ-220, flink-cdc #641 and #1947, risingwave #12753: the offset stays at a quiet table's last change until it is purged.
 
-    Tidemark's checkpoint follows the reading, over other databases' changes and over a restart in which nothing happened.
+    Tidemark's checkpoint follows the reading, over other databases' changes and over a restart in which nothing
+    happened.
     """
     monkeypatch.setattr(capture, "IDLE_COMMIT_SECONDS", 0.3)
     server, lab = own_lab

@@ -1,7 +1,7 @@
 """Histories of a source's rows, as its log tells them: UPDATEs may leave out what they did not change.
 
-The source itself is the model: a dict of whole rows that every event changes at once.  What the target must hold is what the dict
-holds; nothing of the fold is repeated here.
+The source itself is the model: a dict of whole rows that every event changes at once.  What the target must hold is
+what the dict holds; nothing of the fold is repeated here.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def staged(lake: Lake, events: Iterable[Event], schema: TableSchema = SCHEMA, ve
 class Source:
     """Rows and the number of the change that made each; `events` is the log since it was last taken.
 
-    `recorded`: rows that log or chunks have shown whole; `unread`: key ranges (first letters of `part`) that a load has yet to read.
+    `recorded`: rows that log or chunks have shown whole; `unread`: key ranges (first letters of `part`) that a load has
+    yet to read.
     """
 
     random: Random

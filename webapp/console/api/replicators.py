@@ -117,7 +117,8 @@ class ReplicatorViewSet(ApiViewSet):
     def destroy(self, request: Request, pk: str) -> Response:
         """Stop it and remove it with its journal and what it made on the source; the target's tables stay unless `drop_target`.
 
-        With `leave_source` a source that does not answer holds nothing up: its replication slot then has to be dropped by hand.
+        With `leave_source` a source that does not answer holds nothing up: its replication slot then has to be dropped
+        by hand.
         """
         drop, leave = (request.query_params.get(name, "").lower() in TRUE for name in ("drop_target", "leave_source"))
         services.delete_replicator(replicator=self._get(pk), drop_target=drop, leave_source=leave, user=request.user)
@@ -217,7 +218,10 @@ class ReplicatorViewSet(ApiViewSet):
     )
     @action(detail=True, methods=["get", "patch"])
     def target(self, request: Request, pk: str) -> Response:
-        """How the target is reached.  Changes are tried out first; what is not named stays, and so does an empty password where its address does."""
+        """How the target is reached.
+
+        Changes are tried out first; what is not named stays, and so does an empty password where its address does.
+        """
         replicator = self._get(pk)
         if request.method == "PATCH":
             found = changed_target(replicator, self.read(serializers.TargetSerializer, request))

@@ -267,8 +267,8 @@ class ReplicatorSerializer(serializers.Serializer):
 class SnapshotRequestSerializer(serializers.Serializer):
     """Either `keys` or `where`.
 
-    A key is a value, or a list of values in the order of the key's columns; or all of them are one text with a key a line (CSV or JSON
-    arrays).  `where` is a condition in the source's own SQL.
+    A key is a value, or a list of values in the order of the key's columns; or all of them are one text with a key a
+    line (CSV or JSON arrays).  `where` is a condition in the source's own SQL.
     """
 
     keys = serializers.JSONField(required=False, help_text='[1, 2] or [["north", 1]] or "north,1\\nnorth,2"')

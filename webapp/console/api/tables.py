@@ -137,7 +137,10 @@ class TableViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=serializers.ModeSerializer)
     @action(detail=True, methods=["post"])
     def mode(self, request: Request, replicator: str, pk: str) -> Response:
-        """Change its mode: it is read anew into a new table, which takes the place of its copy.  Asks for `confirm` first."""
+        """Change its mode: it is read anew into a new table, which takes the place of its copy.
+
+        Asks for `confirm` first.
+        """
         body = self.read(serializers.ModeSerializer, request)
         table = self._get(replicator, pk)
         services.change_mode(table=table, mode=body["mode"], confirmed=body["confirm"], user=request.user)

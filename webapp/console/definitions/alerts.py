@@ -1,7 +1,8 @@
 """Channels and rules as code: their part of a definitions file (`webapp.console.definitions.apply`), read and written.
 
 A channel is `{name, kind, recipients}` or `{name, kind, url, key}`; a replicator's `alerts` are its rules by kind, each
-`{enabled, channels, …}` with the rule's numbers by their names (`webapp.alerts.rules.PARAMETERS`).  What is left out stays.
+`{enabled, channels, …}` with the rule's numbers by their names (`webapp.alerts.rules.PARAMETERS`).  What is left out
+stays.
 """
 
 from __future__ import annotations

@@ -8,9 +8,8 @@
         kind: postgres
         config: {host: pg.example, database: billing, user: tidemark, password: "${BILLING_PASSWORD}"}
     replicators:
-      - name: shop
-        connection: shop
-        tables: ["shop.*", "crm.customers", {table: crm.notes, exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}},
+      - name: shop connection: shop tables: ["shop.*", "crm.customers", {table: crm.notes, exclude_columns: [body], slo:
+        {percent: 99.9, minutes: 0.5}},
                  {table: shop.orders, mode: history, mask: {email: hash}, row_filter: "id > 9", target: sales.orders}]
         # mode: mirror, soft_delete, history, changelog; left out: as it is
         exclude: ["shop.audit"]
@@ -26,12 +25,14 @@
         url: "${ON_CALL_URL}"
         key: "${ON_CALL_KEY}"
 
-Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set), `${NAME:-text}` has a default,
-`$${` is `${`.  A table's own promise is `slo`; `slo: null` is the replicator's again.  `target` is what its copy is called (docs/selection.md).
-A stream without `tables`, or `tables: null`, carries all (docs/streams.md); its tables are there already, or named under `tables`.
-`shop.order_*` are all tables that match, with those
-that come later unless `new_tables: false`; `!shop.order_tmp*` are none of them.  `mask` gives columns other values, `row_filter` says which rows are taken (docs/selection.md).  What is not in the file is left alone: nothing is
-deleted, and a table that is there keeps its masks, row filter and left-out columns unless its line says others (`mask: {}` for none).  `manage.py export` writes such a file (`webapp.console.definitions.export`).
+Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set),
+`${NAME:-text}` has a default, `$${` is `${`.  A table's own promise is `slo`; `slo: null` is the replicator's again.
+`target` is what its copy is called (docs/selection.md). A stream without `tables`, or `tables: null`, carries all
+(docs/streams.md); its tables are there already, or named under `tables`. `shop.order_*` are all tables that match, with
+those that come later unless `new_tables: false`; `!shop.order_tmp*` are none of them.  `mask` gives columns other
+values, `row_filter` says which rows are taken (docs/selection.md).  What is not in the file is left alone: nothing is
+deleted, and a table that is there keeps its masks, row filter and left-out columns unless its line says others (`mask:
+{}` for none).  `manage.py export` writes such a file (`webapp.console.definitions.export`).
 """
 
 from __future__ import annotations
@@ -186,7 +187,8 @@ def _target_changes(
 def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry], user: User | None) -> list[str]:
     """Lines are added and changed (an excluded table goes with it); single tables and patterns that are no longer named are removed.
 
-    A table that is there through its database or a pattern needs no line of its own, though the file names it for its promise.
+    A table that is there through its database or a pattern needs no line of its own, though the file names it for its
+    promise.
     """
     lines = {(entry.database, entry.table): entry for entry in wanted}
     changes = _mode_changes(replicator, wanted, user)

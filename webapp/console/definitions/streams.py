@@ -1,7 +1,9 @@
 """Streams as code: a replicator's `streams` in a definitions file (`webapp.console.definitions.apply`), read and written.
 
-Each is `{name, shards, tables, exclude, retention_hours, enabled}`; tables are DATABASE.TABLE, `tables: null` all and those that come later.
-`snapshot: true` counts when the stream is made.  What is left out stays, a stream that is not named too; of `tables` and `exclude` the whole list is said.
+Each is `{name, shards, tables, exclude, retention_hours, enabled}`; tables are DATABASE.TABLE, `tables: null` all and
+those that come later.
+`snapshot: true` counts when the stream is made.  What is left out stays, a stream that is not named too; of `tables`
+and `exclude` the whole list is said.
 """
 
 from __future__ import annotations

@@ -198,7 +198,10 @@ class MetricsViewSet(MonitoringViewSet):
 
     @extend_schema(responses=serializers.SloSerializer)
     def slo(self, request: Request, replicator: str) -> Response:
-        """How the promise is kept now, and those of tables that have their own.  What is late and waits counts already."""
+        """How the promise is kept now, and those of tables that have their own.
+
+        What is late and waits counts already.
+        """
         del request
         owner = self.owner(replicator)
         found = measure([owner])

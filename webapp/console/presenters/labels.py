@@ -102,7 +102,10 @@ class StatePart:
 
 
 def state_parts(states: Mapping[str, int], *, still: bool = False) -> list[StatePart]:
-    """Table states with their share, trouble first.  `still`: the replicator has failed, and nothing streams or loads."""
+    """Table states with their share, trouble first.
+
+    `still`: the replicator has failed, and nothing streams or loads.
+    """
     total = sum(states.values())
     ordered = sorted(states.items(), key=lambda item: -table_word(item[0]).trouble)
     parts, x = [], 0.0

@@ -31,7 +31,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a chart shows.  `limit` is drawn dashed, and named by `limit_label`; `empty`: said where there is nothing to show.
+    """What a chart shows.
+
+    `limit` is drawn dashed, and named by `limit_label`; `empty`: said where there is nothing to show.
 
     key: for addresses and ids; hint: what the figures are; whole: values are whole numbers, so the scale is too.
     """

@@ -1,7 +1,7 @@
 """What happened to a replicator or one of its tables over a range of time, put together into points.
 
-Counters are added, what waited and the longest merge are the greatest of a point, and percentiles are of all its events together:
-histograms are merged, percentiles never.
+Counters are added, what waited and the longest merge are the greatest of a point, and percentiles are of all its events
+together: histograms are merged, percentiles never.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ WHERE replicator_id = %(replicator)s AND {{whose}} AND at >= %(begin)s AND at < 
 class Point:
     """`seconds` of it are over.  failures: failed attempts; retries: those that another was to follow.
 
-    log_kept: bytes, None where it is not known (or the point is of a table).  known: False before the replicator was there.
+    log_kept: bytes, None where it is not known (or the point is of a table).  known: False before the replicator was
+    there.
     """
 
     at: datetime

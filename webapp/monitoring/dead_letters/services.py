@@ -84,7 +84,10 @@ def resolve(
     rows: Collection[int] | None = None,
     user: User | None = None,
 ) -> int:
-    """Rows of a locked table that wait: those with a sequence number `below`, or these `rows`, or all.  Returns how many they were."""
+    """Rows of a locked table that wait: those with a sequence number `below`, or these `rows`, or all.
+
+    Returns how many they were.
+    """
     if not table.parked:
         return 0
     found = ParkedRow.objects.filter(table=table, resolved_at=None)
@@ -149,7 +152,8 @@ def _texts(keys: Sequence[Mapping[str, str]], schema: TableSchema | None) -> lis
 def replay(*, table: ReplicatorTable, user: User | None = None) -> SnapshotRun:
     """Read from the source what its parked rows are about, while its log goes on: they may have changed since, so their bytes alone would not do.
 
-    By their keys alone where all of them are known and the table streams, otherwise the whole table; the run's `reason` says why.  They are resolved when that is done.
+    By their keys alone where all of them are known and the table streams, otherwise the whole table; the run's `reason`
+    says why.  They are resolved when that is done.
     """
     try:
         return read_keys(table=table, keys=_keys_that_wait(table), reason=REPLAYED, user=user, tried=False)

@@ -1,8 +1,8 @@
 """How promises are kept: attainment by window, error budget, burn rates, and what waits too long already.
 
-Counted by event, each where it became readable: an event that was late is late whoever paused the replicator meanwhile.  What
-waits for longer than its promise counts as late before it is applied.  A source that is not read counts as late too, once nothing
-shows that the target is as current as promised; an idle one is read, its heartbeats say so.
+Counted by event, each where it became readable: an event that was late is late whoever paused the replicator meanwhile.
+What waits for longer than its promise counts as late before it is applied.  A source that is not read counts as late
+too, once nothing shows that the target is as current as promised; an idle one is read, its heartbeats say so.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ NOTHING = Tally()
 COUNTED_SECONDS, COUNTED_KEPT = 5.0, 30.0
 _COUNTING = threading.Lock()
 T = TypeVar("T")
-# A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not looked at.
+# A segment that is late in part counts as one event until it is late as a whole: its first one is, the others are not
+# looked at.
 WAITING = """
 SELECT t.replicator_id, t.id, coalesce(sum(s.rows - s.reads), 0),
   coalesce(sum(CASE WHEN s.last_commit_ts < c.cutoff THEN s.rows - s.reads ELSE 1 END) FILTER (WHERE s.first_commit_ts < c.cutoff), 0),
@@ -272,7 +273,10 @@ def _unproven(replicator: Replicator, promise: Promise, now: datetime) -> dateti
 
 
 def _count(promises: Mapping[Key, Promise], now: datetime, windows: Sequence[str]) -> dict[Key, dict[str, Tally]]:
-    """Events by window.  Those of a table with its own promise leave the replicator's count, and return judged by it."""
+    """Events by window.
+
+    Those of a table with its own promise leave the replicator's count, and return judged by it.
+    """
     counted = {key: dict.fromkeys(windows, NOTHING) for key in promises}
     edges = _edges(now, windows)
     for replicator, table, span, at, held in _rows(promises, edges):

@@ -1,7 +1,7 @@
 """What waits for the target, and what the source keeps of its log, looked at every half minute.
 
-Only what waits is written, and of the source's log only what has changed: an idle replicator writes nothing.  The loops that move
-rows are not concerned.
+Only what waits is written, and of the source's log only what has changed: an idle replicator writes nothing.  The loops
+that move rows are not concerned.
 """
 
 from __future__ import annotations

@@ -58,7 +58,8 @@ def parsed(row: LagRow) -> Lags:
 def add(table: ReplicatorTable, new: Lags, queryable_at: datetime) -> None:
     """Within the transaction of the table's mark: counted exactly when the mark is.
 
-    The merge lease's row is locked in it, so no other mark of this replicator reads what is written here before it is there.
+    The merge lease's row is locked in it, so no other mark of this replicator reads what is written here before it is
+    there.
     """
     if not new.histogram.events and not new.unmeasured:
         return
@@ -101,7 +102,10 @@ def _write(replicator_id: int, rows: Mapping[Key, Lags]) -> None:
 
 
 def drop_old(now: datetime) -> int:
-    """Minutes are kept for days, hours for weeks, and made into days; days for a year (settings).  Returns rows removed."""
+    """Minutes are kept for days, hours for weeks, and made into days; days for a year (settings).
+
+    Returns rows removed.
+    """
     removed = 0
     minutes = LagRow.objects.filter(span=LagSpan.MINUTE, at__lt=now - timedelta(days=settings.TIDEMARK_LAG_MINUTE_DAYS))
     removed += minutes.delete()[0]

@@ -40,10 +40,12 @@ class ReloadScope(StrEnum):
 class SelectionEntry:
     """One line: a table, a whole database (`table` empty), or with `pattern` all tables whose names match.
 
-    `new_tables`: of the latter two, those that come later, too; otherwise `found`, once capture has looked (None before).
+    `new_tables`: of the latter two, those that come later, too; otherwise `found`, once capture has looked (None
+    before).
     `masks`: by column.  `row_filter`: which rows.
     mode: of its tables; empty: what the line says already, else the replicator's.
-    home: of a table that gets its row by this line, in the target; None: the one that its names give.  It is the row's, and no part of the line.
+    home: of a table that gets its row by this line, in the target; None: the one that its names give.  It is the row's,
+    and no part of the line.
     """
 
     database: str
@@ -125,7 +127,8 @@ def refuse_missing(connection: Connection, lines: Iterable[SelectionEntry]) -> N
 def under(names: NameRule, selection: Iterable[SelectionEntry]) -> list[SelectionEntry]:
     """The lines under the names that the source gives to their tables, each once.
 
-    ConfigurationError where two of one table say different things: what one of them protects would be lost (invariant 12).
+    ConfigurationError where two of one table say different things: what one of them protects would be lost (invariant
+    12).
     """
     lines: dict[tuple[str, str], SelectionEntry] = {}
     for given in selection:
@@ -161,7 +164,10 @@ def changed_selection(replicator: Replicator, selection: Sequence[SelectionEntry
 
 
 def named_entry(text: str, where: str = "") -> SelectionEntry:
-    """`shop.orders`, `shop.*`, `shop.order_*`, `"my.shop".*`, and with `!` before it what is not taken.  ConfigurationError; `where` is said first."""
+    """`shop.orders`, `shop.*`, `shop.order_*`, `"my.shop".*`, and with `!` before it what is not taken.
+
+    ConfigurationError; `where` is said first.
+    """
     (database, table), exact = _split(text.removeprefix("!"), where)
     if exact:
         return SelectionEntry(database, table, text.startswith("!"))
@@ -332,7 +338,10 @@ def _refuse_other_modes(replicator: Replicator, entry: SelectionEntry) -> None:
 
 
 def mode_of(replicator: Replicator, table: TableId, modes: Mapping[tuple[str, str], str] | None = None) -> str:
-    """Of a table that is new: its own line's, else its database's, else the replicator's.  `modes`: of all lines, where they are known."""
+    """Of a table that is new: its own line's, else its database's, else the replicator's.
+
+    `modes`: of all lines, where they are known.
+    """
     if modes is None:
         modes = modes_of(replicator, database=table.database, table__in=("", table.name))
     own, whole = ((table.database, name) for name in (table.name, ""))

@@ -26,7 +26,10 @@ class Home(NamedTuple):
 
 
 def parsed_home(given: Any, where: str) -> Home:
-    """Of a file: `lake.orders` (a namespace may have dots), or `{namespace, name}` for a name that has some.  ConfigurationError."""
+    """Of a file: `lake.orders` (a namespace may have dots), or `{namespace, name}` for a name that has some.
+
+    ConfigurationError.
+    """
     if isinstance(given, str):
         namespace, _, name = given.rpartition(".")
         given = {"namespace": namespace, "name": name}

@@ -28,7 +28,10 @@ def effect(table: ReplicatorTable, mode: Mode) -> str:
 
 @transaction.atomic
 def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, user: User | None = None) -> bool:
-    """False where it is in that mode already.  ConfigurationError, which says what would happen, where nobody has confirmed that."""
+    """False where it is in that mode already.
+
+    ConfigurationError, which says what would happen, where nobody has confirmed that.
+    """
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     fresh, wanted = rows.get(pk=table.pk), parsed_mode(mode)
     if fresh.mode == wanted:

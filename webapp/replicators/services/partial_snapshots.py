@@ -48,8 +48,8 @@ def read_keys(
 ) -> SnapshotRun:
     """Read the rows with these keys again, and delete from the target those that the source does not have.
 
-    `keys`: lines of text, or values and lists of values.  `tried`: the source is asked at once whether it takes them.  Raises ConfigurationError, ConditionRefused; SourceError where the source
-    cannot be asked.
+    `keys`: lines of text, or values and lists of values.  `tried`: the source is asked at once whether it takes them.
+    Raises ConfigurationError, ConditionRefused; SourceError where the source cannot be asked.
     """
     require_streaming(table)
     schema = _schema(table)
@@ -148,7 +148,9 @@ def _slices(keys: list[TextKey]) -> list[list[TextKey]]:
 
 @transaction.atomic
 def stop_snapshots(*, table: ReplicatorTable, user: User | None = None) -> int:
-    """All that is being read of the table; returns how many snapshots there were.  What was admitted stays, and is right.
+    """All that is being read of the table; returns how many snapshots there were.
+
+    What was admitted stays, and is right.
 
     ConfigurationError for what the table cannot be without: an initial load, a reload after a gap.
     """
@@ -172,7 +174,10 @@ def stop_snapshots(*, table: ReplicatorTable, user: User | None = None) -> int:
 
 @transaction.atomic
 def set_paused(*, table: ReplicatorTable, paused: bool, user: User | None = None) -> int:
-    """All that is being read of the table: readers stop within seconds, the log goes on.  Returns how many snapshots changed."""
+    """All that is being read of the table: readers stop within seconds, the log goes on.
+
+    Returns how many snapshots changed.
+    """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     number = fresh.runs.filter(state__in=OPEN_RUN, paused=not paused).update(paused=paused)
     if number:

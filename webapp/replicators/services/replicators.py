@@ -76,7 +76,9 @@ def _options(given: ReplicatorOptions | Mapping[str, Any] | None) -> ReplicatorO
 
 @transaction.atomic
 def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: User | None = None) -> list[str]:
-    """How the target is reached; ConfigurationError for what would make it another one.  Gives the names of what changed.
+    """How the target is reached; ConfigurationError for what would make it another one.
+
+    Gives the names of what changed.
 
     Running slices read it at their next beginning, within a minute; what waits for its retry time is tried then.
     """
@@ -113,8 +115,8 @@ def start_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
 def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = "") -> Replicator:
     """From where the source's log ends now, every table read anew: for a log that is gone, or another server.
 
-    What was copied stays readable; sequence numbers go on.  `lost`: nobody has asked for it, the log was found to be gone, and
-    this is why; what the user wants of the replicator (running, paused, stopped) stays.
+    What was copied stays readable; sequence numbers go on.  `lost`: nobody has asked for it, the log was found to be
+    gone, and this is why; what the user wants of the replicator (running, paused, stopped) stays.
     """
     # Tables before their replicator, as the workers lock them.
     tables = ReplicatorTable.objects.filter(replicator=replicator).order_by("id").select_related("replicator")

@@ -132,7 +132,8 @@ def try_again(table: ReplicatorTable) -> None:
 def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | None = None) -> SnapshotRun:
     """Read the table anew while its log goes on.
 
-    With a key and a whole copy in the target, readers see no gap (RELOADING); otherwise the copy is made anew (LOADING).
+    With a key and a whole copy in the target, readers see no gap (RELOADING); otherwise the copy is made anew
+    (LOADING).
     """
     fresh = (
         ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
@@ -220,7 +221,10 @@ def resume_table(*, table: ReplicatorTable, user: User | None = None) -> None:
 
 @transaction.atomic
 def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: User | None = None) -> None:
-    """Call its copy so in the target, from the next merge on, whatever the source's table is called later.  ConfigurationError."""
+    """Call its copy so in the target, from the next merge on, whatever the source's table is called later.
+
+    ConfigurationError.
+    """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     before = Home(fresh.target_namespace, fresh.target_name)
     home = checked_home(fresh.replicator, Home(namespace, name), fresh)
@@ -264,7 +268,8 @@ def cancel_snapshot(*, table: ReplicatorTable, user: User | None = None) -> None
 def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int | None, reason: str) -> SnapshotRun:
     """`begin_runs` of one table.
 
-    sequence: None for where capture is, which commits nothing until this is: no stream is behind the begin of a load already.
+    sequence: None for where capture is, which commits nothing until this is: no stream is behind the begin of a load
+    already.
     """
     if sequence is None:
         locked = Replicator.objects.select_for_update(no_key=True)

@@ -62,7 +62,9 @@ def _read_anew_lately(table: ReplicatorTable, why: type[TidemarkError]) -> int:
 def fail_table(
     table: ReplicatorTable, stage: Stage, error: TidemarkError, *, attempt: int = 1, tell_capture: bool = True
 ) -> None:
-    """FAILED: not captured, read or applied any more, until a user reads it anew.  Saves it; by option the replicator stops too.
+    """FAILED: not captured, read or applied any more, until a user reads it anew.
+
+    Saves it; by option the replicator stops too.
 
     tell_capture: False where capture itself says so, and need not read its plan again.
     """
@@ -112,8 +114,8 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
 def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> RetryDecision | None:
     """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
 
-    None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one which
-    works does not hide one which does not.
+    None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one
+    which works does not hide one which does not.
     """
     if stage is Stage.CAPTURE and isinstance(error, LogPurged) and recovered(replicator_id, error):
         return None

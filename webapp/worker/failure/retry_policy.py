@@ -15,7 +15,8 @@ from webapp.replicators.options import ReplicatorOptions
 FIRST_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 60.0
 BELIEVED_AFTER = 2  # failures: a server may answer anything once
-# The DROP of a table that is not there, or the ALTER of its key, may still be on its way through the log: by the log's own time, however late capture is.
+# The DROP of a table that is not there, or the ALTER of its key, may still be on its way through the log: by the log's
+# own time, however late capture is.
 ANNOUNCED_WINDOW = timedelta(seconds=30)
 
 

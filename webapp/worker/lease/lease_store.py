@@ -12,7 +12,8 @@ from replicator.state.lease import Lease
 from webapp.database import stored
 from webapp.worker.models import Lease as LeaseRow
 
-# The last column tells a lease that ran out from one that was given back (`RELEASED`), if `before` is really the one before.
+# The last column tells a lease that ran out from one that was given back (`RELEASED`), if `before` is really the one
+# before.
 ACQUIRE = """
 WITH before AS (SELECT owner, fence, expires_at FROM worker_lease WHERE name = %s)
 INSERT INTO worker_lease (name, owner, fence, expires_at)

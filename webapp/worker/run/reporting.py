@@ -26,7 +26,10 @@ FROM (SELECT set_config('synchronous_commit', COALESCE(%s, current_setting('sync
 
 
 class OrmReporter:
-    """`replicator.engine.reporting.Reporter`, bound to one replicator and stage.  Never raises: a lost line is not worth a slice."""
+    """`replicator.engine.reporting.Reporter`, bound to one replicator and stage.
+
+    Never raises: a lost line is not worth a slice.
+    """
 
     def __init__(self, replicator_id: int, name: str, stage: Stage) -> None:
         self._id, self._name, self._stage = replicator_id, name, stage

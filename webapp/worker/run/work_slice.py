@@ -1,4 +1,7 @@
-"""Bounded pieces of work on one replicator: capture, snapshot, apply.  Each holds its lease and ends at a checkpoint."""
+"""Bounded pieces of work on one replicator: capture, snapshot, apply.
+
+Each holds its lease and ends at a checkpoint.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +66,8 @@ def run_slice(
 ) -> bool:
     """One slice; True if it held the lease and nothing failed.  Every failure is told to the policy, none is raised.
 
-    It ends after `seconds`, when `over()`, or when there was nothing to do for `idle` seconds (None: never for that reason); a long merge
-    is let finish then, unless `stopped()`.
+    It ends after `seconds`, when `over()`, or when there was nothing to do for `idle` seconds (None: never for that
+    reason); a long merge is let finish then, unless `stopped()`.
     journaled: capture calls it whenever it has given the apply loop something to do.
     """
     close_old_connections()

@@ -50,7 +50,8 @@ class _Turn:
     """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then.
 
     failed: the one before had.
-    given: the segments that were handed out and are not marked yet, by path: their commit times are read before the mark's transaction.
+    given: the segments that were handed out and are not marked yet, by path: their commit times are read before the
+    mark's transaction.
     """
 
     pk: int
@@ -62,7 +63,10 @@ class _Turn:
 
 
 class OrmApplyStore:
-    """Bound to one replicator.  A table that was renamed during its turn is still found under the name the turn began with."""
+    """Bound to one replicator.
+
+    A table that was renamed during its turn is still found under the name the turn began with.
+    """
 
     def __init__(self, replicator_id: int) -> None:
         """`tables` begins turns."""
@@ -334,7 +338,8 @@ def _present_runs(rows: list[ReplicatorTable]) -> dict[int, models.SnapshotRun]:
 def _structure(replicator_id: int) -> tuple[int, int]:
     """A digest of who has which name and which generation: what the turns of several tables must agree about.
 
-    Asked at each turn, so no row is fetched.  Without `made_load`: a turn sets it to the load that is wanted, which the others know of already.
+    Asked at each turn, so no row is fetched.  Without `made_load`: a turn sets it to the load that is wanted, which the
+    others know of already.
     """
     with connection.cursor() as cursor:
         cursor.execute(STRUCTURE, [replicator_id])

@@ -106,7 +106,8 @@ def meet(replicator_id: int, plans: Collection[str]) -> None:
 def set_bases(bases: Mapping[tuple[int, str], int]) -> None:
     """Keyless tables: the sequence number that the rows of the one chunk stand for, as its present attempt read them.
 
-    Another one's opened mark may come after it: of a reader that stood still, and does not know yet that its claim is over.
+    Another one's opened mark may come after it: of a reader that stood still, and does not know yet that its claim is
+    over.
     """
     for (run, attempt), sequence in bases.items():
         present = ChunkRow.objects.filter(run_id=run, attempt=attempt, state__in=UNDER_WAY)

@@ -43,7 +43,8 @@ from webapp.worker.store.journal import OF_CHUNK, chunk_of
 
 Found = TypeVar("Found", ChunkRow, SnapshotRun)
 READ_AHEAD, READ_AHEAD_BYTES, MAX_READ_AHEAD = 16, 64 * 1024 * 1024, 256
-# Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind them.
+# Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind
+# them.
 MERGED_ROWS = 32_768
 MERGED_AHEAD = 4 * MERGED_ROWS
 PLANNED_FIELDS = (
@@ -57,7 +58,8 @@ WHERE c.id = %(chunk)s AND r.id = c.run_id RETURNING {OF_CHUNK}
 """
 PACED = ("chunk_rows", "fresh", "table__error_code", "table__attempt", "table__state", "table__replicator__options")
 LOADS = (TableState.LOADING.value, TableState.RELOADING.value)
-# A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the mark.
+# A chunk whose high mark capture must have passed by now will never be admitted: its reader died before it wrote the
+# mark.
 LOST_AFTER = timedelta(seconds=60)
 LOST_MARGIN = timedelta(seconds=30)
 # What another lease's reader has staged this long ago is marked again: most are on their way through the log.
@@ -74,7 +76,8 @@ class OrmChunkStore:
     def __init__(self, replicator_id: int, plan_version: int | None = None) -> None:
         """Every answer looks at the replicator anew: pausing takes effect at the next question (invariant 10).
 
-        `plan_version`: the plan that its readers were opened under; no chunk of a later one is theirs, whose masks they do not know.
+        `plan_version`: the plan that its readers were opened under; no chunk of a later one is theirs, whose masks they
+        do not know.
         `blamed`: errors that were put down to their table, so that they are not the replicator's too.
         """
         self._id, self._plan = replicator_id, plan_version
@@ -112,7 +115,10 @@ class OrmChunkStore:
     @stored
     @transaction.atomic
     def planned(self, chunks: Sequence[PlannedChunk]) -> None:
-        """See `ChunkStore`.  No lock is waited for while others are held: whoever cancels or admits locks runs in another order."""
+        """See `ChunkStore`.
+
+        No lock is waited for while others are held: whoever cancels or admits locks runs in another order.
+        """
         plans = {one.run: one for one in chunks}
         locked = SnapshotRun.objects.select_for_update(no_key=True, skip_locked=True, of=("self",))
         found = locked.select_related("table__replicator").filter(pk__in=plans, state=RunState.PLANNING)
@@ -339,7 +345,10 @@ def _lost_ones(now: datetime) -> Q:
 
 
 def _room(replicator_id: int, now: datetime) -> int:
-    """How many chunks may be read before it is counted again what waits for capture; 0: enough does.  More of them if they are small."""
+    """How many chunks may be read before it is counted again what waits for capture; 0: enough does.
+
+    More of them if they are small.
+    """
     read = _open_chunks(replicator_id).filter(state=ChunkState.READ).exclude(_lost_ones(now))
     found = read.aggregate(number=Count("pk"), bytes=Sum("size"))
     number, small = found["number"], (found["bytes"] or 0) < READ_AHEAD_BYTES
@@ -349,7 +358,8 @@ def _room(replicator_id: int, now: datetime) -> int:
 def readable(replicator_id: int, now: datetime, lease_owner: str, *, room: bool) -> QuerySet[ChunkRow]:
     """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
 
-    Nothing is planned to be read without `room` for it (`_room`), nor of a table while enough of it is on its way to being merged.
+    Nothing is planned to be read without `room` for it (`_room`), nor of a table while enough of it is on its way to
+    being merged.
     """
     chunks, lost = _open_chunks(replicator_id), _lost_ones(now)
     gone = ~Q(owner__startswith=f"{lease_owner}/")

@@ -36,8 +36,8 @@ class CopyProgress:
         """Let time pass; tables whose copies held at a look what their sources held, none where nothing is known yet.
 
         Such a table's level was the same before that look and now, when all is captured up to the position that the
-        source had after it: so nothing of it changed in between.  That position is asked for after the pause: a commit that
-        does not wait for the disk (Postgres: synchronous_commit off) is seen before it is in the log.
+        source had after it: so nothing of it changed in between.  That position is asked for after the pause: a commit
+        that does not wait for the disk (Postgres: synchronous_commit off) is seen before it is in the log.
         """
         if self._reached is None:
             self._before = self._latest

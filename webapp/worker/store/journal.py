@@ -47,7 +47,10 @@ GONE_STATES = (*(state.value for state in HALTED), TableState.DROPPED.value)
 
 
 class OrmJournal:
-    """Bound to one replicator.  `source` is asked for the tables of whole databases; `discard` deletes raw chunk files."""
+    """Bound to one replicator.
+
+    `source` is asked for the tables of whole databases; `discard` deletes raw chunk files.
+    """
 
     def __init__(
         self,

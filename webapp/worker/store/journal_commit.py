@@ -1,7 +1,7 @@
 """One journal entry as rows, inside the transaction that the caller's fence guards (invariant 2).
 
-Names change in the middle of an entry (`RENAME TABLE a TO b, c TO a`), so segments and events are walked in the order of their
-sequence numbers, and a name means what it meant there.
+Names change in the middle of an entry (`RENAME TABLE a TO b, c TO a`), so segments and events are walked in the order
+of their sequence numbers, and a name means what it meant there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", 
 def write_entry(replicator_id: int, entry: JournalEntry, follows: int | None = None) -> list[str]:
     """Everything of `entry`; returns the raw chunk files that are of no more use once it is committed.
 
-    follows: the number that the entry begins with.  FenceLost where the journal goes on with another one (it was restored, or skips some).
+    follows: the number that the entry begins with.  FenceLost where the journal goes on with another one (it was
+    restored, or skips some).
     """
     replicator = Replicator.objects.get(pk=replicator_id)
     set_bases(entry.bases)  # first: the same entry may admit the chunk, and the rows below must have it
@@ -296,7 +297,10 @@ class EntryWriter:
 
 
 def _make_room(row: Row) -> None:
-    """A dropped table's, whose name another takes.  Its copy is dropped by who has that name then, unless it is called otherwise yet."""
+    """A dropped table's, whose name another takes.
+
+    Its copy is dropped by who has that name then, unless it is called otherwise yet.
+    """
     if row.table_state is TableState.DROPPED and (row.target_namespace, row.target_name) != home_of(row):
         row.name = f"{row.name[:200]}~{row.load[:8]}"
         row.save()

@@ -32,7 +32,8 @@ def discover(replicator: Replicator, source: Source) -> bool:
         return False
     names = source.names()
     fresh = {names.name(line.database) for line in lines}
-    # What an earlier version stored as it was typed leaves out and is left out under the source's name, too (invariant 12).
+    # What an earlier version stored as it was typed leaves out and is left out under the source's name, too (invariant
+    # 12).
     entries = [SelectionEntry.of(line) for line in replicator.selection.all() if names.name(line.database) in fresh]
     found = selected_tables(source.catalog(), names.selection(selected(entries)))
     with transaction.atomic():

@@ -51,7 +51,10 @@ def dropped_tables(now: datetime) -> int:
 
 
 def _applied_segments(storage: Storage, now: datetime) -> int:
-    """Rows first: a file without a row is garbage, a row without a file would be a loss.  Not what a stream still keeps."""
+    """Rows first: a file without a row is garbage, a row without a file would be a loss.
+
+    Not what a stream still keeps.
+    """
     before = now - timedelta(hours=settings.TIDEMARK_SEGMENT_RETENTION_HOURS)
     removed = 0
     old = SegmentRow.objects.filter(applied_at__lt=before).exclude(needed(now, "last_sequence"))

@@ -23,7 +23,10 @@ LOGGER = logging.getLogger("tidemark.worker")
 
 
 def delete(replicator_id: int) -> bool:
-    """True when it is gone.  Waits (by being sent again) while anything of it runs; failures are retried by the policy."""
+    """True when it is gone.
+
+    Waits (by being sent again) while anything of it runs; failures are retried by the policy.
+    """
     replicator = (
         Replicator.objects.select_related("connection").filter(pk=replicator_id, desired=Desired.DELETED).first()
     )

@@ -1,7 +1,8 @@
 """Discovery from information_schema: databases, pages of tables, schemas.
 
-Generated columns are columns like any other, VIRTUAL ones included: with binlog_row_image=FULL the log of MySQL (seen on
-8.0) and of MariaDB (seen on 11.4, InnoDB and MyISAM) holds their values in every row image, and a SELECT computes the same.
+Generated columns are columns like any other, VIRTUAL ones included: with binlog_row_image=FULL the log of MySQL (seen
+on 8.0) and of MariaDB (seen on 11.4, InnoDB and MyISAM) holds their values in every row image, and a SELECT computes
+the same.
 """
 
 from __future__ import annotations
@@ -171,7 +172,8 @@ class MySqlCatalog:
     def details(self, tables: Sequence[TableId]) -> dict[TableId, TableDescription | TableError]:
         """As `describe`, with all that reading takes.
 
-        Where the server answers with an error, it is asked for each table alone, so that the others go on (invariant 13).
+        Where the server answers with an error, it is asked for each table alone, so that the others go on (invariant
+        13).
         """
         try:
             return self._details(tables)
@@ -224,7 +226,11 @@ class MySqlCatalog:
         return bool(self._rows(" UNION ALL ".join(found)))
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
-        """Reads none of them.  The catalog shows no table that the user may not read; asked for its rows, the server tells that from one that is gone."""
+        """Reads none of them.
+
+        The catalog shows no table that the user may not read; asked for its rows, the server tells that from one that
+        is gone.
+        """
         name = f"{quoted(table.database)}.{quoted(table.name)}"
         with translated(table), self._connection.cursor() as cursor:
             cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")

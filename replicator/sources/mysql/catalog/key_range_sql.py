@@ -1,7 +1,7 @@
 """Key ranges in the server's own SQL: the literals, the comparisons, the order.
 
-A key value travels as the text of an SQL literal that the server compares exactly as ORDER BY orders the column: texts as
-the column's own bytes under the column's collation, ENUM and SET by number, FLOAT as the double it is.
+A key value travels as the text of an SQL literal that the server compares exactly as ORDER BY orders the column: texts
+as the column's own bytes under the column's collation, ENUM and SET by number, FLOAT as the double it is.
 """
 
 from __future__ import annotations

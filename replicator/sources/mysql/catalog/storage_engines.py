@@ -9,8 +9,8 @@ from replicator.errors import TableError, UnsupportedDdl, UnsupportedEngine
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl.tokenizer import NotUnderstood, Token, TokenReader
 
-# Tried live: rows of statements that failed or were rolled back stay, and are in the log; a MEMORY table that a restart has
-# emptied is emptied in the log when it is next opened.
+# Tried live: rows of statements that failed or were rolled back stay, and are in the log; a MEMORY table that a restart
+# has emptied is emptied in the log when it is next opened.
 EXACT = frozenset({"innodb", "myisam", "aria", "memory"})
 # Engines whose reads see one moment; every other is read first and marked after.
 TRANSACTIONAL = frozenset({"innodb"})
@@ -49,7 +49,9 @@ _VERBS = frozenset({"ADD", "ALTER", "CHANGE", "DROP", "MODIFY", "ORDER", "RENAME
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """What a statement says of a table's storage; `engine` empty: nothing.  `union`: the tables that a MERGE table shows.
+    """What a statement says of a table's storage; `engine` empty: nothing.
+
+    `union`: the tables that a MERGE table shows.
 
     `versioned`: MariaDB keeps the rows of the past in it.
     """

@@ -42,8 +42,8 @@ class TableDescription:
     def bounded(self) -> bool:
         """True where ranges of the key can be told exactly.
 
-        ORDER BY looks at the first max_sort_length bytes of a TEXT or BLOB only, and where no whole index gives the order
-        that holds for any long text; so keys of these types or with a prefix index are read in one piece.
+        ORDER BY looks at the first max_sort_length bytes of a TEXT or BLOB only, and where no whole index gives the
+        order that holds for any long text; so keys of these types or with a prefix index are read in one piece.
         """
         if self.key is None or self.key.prefix:
             return False

@@ -29,7 +29,9 @@ class ClauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """`column` is the name before, `to` the one after.  `fills`: the column may give existing rows a value other than NULL.
+    """`column` is the name before, `to` the one after.
+
+    `fills`: the column may give existing rows a value other than NULL.
 
     `table`: the new name, or the other table whose rows come or go (ROWS, TAKEN).
 

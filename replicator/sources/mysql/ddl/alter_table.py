@@ -24,8 +24,8 @@ _INT_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint":
 _TEXT_SIZES = {"tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4}
 _BLOB_SIZES = {"tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4}
 _BINARY_FORMS = {"uuid": 16, "inet6": 16, "inet4": 4}
-# Types whose values stay as they are where the first number grows.  CHAR and VARCHAR are not each other's: CHAR loses the blanks at
-# its end, and keeps them with PAD_CHAR_TO_FULL_LENGTH.
+# Types whose values stay as they are where the first number grows.  CHAR and VARCHAR are not each other's: CHAR loses
+# the blanks at its end, and keeps them with PAD_CHAR_TO_FULL_LENGTH.
 _GROWING = frozenset(
     (name, name) for name in ("decimal", "bit", "char", "varchar", "varbinary", "text", "blob", "datetime")
 )
@@ -171,7 +171,8 @@ def alter(
 ) -> Alteration:
     """Apply `clauses` to `old`.  `present` is the catalog's view now, which may be that of a later statement.
 
-    `charsets`: the character set of each text column before, where known.  `assumed`: those that an earlier statement may have
+    `charsets`: the character set of each text column before, where known.  `assumed`: those that an earlier statement
+    may have
     changed: what another one makes of these columns is not known.
     """
     kinds = {clause.kind for clause in clauses}
@@ -198,7 +199,8 @@ def alter(
         # CONVERT makes mediumtext of text where the new character set takes more bytes.
         expected = name.casefold() in touched or (ClauseKind.CONVERT in kinds and was.type.kind is Kind.STRING)
         same = now is not None and now.type == was.type and column_signature(now) == column_signature(was)
-        # The name is the log's: the catalog may have it in the case of a later statement, which would be another column to the target.
+        # The name is the log's: the catalog may have it in the case of a later statement, which would be another column
+        # to the target.
         column = replace(now if now is not None and (expected or same) else was, name=name)
         said = [c.told for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
         kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
@@ -212,7 +214,8 @@ def alter(
             labelled = definition_of_text(name, was.source_type).data_type in LABELS
             kept = kept and not (labelled and ClauseKind.CONVERT in kinds and charset != charsets.get(was.name))
         reload = reload or not kept or (was.nullable and name.casefold() in keyed)
-        # A generated column may tell of its column's type: CONCAT of a ZEROFILL, OCTET_LENGTH, a comparison by collation.
+        # A generated column may tell of its column's type: CONCAT of a ZEROFILL, OCTET_LENGTH, a comparison by
+        # collation.
         reload = reload or (computed and expected)
         result.append(column)
     if present and {c.name.casefold() for c in result} == found.keys():
@@ -223,7 +226,10 @@ def alter(
 
 
 def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[str, Column | None]], dict[str, str]]:
-    """The names afterwards with the columns before (None: new, or not seen so far), and the renames.  Names compare without case."""
+    """The names afterwards with the columns before (None: new, or not seen so far), and the renames.
+
+    Names compare without case.
+    """
     columns: list[tuple[str, Column | None]] = [(column.name, column) for column in old.columns]
     present = {column.name.casefold() for column in old.columns}
     dropped = {clause.column.casefold() for clause in clauses if clause.kind is ClauseKind.DROP}

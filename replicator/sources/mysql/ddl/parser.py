@@ -1,8 +1,9 @@
 """What a statement in the log means for the tables of a replicator.
 
-An own tokenizer: the general SQL parsers (sqlglot) fall back to one opaque node for most of MySQL's and MariaDB's DDL, and all
-that is wanted here is which tables, which columns, and whether rows may have changed.  The schema itself comes from the
-catalog and from the log's TABLE_MAPs.  What is not understood is named (Unparsable, Clause UNKNOWN), never guessed at.
+An own tokenizer: the general SQL parsers (sqlglot) fall back to one opaque node for most of MySQL's and MariaDB's DDL,
+and all that is wanted here is which tables, which columns, and whether rows may have changed.  The schema itself comes
+from the catalog and from the log's TABLE_MAPs.  What is not understood is named (Unparsable, Clause UNKNOWN), never
+guessed at.
 """
 
 from __future__ import annotations

@@ -25,14 +25,17 @@ class Token(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Where a name stands; empty for what is none.  A string in double quotes is one: the statement was read with ANSI_QUOTES."""
+        """Where a name stands; empty for what is none.
+
+        A string in double quotes is one: the statement was read with ANSI_QUOTES.
+        """
         if self.kind == "s" and self.text[0] == '"':
             return self.text[1:-1].replace('""', '"')
         return self.text if self.kind in ("w", "q") else ""
 
 
-# Every repetition is possessive: a megabyte is read in one pass.
-# Words may hold any character of the basic plane from U+0080 on; blanks are those of ASCII (both as in the servers' lexers).
+# Every repetition is possessive: a megabyte is read in one pass. Words may hold any character of the basic plane from
+# U+0080 on; blanks are those of ASCII (both as in the servers' lexers).
 _LEXEMES = (
     r"(?P<space>[ \t\n\v\f\r\0]+|--(?=[\x00-\x20]|\Z)[^\n]*|#[^\n]*)"
     r"|(?P<open>/\*M?!\d*)|(?P<comment>/\*)|(?P<close>\*/)"
@@ -58,11 +61,12 @@ _OPERATORS = {chr(code): Token("o", chr(code)) for code in range(128)}
 def tokenize(sql: str, sql_mode: int = 0, *, mariadb: bool = True) -> list[Token]:
     """Words, names, strings and operators; comments are left out, but what executable ones hold is kept.
 
-    Which versioned comments a server executed is in its log already: it blanks the `!` of the others.  `/*M!` is MariaDB's.
+    Which versioned comments a server executed is in its log already: it blanks the `!` of the others.  `/*M!` is
+    MariaDB's.
 
-    The log has the sql_mode in which a statement was executed.  A prepared statement, and what stands behind SET STATEMENT
-    sql_mode = …, was read in another one, which the log does not tell: where the text cannot be read in the one, it is read in
-    the other.
+    The log has the sql_mode in which a statement was executed.  A prepared statement, and what stands behind SET
+    STATEMENT sql_mode = …, was read in another one, which the log does not tell: where the text cannot be read in the
+    one, it is read in the other.
     """
     tokens = _tokens(sql, sql_mode, mariadb=mariadb)
     if "\\" in sql and _impossible(tokens):

@@ -24,7 +24,8 @@ _POWERS = np.array([10**exponent for exponent in range(19)], np.int64)
 def cell_offsets(lengths, images, width, offsets, valid):  # type: ignore[no-untyped-def]
     """Where each row's bytes begin if they lie one after the other; `width` of each, or -1: as many as it has.
 
-    lengths, images, valid: see value_kernel.  Returns (NULLs, all bytes); where these are more than 2^31 - 1 the offsets are worth nothing.
+    lengths, images, valid: see value_kernel.  Returns (NULLs, all bytes); where these are more than 2^31 - 1 the
+    offsets are worth nothing.
     """
     nulls, total = np.int64(0), np.int64(0)
     offsets[0] = 0

@@ -38,7 +38,8 @@ _CLOCKS = {t.DATETIME2: value_kernel.datetimes, t.TIMESTAMP2: value_kernel.times
 class Cells:
     """One column of rows: the value of row i is that of image images[i] (-1: NULL).
 
-    Where each image's value starts in `data`, and how long it is (-1: NULL).  `texts`: of images whose value is not there, but is this text.
+    Where each image's value starts in `data`, and how long it is (-1: NULL).  `texts`: of images whose value is not
+    there, but is this text.
     """
 
     data: Bytes
@@ -84,7 +85,10 @@ class Cells:
 
 
 class ColumnArrays:
-    """`convert` cells of one column of the log.  `bad`: which of the last ones were dates that do not exist, and are null."""
+    """`convert` cells of one column of the log.
+
+    `bad`: which of the last ones were dates that do not exist, and are null.
+    """
 
     def __init__(self, log: LogColumn, column: Column, options: ReadOptions) -> None:
         """UnsupportedType, UnsupportedCharset where the column cannot be read exactly."""

@@ -1,7 +1,7 @@
 """Splitting the row images of rows events, compiled (layout: MySQL's libs/mysql/binlog/event/rows_event.h).
 
-One kernel per file: numba does not notice that a helper in another file has changed.  There is no check of bounds in compiled
-code but those written here: nothing outside an event is ever read.
+One kernel per file: numba does not notice that a helper in another file has changed.  There is no check of bounds in
+compiled code but those written here: nothing outside an event is ever read.
 """
 
 # ruff: noqa: ANN001, ANN201 - compiled: types are in the decorators
@@ -42,11 +42,11 @@ def split_images(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR091
 ):
     """Row images in data[begins[i]:ends[i]], from event number `event` on → where each value starts in `out`, how long it is (-1: NULL).
 
-    operations[i]: UPDATE's rows are of two images, those of others of one.  prefixes: bytes before a value of the column that say its length,
-    0 where it has always `sizes`, which is the longest otherwise.  The images' bytes are copied to `out` from `used` on; `starts`
-    and `lengths` have the shape (columns, images) and are filled from `image` on; counts[i] becomes the number of rows.
-    Returns (event, image, used, why) of what is done: FULL where `out` or `starts` have no room for that event, BAD where it
-    does not hold whole rows.
+    operations[i]: UPDATE's rows are of two images, those of others of one.  prefixes: bytes before a value of the
+    column that say its length, 0 where it has always `sizes`, which is the longest otherwise.  The images' bytes are
+    copied to `out` from `used` on; `starts` and `lengths` have the shape (columns, images) and are filled from `image`
+    on; counts[i] becomes the number of rows. Returns (event, image, used, why) of what is done: FULL where `out` or
+    `starts` have no room for that event, BAD where it does not hold whole rows.
     """
     columns, capacity = starts.shape
     bitmap = (columns + 7) // 8

@@ -47,12 +47,18 @@ def to_text(data: bytes) -> str:
 
 
 def parse(data: bytes) -> Any:
-    """A document; LookupError, ValueError or struct.error where the bytes are none.  No bytes mean `null`, as in the server."""
+    """A document; LookupError, ValueError or struct.error where the bytes are none.
+
+    No bytes mean `null`, as in the server.
+    """
     return _Document(data).value(data[0], 1) if data else None
 
 
 class _Document:
-    """The bytes of one.  Values refer to places: made to share one, or to hold itself, a document would grow without end."""
+    """The bytes of one.
+
+    Values refer to places: made to share one, or to hold itself, a document would grow without end.
+    """
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -233,7 +239,10 @@ _MAX_POINT = 15  # DBL_DIG: beyond it the server writes an exponent
 
 
 def double_text(value: float, *, document: bool = False) -> str:
-    """A double as the server prints it; `document`: inside JSON, where a whole number gets `.0`.  ValueError for no number."""
+    """A double as the server prints it; `document`: inside JSON, where a whole number gets `.0`.
+
+    ValueError for no number.
+    """
     if not math.isfinite(value):
         message = f"{value} in a JSON document"
         raise ValueError(message)

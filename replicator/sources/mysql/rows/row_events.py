@@ -1,4 +1,6 @@
-"""Row events → columns.  No object per row or value: images are split, and become arrays, by kernels (DESIGN: the way of the data).
+"""Row events → columns.
+
+No object per row or value: images are split, and become arrays, by kernels (DESIGN: the way of the data).
 
 Layout of a body: MySQL's libs/mysql/binlog/event/rows_event.h; compressed rows: MariaDB's sql/log_event.cc.
 """
@@ -254,7 +256,8 @@ class _Which(NamedTuple):
 class _Rows:
     """Which images each row is made of, -1: of none.  An UPDATE's are the old, then the new; a DELETE's is the old one.
 
-    A DELETE's row columns hold its key only (CDAP's staging contract): `kept` is the image of key columns.  `inserts`: there is nothing else.
+    A DELETE's row columns hold its key only (CDAP's staging contract): `kept` is the image of key columns.  `inserts`:
+    there is nothing else.
     """
 
     def __init__(self, groups: Sequence[_Group]) -> None:

@@ -30,8 +30,9 @@ _METADATA_SIZES = {
 }  # fmt: skip
 _INTEGERS = frozenset({TINY, SHORT, INT24, LONG, LONGLONG})
 _SIGNED = _INTEGERS | {DECIMAL, FLOAT, DOUBLE, NEWDECIMAL}
-# Versions of MySQL: up to the first, YEAR has no sign bit (sql/field.h, is_numeric_type; 8.0.12 was looked at); from the second on it has
-# one, as in MariaDB (sql/field_common_properties.h, has_signedess_information_type).  Of those between, nothing is known here.
+# Versions of MySQL: up to the first, YEAR has no sign bit (sql/field.h, is_numeric_type; 8.0.12 was looked at); from
+# the second on it has one, as in MariaDB (sql/field_common_properties.h, has_signedess_information_type).  Of those
+# between, nothing is known here.
 _YEARS_UNSIGNED, _YEARS_SIGNED = (8, 0, 20), (8, 0, 23)
 _TEXT = frozenset(
     {VARCHAR, VARCHAR_COMPRESSED, STRING, VAR_STRING, BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED}
@@ -45,7 +46,8 @@ _POSSIBLE: dict[int, frozenset[int] | range] = {
 }  # fmt: skip
 _BARE = frozenset({TINY, SHORT, LONG, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE})
 _MAX_DIGITS = 65
-# MariaDB keeps a UNIQUE index over long columns as hidden columns behind all others, and logs them (sql/sql_table.cc, add_hash_field).
+# MariaDB keeps a UNIQUE index over long columns as hidden columns behind all others, and logs them (sql/sql_table.cc,
+# add_hash_field).
 _HASH = re.compile(r"DB_ROW_HASH_\d+")
 
 
@@ -55,8 +57,9 @@ class LogColumn:
 
     `type` is the real type (ENUM and SET are logged inside STRING), `metadata` its two metadata bytes as MySQL numbers
     them: for STRING the length in bytes, for VARCHAR the maximum in bytes, for NEWDECIMAL precision << 8 | scale, for
-    ENUM and SET the size of a value, for BIT its number of bits, for temporal types the fraction's digits, for blobs the
-    size of their length.  `name` is empty, `unsigned` and `charset` (a collation id) are None where the log does not say.
+    ENUM and SET the size of a value, for BIT its number of bits, for temporal types the fraction's digits, for blobs
+    the size of their length.  `name` is empty, `unsigned` and `charset` (a collation id) are None where the log does
+    not say.
     `hidden`: by its name and place a column that MariaDB made for itself.
     """
 
@@ -82,7 +85,8 @@ class TableMap:
     """A TABLE_MAP event.  `key` has positions of primary key columns; it is empty too where the log does not say.
 
     `prefixed` is True where the primary key holds only the beginning of a column.  `named`: the log has full metadata.
-    `other`: where the log leaves open which of two descriptions the columns have, the second (only signs of integers differ).
+    `other`: where the log leaves open which of two descriptions the columns have, the second (only signs of integers
+    differ).
     """
 
     table: TableId
@@ -293,7 +297,10 @@ def _signs_of_integers(columns: tuple[LogColumn, ...]) -> list[bool | None]:
 
 
 def _text_columns(optional: _Optional) -> list[list[int]]:
-    """MariaDB counts geometry among them, MySQL does not.  MySQL 9 counts VECTOR; what does not fit that is read without."""
+    """MariaDB counts geometry among them, MySQL does not.
+
+    MySQL 9 counts VECTOR; what does not fit that is read without.
+    """
     counted = _TEXT | {GEOMETRY} if optional.mariadb else _TEXT
     return [
         optional.where(lambda c: c.type in counted or c.type == VECTOR),

@@ -1,7 +1,8 @@
 """TABLE_MAPs completed: what the log of some servers leaves open, and the catalog tells.
 
-Early versions of MySQL 8.0 do not write the character set of ENUM and SET columns, and versions of which nothing is known here may write
-a sign bit for YEAR or none.  The catalog is that of now, the TABLE_MAP may be older: what does not fit it is refused (invariant 7).
+Early versions of MySQL 8.0 do not write the character set of ENUM and SET columns, and versions of which nothing is
+known here may write a sign bit for YEAR or none.  The catalog is that of now, the TABLE_MAP may be older: what does not
+fit it is refused (invariant 7).
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ _FIRST = ("utf8mb4", "latin1")
 
 
 def complete(found: TableMap, left_out: Collection[str], known: TableSchema | None, present: Present) -> TableMap:
-    """`left_out`: in lower case; `known`: the schema so far; `present` asks the catalog.  UnsupportedType, UnsupportedCharset where neither of them tells."""
+    """`left_out`: in lower case; `known`: the schema so far; `present` asks the catalog.
+
+    UnsupportedType, UnsupportedCharset where neither of them tells.
+    """
     if found.other:
         found = _with_signs(found, left_out, known, present)
     columns = [

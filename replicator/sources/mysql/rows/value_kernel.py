@@ -1,9 +1,11 @@
 """Values of row images as numbers, compiled: what is not as it usually is goes to `column_values`, one by one.
 
-Each kernel takes one column of the images, and `images`: for each row the image that its value is from, -1 for NULL.  A value starts in `data`
-where `starts` says, and is `lengths` long (-1: NULL).  It fills `out`, and in `valid`, an Arrow bitmap that is zero before, the bits of what is not NULL.
+Each kernel takes one column of the images, and `images`: for each row the image that its value is from, -1 for NULL.  A
+value starts in `data` where `starts` says, and is `lengths` long (-1: NULL).  It fills `out`, and in `valid`, an Arrow
+bitmap that is zero before, the bits of what is not NULL.
 
-Layouts: MySQL's Field::pack of each type, strings/decimal.c (decimal2bin), my_time.cc (…2 types).  One file of kernels without helpers from
+Layouts: MySQL's Field::pack of each type, strings/decimal.c (decimal2bin), my_time.cc (…2 types).  One file of kernels
+without helpers from
 others: numba does not notice that one there has changed.
 """
 

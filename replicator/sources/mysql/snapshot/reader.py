@@ -65,7 +65,10 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
-        """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
+        """Of these rows in this order of the key, after so many.
+
+        Where there is a condition, the server chooses the index.
+        """
         table = description.schema.table
         ranges = MySqlKeyRanges(description)
         place = f"ORDER BY {ranges.order_by(order)} LIMIT 1 OFFSET {passed}"

@@ -25,8 +25,8 @@ _MICROSECONDS_A_DAY = 86_400_000_000
 def select_expression(definition: ColumnDefinition) -> str:
     """What to SELECT so that the text holds the whole value.
 
-    The text of a FLOAT has 6 digits, that of FLOAT(m,d) d decimals; as a DOUBLE it has all (and `* 1e0`, unlike `+ 0e0`, keeps
-    negative zero).  The text of a BIT is its bytes.
+    The text of a FLOAT has 6 digits, that of FLOAT(m,d) d decimals; as a DOUBLE it has all (and `* 1e0`, unlike `+
+    0e0`, keeps negative zero).  The text of a BIT is its bytes.
     """
     name = quoted(definition.name)
     match definition.data_type:

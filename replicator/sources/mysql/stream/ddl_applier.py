@@ -214,7 +214,8 @@ class DdlEffects:
     def _stayed(self, pair: Pair, pairs: Sequence[Pair]) -> bool:
         """MariaDB logs the RENAME TABLE of a temporary table as if it were of the one that it hides, which is read again then.
 
-        That one still has its name, and none has the new one: or both are so by now for other reasons.  Or it is renamed next.
+        That one still has its name, and none has the new one: or both are so by now for other reasons.  Or it is
+        renamed next.
         """
         (old, new), schemas = pair, self._assembly.schemas
         if self._assembly.mariadb and _again(old, pairs[pairs.index(pair) + 1 :]):

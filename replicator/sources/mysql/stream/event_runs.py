@@ -49,7 +49,10 @@ class KnownTables:
 
 
 def _places(numbers: Places) -> Places:
-    """Where in `numbers` each is: at its lowest bits, or at the next place that is free (-1).  At most half are taken."""
+    """Where in `numbers` each is: at its lowest bits, or at the next place that is free (-1).
+
+    At most half are taken.
+    """
     places = [-1] * (1 << (2 * len(numbers)).bit_length())
     for index, number in enumerate(numbers.tolist()):
         place = number % len(places)

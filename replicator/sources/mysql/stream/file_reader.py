@@ -39,8 +39,8 @@ def read_file(
     """All messages of one file; `tables` None: of every table.
 
     Where the log has no column names (binlog_row_metadata=MINIMAL, servers before 8.0) they are `@1`, `@2` …, numbers
-    without a sign in the log are signed, and text without a character set stays bytes; labels without one stop their table.
-    Raises LogCorrupt.
+    without a sign in the log are signed, and text without a character set stays bytes; labels without one stop their
+    table. Raises LogCorrupt.
     """
     options = options or ReadOptions()
     chosen = tables if tables is not None else _Everything()

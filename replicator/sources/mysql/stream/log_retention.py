@@ -21,7 +21,10 @@ from replicator.sources.mysql.watermark import WatermarkTable
 
 
 class MySqlLog:
-    """A SourceLog (replicator.sources.base).  The server keeps its log by its own settings, for nobody in particular."""
+    """A SourceLog (replicator.sources.base).
+
+    The server keeps its log by its own settings, for nobody in particular.
+    """
 
     has_gaps = False
 
@@ -53,7 +56,10 @@ class MySqlLog:
         return replace(state, offset=replace(state.offset, past=past))
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
-        """The files from the checkpoint on.  The server deletes them by its own settings, whether they were read or not."""
+        """The files from the checkpoint on.
+
+        The server deletes them by its own settings, whether they were read or not.
+        """
         if checkpoint is None:
             return None
         assert isinstance(checkpoint, BinlogOffset)

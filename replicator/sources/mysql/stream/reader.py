@@ -1,7 +1,7 @@
 """The binary log, live.
 
-mysql-replication's BinLogStreamReader connects, registers and sends the dump command, by file and position or by GTID; from
-there on the packets are ours (packets, events).  This file is the only one that knows that library.
+mysql-replication's BinLogStreamReader connects, registers and sends the dump command, by file and position or by GTID;
+from there on the packets are ours (packets, events).  This file is the only one that knows that library.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class BinlogReader:
         self._interpreter: TransactionAssembler | None = None
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
-        """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
+        """As the port says.
+
+        Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible.
+        """
         assert isinstance(start, BinlogOffset)
         self.close()
         self._control = connect(self._config)
@@ -292,8 +295,8 @@ def current_offset(connection: Connection) -> BinlogOffset:
 def identity(connection: Connection) -> str:
     """Tells one server from another: MySQL's server_uuid.
 
-    MariaDB has nothing like it; its server_id stands for it, which replication needs to be unique anyway, but which a copy
-    of the server shares.
+    MariaDB has nothing like it; its server_id stands for it, which replication needs to be unique anyway, but which a
+    copy of the server shares.
     """
     mariadb = server_is_mariadb(connection)
     with translated("The source"), connection.cursor() as cursor:

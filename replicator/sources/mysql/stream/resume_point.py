@@ -14,7 +14,10 @@ _MAX_POSITION = 2**32 - 1  # the dump command's
 
 
 class LogStart(NamedTuple):
-    """By GTID where `gtid` is set, else by file and position.  `past`: what is to be held against the server's log, where that is there."""
+    """By GTID where `gtid` is set, else by file and position.
+
+    `past`: what is to be held against the server's log, where that is there.
+    """
 
     file: str
     position: int
@@ -24,7 +27,10 @@ class LogStart(NamedTuple):
 
 
 def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
-    """How to continue at `start`.  LogPurged where something after it is gone, SourceReplaced where it never was there."""
+    """How to continue at `start`.
+
+    LogPurged where something after it is gone, SourceReplaced where it never was there.
+    """
     mariadb, sizes = server_is_mariadb(connection), _log_files(connection)
     past = start.past if start.past is not None and start.past.file in sizes else None
     by_gtid = bool(start.gtid) and (mariadb or _value(connection, "@@gtid_mode") == "ON")
@@ -44,7 +50,10 @@ def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
 
 
 def unread(connection: Connection, start: BinlogOffset) -> int:
-    """Bytes of the log from `start` on.  Raises as `find_start` does; LogPurged too where only the server would say so."""
+    """Bytes of the log from `start` on.
+
+    Raises as `find_start` does; LogPurged too where only the server would say so.
+    """
     find_start(connection, start)
     sizes = _log_files(connection)
     if start.file not in sizes:
@@ -76,9 +85,9 @@ def _check_gtids(connection: Connection, start: BinlogOffset, sizes: Mapping[str
 def _check_domains(connection: Connection, start: BinlogOffset, sizes: Mapping[str, int]) -> None:
     """Of MariaDB, whose GTIDs are numbers that a restored server gives again: at our place it must say the same.
 
-    Where our file is gone, that place can only be where the first one that is left begins.  The server itself says whether it has
-    the GTID at all, and the log after it.  A domain that it has no more was deleted (FLUSH BINARY LOGS DELETE_DOMAIN_ID) where the file
-    turns out to be the one that was read.
+    Where our file is gone, that place can only be where the first one that is left begins.  The server itself says
+    whether it has the GTID at all, and the log after it.  A domain that it has no more was deleted (FLUSH BINARY LOGS
+    DELETE_DOMAIN_ID) where the file turns out to be the one that was read.
     """
     file, position = start.file, start.position
     if file not in sizes:

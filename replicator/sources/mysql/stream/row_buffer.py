@@ -24,7 +24,9 @@ class _Savepoint:
 
 @dataclass
 class Pending:
-    """Rows by table.  `ordinal` is the next change's; `spilled`: tables of which rows of the open transaction are gone already.
+    """Rows by table.
+
+    `ordinal` is the next change's; `spilled`: tables of which rows of the open transaction are gone already.
 
     `crowded`: they have become too many to wait for the transaction's end.
     """
@@ -79,8 +81,8 @@ class Pending:
     def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError | list[ParkedRow]]]:
         """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more.
 
-        A table and an error in the place of rows that are lost: one of their values turned out to be none; or, by option, a table and
-        those of its rows that are not in its batch for this reason.
+        A table and an error in the place of rows that are lost: one of their values turned out to be none; or, by
+        option, a table and those of its rows that are not in its batch for this reason.
         """
         if inside:
             self.spilled.update(rows.schema.table for rows in self._touched)
@@ -123,8 +125,8 @@ class Pending:
     def rollback(self, savepoint: str | None = None) -> set[TableId]:
         """Take back the open transaction's rows, all or those since a savepoint; returns tables that must be read anew.
 
-        Servers compare the names of savepoints without case and accents.  One that is not known is from before the last flush, or
-        is spelled in another way.
+        Servers compare the names of savepoints without case and accents.  One that is not known is from before the last
+        flush, or is spelled in another way.
         """
         kept = self._savepoints.get(savepoint.casefold()) if savepoint is not None else None
         again = self.spilled | {rows.schema.table for rows in self._touched if savepoint is not None}

@@ -1,7 +1,7 @@
 """The schema that holds at a place in the log: from TABLE_MAPs, with the catalog for what the log does not say.
 
-With binlog_row_metadata=FULL a TABLE_MAP has names, types, signs, character sets, labels, nullability and the key
-(the primary key, or the first unique index over whole NOT NULL columns, which servers take for it).  It does not tell UUID
+With binlog_row_metadata=FULL a TABLE_MAP has names, types, signs, character sets, labels, nullability and the key (the
+primary key, or the first unique index over whole NOT NULL columns, which servers take for it).  It does not tell UUID
 from BINARY(16), nor COLUMN_TYPE's text.
 """
 
@@ -154,12 +154,14 @@ class LogSchemas:
         self.empty: set[TableId] = set()  # created in the log, without rows so far
         # Columns that a statement added, NULL in every row, which the catalog has no more.
         self.announced: dict[TableId, set[str]] = {}
-        # Their definition is the log's own: a TABLE_MAP's, and that of statements which leave nothing to the catalog.  Others are
-        # the catalog's, where another table may have had the name by then; a reader that begins knows no more of any.
+        # Their definition is the log's own: a TABLE_MAP's, and that of statements which leave nothing to the catalog.
+        # Others are the catalog's, where another table may have had the name by then; a reader that begins knows no
+        # more of any.
         self.certain: set[TableId] = set()
         # Character sets that statements did not name, as the catalog had them then: the next TABLE_MAP tells.
         self.assumed: dict[TableId, dict[str, str]] = {}
-        # Their definition is younger in the catalog than in the log, which does not say enough: until the statement that changed it comes.
+        # Their definition is younger in the catalog than in the log, which does not say enough: until the statement
+        # that changed it comes.
         self.overtaken: set[TableId] = set()
         # Columns to which a statement gave a type that the log does not tell from BINARY(n).
         self._declared: dict[TableId, dict[str, str]] = {}
@@ -306,8 +308,8 @@ class LogSchemas:
 def _key(found: TableMap, left_out: frozenset[str]) -> tuple[str, ...]:
     """The one that the log shows, and no other.
 
-    What the catalog says may be of a later statement, or of another table that has the name by now; and under a key that is
-    none, several rows would become one.
+    What the catalog says may be of a later statement, or of another table that has the name by now; and under a key
+    that is none, several rows would become one.
     """
     logged = tuple(found.columns[place].name for place in found.key)
     return () if left_out.intersection(map(lowered, logged)) else logged

@@ -1,8 +1,8 @@
 """XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is, which may be days later or never.
 
-Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows wait as raw
-events; who resumes at such an offset reads them again from there.  Where they are too large for that, the log has them no
-more, or their tables were altered meanwhile, these are read anew when they are committed.
+Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows
+wait as raw events; who resumes at such an offset reads them again from there.  Where they are too large for that, the
+log has them no more, or their tables were altered meanwhile, these are read anew when they are committed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ class PreparedTransactions:
     """Those between XA PREPARE and XA COMMIT or ROLLBACK."""
 
     def __init__(self, tables: TableSet, names: NameRule, limit: int, known: Iterable[Prepared]) -> None:
-        """`tables` have their names under `names`.  `limit` in bytes, for all that wait (invariant 9); `known`: what was undecided where reading begins."""
+        """`tables` have their names under `names`.
+
+        `limit` in bytes, for all that wait (invariant 9); `known`: what was undecided where reading begins.
+        """
         self.prepared = tuple(known)
         self._tables, self._names, self._limit, self._bytes = tables, names, limit, 0
         self._recording: _Recording | None = None

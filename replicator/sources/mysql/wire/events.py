@@ -1,9 +1,10 @@
 """Binary log events from their bytes: framing, header, checksum, and the events that carry no rows.
 
 The same code reads packets of a live stream and log files.  Sources: MySQL's libs/mysql/binlog/event, MariaDB's
-sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base.
-Functions raise IndexError, ValueError or struct.error for bytes that cannot be what they should be; `undecodable` makes an error of one table of
-these, and `EventParser.guard` LogCorrupt of those that are of no one table.  A length is held against what there is before anything of its size is made (invariant 9).
+sql/log_event.h, and the replication protocol pages of MariaDB's knowledge base. Functions raise IndexError, ValueError
+or struct.error for bytes that cannot be what they should be; `undecodable` makes an error of one table of these, and
+`EventParser.guard` LogCorrupt of those that are of no one table.  A length is held against what there is before
+anything of its size is made (invariant 9).
 """
 
 # ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define
@@ -113,7 +114,10 @@ class EventParser:
         return Event(kind, timestamp, server_id, flags, self.file, start, end, body)
 
     def _place(self, size: int, end: int, flags: int) -> tuple[int, int]:
-        """Where an event begins and ends in its file; the next one begins there.  LogCorrupt where it cannot stand there."""
+        """Where an event begins and ends in its file; the next one begins there.
+
+        LogCorrupt where it cannot stand there.
+        """
         at = self.position
         if flags & ARTIFICIAL and not self._whole:
             return at, at
@@ -247,7 +251,8 @@ class Query(NamedTuple):
     own: bool = False
 
 
-# Sizes of the status variables that come before the ones wanted here (0 FLAGS2, 1 SQL_MODE, 3 AUTO_INCREMENT, 4 CHARSET).
+# Sizes of the status variables that come before the ones wanted here (0 FLAGS2, 1 SQL_MODE, 3 AUTO_INCREMENT, 4
+# CHARSET).
 _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6}
 _COLLATIONS = 131  # MariaDB 11.2 and later: pairs of collations, where the statement names a character set
 
@@ -297,7 +302,8 @@ def _status_variables(status: bytes) -> tuple[int, int]:
 class Gtid(NamedTuple):
     """Beginning of a transaction.  `text` is empty for an anonymous one; `commit_us` is microseconds since 1970.
 
-    MariaDB only says these: `standalone`: one statement without BEGIN and COMMIT; `prepares`: it ends with an XA PREPARE;
+    MariaDB only says these: `standalone`: one statement without BEGIN and COMMIT; `prepares`: it ends with an XA
+    PREPARE;
     `idle`: its ALTER TABLE has only begun, or failed (binlog_alter_two_phase).
     """
 

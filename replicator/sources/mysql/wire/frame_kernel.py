@@ -1,12 +1,14 @@
 """Packets of the replication stream up to the next event that is not plain, compiled.
 
-Plain are GTID, BEGIN and XID of transactions like any other, TABLE_MAPs that are as they were, rows events of known tables with all
-columns, and notes about statements.  All others, and
-all that is not as it should be, is left to `events` and `interpreter`, which know what to say.
-Layouts: MySQL's libs/mysql/binlog/event.  One kernel per file: numba does not notice that a helper in another file has changed.
+Plain are GTID, BEGIN and XID of transactions like any other, TABLE_MAPs that are as they were, rows events of known
+tables with all columns, and notes about statements.  All others, and all that is not as it should be, is left to
+`events` and `interpreter`, which know what to say.
+Layouts: MySQL's libs/mysql/binlog/event.  One kernel per file: numba does not notice that a helper in another file has
+changed.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; sizes and codes of the format, named in events
+# ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; sizes and codes of the format,
+# named in events
 from __future__ import annotations
 
 import numba
@@ -17,12 +19,13 @@ from replicator.kernels import kernel, part
 
 SLOW, WANTED, PASSED = 0, 1, 2  # what is to be done with a table's rows
 INSERT, UPDATE, DELETE = 0, 1, 2
-# Of a rows event: operation, its table's slot, its row images data[BEGIN:END], its place in the file; its
-# transaction's GTID (a range and the number) and commit time in microseconds since 1970; then, not from here: its rows and the
+# Of a rows event: operation, its table's slot, its row images data[BEGIN:END], its place in the file; its transaction's
+# GTID (a range and the number) and commit time in microseconds since 1970; then, not from here: its rows and the
 # ordinal of the first.
 OPERATION, SLOT, BEGIN, END, PLACE, RANGE, NUMBER, TIME, ROWS, FIRST = range(10)
 EVENT_FIELDS = 10
-# Of a range of GTIDs: MariaDB's domain and server, or -1 and where in `data` MySQL's 16 bytes of the source are; the numbers.
+# Of a range of GTIDs: MariaDB's domain and server, or -1 and where in `data` MySQL's 16 bytes of the source are; the
+# numbers.
 DOMAIN, SERVER, LOW, HIGH = range(4)
 RANGE_FIELDS = 4
 _BYTES = numba.types.Array(numba.uint8, 1, "C", readonly=True)  # takes arrays that can be written, too
@@ -162,11 +165,12 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
 ):  # fmt: skip
     """Plain events of the packets in data[at:end], which begin at `position` of the log's file.
 
-    `inside` a transaction: its rows events, without RANGE, NUMBER and TIME.  Else whole transactions, and the ranges of their GTIDs.
-    The TABLE_MAP of table number ids[i], of so many `columns`, was maps[bounds[i]:bounds[i+1]]; states[i]: SLOW, WANTED, PASSED.
-    `places_of`: where in `ids` a number is, at the number's lowest bits or behind; -1: nowhere.
-    `events` are those that are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time, 1 where
-    it stopped because the packets end before the transaction does).
+    `inside` a transaction: its rows events, without RANGE, NUMBER and TIME.  Else whole transactions, and the ranges of
+    their GTIDs. The TABLE_MAP of table number ids[i], of so many `columns`, was maps[bounds[i]:bounds[i+1]]; states[i]:
+    SLOW, WANTED, PASSED.
+    `places_of`: where in `ids` a number is, at the number's lowest bits or behind; -1: nowhere. `events` are those that
+    are wanted.  Returns (where it stopped, position there, events, ranges, the last transaction's time, 1 where it
+    stopped because the packets end before the transaction does).
     """
     room = events.shape[1]
     count, slot = 0, np.int64(0)

@@ -1,6 +1,7 @@
 """Packets of the replication stream, straight from the socket of a pymysql connection.
 
-pymysql's own reader closes the connection at a timeout; here a timeout is the normal way to notice that nothing happens.
+pymysql's own reader closes the connection at a timeout; here a timeout is the normal way to notice that nothing
+happens.
 """
 
 # ruff: noqa: PLR2004 - sizes and codes of the wire format, which the sources above define

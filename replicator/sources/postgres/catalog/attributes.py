@@ -23,7 +23,9 @@ class Identity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PgType:
-    """A row of pg_type.  `base`: a domain's, resolved to what is no domain; `element`: an array's; `parts`: a composite type's, a range's.
+    """A row of pg_type.
+
+    `base`: a domain's, resolved to what is no domain; `element`: an array's; `parts`: a composite type's, a range's.
 
     `kind` is typtype: b(ase), c(omposite), d(omain), e(num), m(ultirange), p(seudo), r(ange).
     """
@@ -42,8 +44,8 @@ class PgType:
 class Attribute:
     """A column.
 
-    `type_text` is format_type's; `generated`: "", "s"(tored) or "v"(irtual); `has_missing`: rows older than the column show a value
-    that is stored nowhere in them; `has_default`: of any kind, sequences and identity included.
+    `type_text` is format_type's; `generated`: "", "s"(tored) or "v"(irtual); `has_missing`: rows older than the column
+    show a value that is stored nowhere in them; `has_default`: of any kind, sequences and identity included.
     """
 
     name: str
@@ -68,11 +70,11 @@ class Attribute:
 class ColumnFingerprint:
     """What tells a table, its storage and its definition from what they were: the text of `TableSchema.identity`.
 
-    `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and those of its
-    partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the replica identity, and of which
-    versions of its rows pg_attribute has, and how many columns there were ever (`width`); a statement that gives existing rows other
-    values changes both.  `types`: a short digest
-    of each label of the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
+    `node`: relfilenode, which changes with TRUNCATE, VACUUM FULL and every rewrite; of a partitioned table `p` and
+    those of its partitions, each with its oid and how it came (`describe_sql.PRINTS`).  `columns`: a digest of the
+    replica identity, and of which versions of its rows pg_attribute has, and how many columns there were ever
+    (`width`); a statement that gives existing rows other values changes both.  `types`: a short digest of each label of
+    the enums, with the transaction that wrote it, and of each composite type that its columns are made of.
     `published`: see `published`; empty where nobody has looked.
     """
 
@@ -140,8 +142,9 @@ class ColumnFingerprint:
     def _partitions_differ(self, before: ColumnFingerprint) -> bool:
         """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log showing it.
 
-        One that is new and has other storage than it was made with (which has its oid for a number, or none) was emptied before it was seen.
-        One that the log told of may have had rows before, unless it was made as a partition.
+        One that is new and has other storage than it was made with (which has its oid for a number, or none) was
+        emptied before it was seen. One that the log told of may have had rows before, unless it was made as a
+        partition.
         """
         was, now = (_partitions(one.node) for one in (before, self))
         for oid, (storage, came) in was.items():
@@ -178,8 +181,8 @@ def _partitions(node: str) -> dict[str, tuple[str, str]]:
 class TableDescription:
     """A table's schema with what reading it takes; `attributes` are in the order of `schema.columns`.
 
-    `kind` is relkind: r, or p for a partitioned table.  `key_index`: the index behind `schema.key`, "" where there is none.
-    What tells a rewritten table from one that is as it was stands in `schema.identity` (see `ColumnFingerprint`).
+    `kind` is relkind: r, or p for a partitioned table.  `key_index`: the index behind `schema.key`, "" where there is
+    none. What tells a rewritten table from one that is as it was stands in `schema.identity` (see `ColumnFingerprint`).
     """
 
     schema: TableSchema

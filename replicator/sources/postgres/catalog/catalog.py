@@ -76,7 +76,10 @@ class PostgresCatalog:
         left_out: TableSet | None = None,
         hidden: frozenset[str] = frozenset({OWN_SCHEMA}),
     ) -> None:
-        """`left_out`: what the replicator takes; its excluded columns are not described.  `hidden`: schemas not shown."""
+        """`left_out`: what the replicator takes; its excluded columns are not described.
+
+        `hidden`: schemas not shown.
+        """
         self._connection = connection
         self._zero_dates = zero_dates
         self._left_out = left_out or TableSet()
@@ -250,7 +253,8 @@ class PostgresCatalog:
     ) -> Sequence[Found | Unanswered[Item]]:
         """One query, so that tables and their types are of one moment.
 
-        Where the server answers it with an error, it is asked for each table alone, so that the others go on (invariant 13).
+        Where the server answers it with an error, it is asked for each table alone, so that the others go on (invariant
+        13).
         """
         where = name(items[0]) if len(items) == 1 else None
         try:

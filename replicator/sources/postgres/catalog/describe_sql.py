@@ -1,8 +1,8 @@
 """The catalog's rows of tables and types as JSON, by queries that any session may run: ours, or an event trigger's.
 
-Sources: PostgreSQL 18 manual, chapter 52 (pg_class, pg_attribute, pg_index, pg_inherits, pg_type); the same columns since 13.
-All names are qualified, for search_path is empty.  JSON has no oid: they go as numbers.  From 18 a NOT NULL may be one that
-older rows do not keep (NOT VALID).
+Sources: PostgreSQL 18 manual, chapter 52 (pg_class, pg_attribute, pg_index, pg_inherits, pg_type); the same columns
+since 13. All names are qualified, for search_path is empty.  JSON has no oid: they go as numbers.  From 18 a NOT NULL
+may be one that older rows do not keep (NOT VALID).
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from collections.abc import Iterable, Sequence
 from replicator.model.identifiers import TableId
 from replicator.sources.postgres.connection import literal
 
-# The relation c is in an inheritance tree: a SELECT of a parent gives rows that the log has as a child's.  A temporary child's are given
-# to its own session only.
+# The relation c is in an inheritance tree: a SELECT of a parent gives rows that the log has as a child's.  A temporary
+# child's are given to its own session only.
 INHERITS = """NOT c.relispartition AND c.relkind IN ('r', 'f')
     AND EXISTS (SELECT FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class k ON k.oid = i.inhrelid
                 WHERE (i.inhrelid = c.oid OR i.inhparent = c.oid) AND k.relpersistence <> 't')"""
-# What the type t is a range, or a multirange, of.  A multirange hangs on its range; 13 has none, and no column that would say it.
+# What the type t is a range, or a multirange, of.  A multirange hangs on its range; 13 has none, and no column that
+# would say it.
 SUBTYPES = """SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
      UNION ALL SELECT d.refobjid FROM pg_catalog.pg_depend d
        WHERE t.typtype = 'm' AND d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid AND d.deptype = 'i'
          AND d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"""
 
-# Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by the transaction
-# that wrote it; labels of enums and fields of composite types, however deep, decide what stored values look like (a label's transaction
-# tells one that had another text for a while).
-# A partitioned table's storage is its partitions: a(ttached) with the rows that they had, b(uilt) and attached in the transaction that made
-# their row type, or c(reated) as such; and in which transaction.  ATTACH writes all rows of a partition's columns again.
+# Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by
+# the transaction that wrote it; labels of enums and fields of composite types, however deep, decide what stored values
+# look like (a label's transaction tells one that had another text for a while). A partitioned table's storage is its
+# partitions: a(ttached) with the rows that they had, b(uilt) and attached in the transaction that made their row type,
+# or c(reated) as such; and in which transaction.  ATTACH writes all rows of a partition's columns again.
 PRINTS = f"""
 CASE c.relkind WHEN 'p' THEN 'p' || COALESCE((
   WITH RECURSIVE down AS (
@@ -117,8 +118,8 @@ FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamesp
 WHERE c.oid IN ({{oids}})
 """
 
-# {oids}: as above, of types.  Those that they are made of are in the answer as well: domains' bases, arrays' elements, and `parts`: fields
-# of composite types, what ranges are of.
+# {oids}: as above, of types.  Those that they are made of are in the answer as well: domains' bases, arrays' elements,
+# and `parts`: fields of composite types, what ranges are of.
 _PARTS = f"""SELECT f.atttypid FROM pg_catalog.pg_attribute f
        WHERE t.typtype = 'c' AND f.attrelid = t.typrelid AND f.attnum > 0 AND NOT f.attisdropped
      UNION ALL {SUBTYPES}"""

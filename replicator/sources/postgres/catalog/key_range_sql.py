@@ -1,7 +1,9 @@
 """Key ranges in the server's own SQL: the literals, the comparisons, the order.
 
-A key value travels as the text of an SQL literal of the column's type, which the server compares exactly as ORDER BY orders the
-column: under the column's collation (a literal has none of its own), NaN after all numbers, enums in their declared order.
+A key value travels as the text of an SQL literal of the column's type, which the server compares exactly as ORDER BY
+orders the
+column: under the column's collation (a literal has none of its own), NaN after all numbers, enums in their declared
+order.
 """
 
 from __future__ import annotations

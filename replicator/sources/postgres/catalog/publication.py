@@ -1,7 +1,8 @@
 """How a publication gives a table's changes, and whether that was another way meanwhile: then the log lacks some, without a word.
 
-What was changed and changed back leaves other versions of the catalog's rows: `xmin` names the transaction that wrote one, and is
-kept when the row is frozen.  Sources: PostgreSQL 18 manual, chapter 52 (pg_publication, pg_publication_rel, pg_publication_namespace).
+What was changed and changed back leaves other versions of the catalog's rows: `xmin` names the transaction that wrote
+one, and is kept when the row is frozen.  Sources: PostgreSQL 18 manual, chapter 52 (pg_publication, pg_publication_rel,
+pg_publication_namespace).
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 NOT_PUBLISHED = "-"
 FILTERS_SINCE = SCHEMAS_SINCE = 150000
 
-# While a table is unlogged, its changes are in no log.  The server lets none become so that is named in a publication, but any other.
-# What it is stored in then changes twice; TRUNCATE and VACUUM FULL keep the TOAST table, which tells it where there is one.
+# While a table is unlogged, its changes are in no log.  The server lets none become so that is named in a publication,
+# but any other. What it is stored in then changes twice; TRUNCATE and VACUUM FULL keep the TOAST table, which tells it
+# where there is one.
 _STORED = "COALESCE(NULLIF(c.reltoastrelid, 0), c.relfilenode)"
 
 # A partition is published by what it is a part of, too, where changes come as the partition's.

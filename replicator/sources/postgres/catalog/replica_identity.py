@@ -33,8 +33,8 @@ class Key:
 def choose_key(row: Row, attributes: Sequence[Attribute], kept: Collection[str]) -> Key:
     """The key of a table; `kept` are the names of the columns that are replicated.
 
-    `row` is one of `describe_sql.RELATIONS`.  NoIdentity where the log would not say which row an UPDATE or DELETE changed:
-    Postgres itself refuses these statements once such a table is published.
+    `row` is one of `describe_sql.RELATIONS`.  NoIdentity where the log would not say which row an UPDATE or DELETE
+    changed: Postgres itself refuses these statements once such a table is published.
     """
     table = TableId(row["schema"], row["name"])
     identity = Identity(row["identity"])

@@ -54,8 +54,9 @@ def description(
 ) -> TableDescription:
     """The table of a row of `describe_sql.RELATIONS`.
 
-    `left_out`: what the replicator takes; its excluded columns are not described, and a partition of a table that it takes is
-    refused.  `generated`: the log has stored generated columns (from 18, by an option of the publication).  Raises TableError.
+    `left_out`: what the replicator takes; its excluded columns are not described, and a partition of a table that it
+    takes is refused.  `generated`: the log has stored generated columns (from 18, by an option of the publication).
+    Raises TableError.
     """
     table = table_of(row)
     selected = left_out or TableSet()

@@ -1,10 +1,11 @@
 """An event trigger on the source that writes a table's definition into the log, at the very place where a statement changed it.
 
-Optional, for it takes a superuser (or the service's stand-in).  Without it definitions are told by relation messages and sights of the
-catalog (`relations`): as exact, but where several statements follow each other faster than the log is read, tables are read again to be so.
+Optional, for it takes a superuser (or the service's stand-in).  Without it definitions are told by relation messages
+and sights of the catalog (`relations`): as exact, but where several statements follow each other faster than the log is
+read, tables are read again to be so.
 
-Anybody who can connect may write such a message.  The trigger's are signed, with a key that only their function's owner can read, and
-for their transaction, so that none is of use in another.
+Anybody who can connect may write such a message.  The trigger's are signed, with a key that only their function's owner
+can read, and for their transaction, so that none is of use in another.
 """
 
 from __future__ import annotations
@@ -30,10 +31,12 @@ IS_KEY_TABLE = (
 TRIGGERS = {"tidemark_ddl": "ddl_command_end", "tidemark_drop": "sql_drop"}
 
 _WRAP, _SIGNATURE = 1 << 32, 32
-_RIGHTS = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"  # bare names are the server's, whatever the session's path is
+# bare names are the server's, whatever the session's path is
+_RIGHTS = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
 
-# It must never stand in the way of the statement: what goes wrong is a warning, and a sight will tell instead.  The message is written
-# outside of the block with the handler: from a subtransaction it would be decoded behind the rows that follow it (seen in 17).
+# It must never stand in the way of the statement: what goes wrong is a warning, and a sight will tell instead.  The
+# message is written outside of the block with the handler: from a subtransaction it would be decoded behind the rows
+# that follow it (seen in 17).
 BODY = f"""
 DECLARE
   tables pg_catalog.oid[];
@@ -123,7 +126,10 @@ def read_key(connection: Connection, where: str) -> bytes | None:
 
 
 def told(content: bytes, key: bytes | None, xid: int) -> LoggedDefinition | None:
-    """None where the trigger has not written this, in this transaction.  LogCorrupt where it has, and it cannot be read."""
+    """None where the trigger has not written this, in this transaction.
+
+    LogCorrupt where it has, and it cannot be read.
+    """
     signature, signed = content[:_SIGNATURE], content[_SIGNATURE:]
     number, _, said = signed.partition(b" ")
     if key is None or number != str(xid).encode():

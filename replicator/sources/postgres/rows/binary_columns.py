@@ -29,7 +29,8 @@ _WIDEST = 32  # bits of what integers32 writes
 def way(name: str, data_type: DataType) -> Way | None:
     """Array of the rows that are made of these tuples (-1: null), for a type as `binary_values.decoder` calls it; None: there is no such way.
 
-    The array is None where a value is not one that the type always has: text, an infinite date, NaN among numbers, what is damaged.
+    The array is None where a value is not one that the type always has: text, an infinite date, NaN among numbers, what
+    is damaged.
     """
     kind, target = data_type.kind, data_type.arrow
     size, usual = _NUMBERS.get(name, (0, None))
@@ -102,7 +103,10 @@ def _bytes(found: Found, tuples: Places) -> pa.Array | None:
 
 
 def picked(texts: pa.Array, which: Places) -> pa.Array:
-    """Of each row the text that `which` says; no text is null, and `texts` no slice.  As `take`, at a fraction of its time."""
+    """Of each row the text that `which` says; no text is null, and `texts` no slice.
+
+    As `take`, at a fraction of its time.
+    """
     _, bounds, data = texts.buffers()
     starts = np.frombuffer(bounds, np.int32, len(texts) + 1)
     offsets = np.empty(len(which) + 1, np.int32)

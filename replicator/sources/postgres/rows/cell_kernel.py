@@ -1,8 +1,9 @@
 """Values of tuples in binary → Arrow's buffers, compiled: what rows are made of, without a detour over the cells by themselves.
 
-Of row i the value is that of tuple tuples[i] (-1: null), and of a tuple its kind, and data[starts:starts + lengths] where that is BINARY.
-Bits of rows that are not null are set in `valid`, which begins as zeros.  A value that is not as it should be, or text, is counted as odd,
-and what became of it is worth nothing.  One kernel per file: numba does not notice that a helper in another file has changed.
+Of row i the value is that of tuple tuples[i] (-1: null), and of a tuple its kind, and data[starts:starts + lengths]
+where that is BINARY. Bits of rows that are not null are set in `valid`, which begins as zeros.  A value that is not as
+it should be, or text, is counted as odd, and what became of it is worth nothing.  One kernel per file: numba does not
+notice that a helper in another file has changed.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, PLR0913, PLR0917 - compiled: types are in the decorators
@@ -41,7 +42,10 @@ def _big_endian(data, at, size):  # type: ignore[no-untyped-def]
 
 
 def _integers(data, kinds, starts, lengths, tuples, size, low, high, shift, out, valid):  # type: ignore[no-untyped-def]
-    """Big endian, signed, of `size` bytes, and odd unless low <= value <= high; out[i] is the value plus `shift`.  Returns (nulls, odd)."""
+    """Big endian, signed, of `size` bytes, and odd unless low <= value <= high; out[i] is the value plus `shift`.
+
+    Returns (nulls, odd).
+    """
     nulls, odd = np.int64(0), np.int64(0)
     for row in range(tuples.shape[0]):
         one = tuples[row]

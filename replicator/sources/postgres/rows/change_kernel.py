@@ -16,8 +16,8 @@ from replicator.kernels import kernel
 def locate(data, bounds, old, new, kinds):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201, C901, PLR0911, PLR0912
     """Row messages data[bounds[i]:bounds[i+1]] (`I`, `U` or `D`, relation, tuples) → where their tuples begin.
 
-    old[i], new[i]: place of a tuple's count of columns, -1 where there is none; kinds[i]: K (the identity's columns) or O (all) of
-    the old tuple, else 0.  Returns the number of the first message that is none of these, -1 where all are.
+    old[i], new[i]: place of a tuple's count of columns, -1 where there is none; kinds[i]: K (the identity's columns) or
+    O (all) of the old tuple, else 0.  Returns the number of the first message that is none of these, -1 where all are.
     """
     for i in range(len(bounds) - 1):
         at, end = bounds[i], bounds[i + 1]

@@ -1,7 +1,7 @@
 """Values of the log and of snapshots as Arrow, a column at a time: one text, one binary form, one result.
 
-A value is given as the server's own text under fixed settings, or in binary for the types of which the decoder here is exact; both
-give the same Arrow value.
+A value is given as the server's own text under fixed settings, or in binary for the types of which the decoder here is
+exact; both give the same Arrow value.
 """
 
 from __future__ import annotations
@@ -58,14 +58,18 @@ def _decoded_name(pg_type: PgType) -> str:
 class ColumnConverter:
     """Cells of one column to Arrow arrays of its type.
 
-    `bad`: of each row converted last, whether its date does not exist in the target and became null; None where none did.
+    `bad`: of each row converted last, whether its date does not exist in the target and became null; None where none
+    did.
     `nulled`: how many did so far.
     """
 
     def __init__(
         self, column: Column, attribute: Attribute, table: TableId, zero_dates: str, charset: Charset | None = None
     ) -> None:
-        """`zero_dates`: the policy; a column that cannot be null, a key's say, has none but to fail.  `charset`: of texts, else UTF-8."""
+        """`zero_dates`: the policy; a column that cannot be null, a key's say, has none but to fail.
+
+        `charset`: of texts, else UTF-8.
+        """
         self._table, self._column = table, column
         self._dated = dated(attribute) and column.type.kind is not Kind.STRING
         self._null_dates = zero_dates == "null" and column.nullable

@@ -1,8 +1,8 @@
 """The binary form of numeric, compiled: src/backend/utils/adt/numeric.c, numeric_send.
 
-Four int16, big endian: number of digits, weight, sign (0x0000 +, 0x4000 -, 0xC000 NaN, 0xD000 Infinity, 0xF000 -Infinity), digits to
-show after the point; then the digits, base 10000, the first one worth 10000 to the power `weight`.  One kernel per file: numba does
-not notice that a helper in another file has changed.
+Four int16, big endian: number of digits, weight, sign (0x0000 +, 0x4000 -, 0xC000 NaN, 0xD000 Infinity, 0xF000
+-Infinity), digits to show after the point; then the digits, base 10000, the first one worth 10000 to the power
+`weight`.  One kernel per file: numba does not notice that a helper in another file has changed.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; the numbers are the format's own
@@ -99,8 +99,8 @@ def _scaled(data, at, digits, weight, scale):  # type: ignore[no-untyped-def]
 def to_decimals(data, offsets, present, scale, out, status):  # type: ignore[no-untyped-def]
     """Values data[offsets[i]:offsets[i+1]] → decimal128 with `scale`: out[i] = (lower half, upper half).
 
-    status[i] becomes OK, NO_NUMBER, TOO_LARGE (also: digits after the scale) or BAD; what is not `present` is 0 and OK.  A value
-    below 10 to the power 38 is OK: the caller knows the precision.  Returns how many are not OK.
+    status[i] becomes OK, NO_NUMBER, TOO_LARGE (also: digits after the scale) or BAD; what is not `present` is 0 and OK.
+    A value below 10 to the power 38 is OK: the caller knows the precision.  Returns how many are not OK.
     """
     failed = 0
     for row in range(present.shape[0]):

@@ -304,7 +304,8 @@ class _Image:
     def row(self, place: int, *, key: bool) -> tuple[Places, Mask | None]:
         """The tuples whose values the column has after each change, and where these are missing; None: nowhere.
 
-        A value that was left out is the old tuple's; of a DELETE the key's columns are there, all where there is no key.
+        A value that was left out is the old tuple's; of a DELETE the key's columns are there, all where there is no
+        key.
         """
         kinds = self.columns[place].kinds[: self._news]
         if (kinds == UNCHANGED).any():
@@ -319,7 +320,10 @@ class _Image:
         return self._rows[key], None
 
     def before(self, *, key: bool) -> Places | None:
-        """Those whose values it has before each change; None: it has none.  An UPDATE without an old tuple has kept its key."""
+        """Those whose values it has before each change; None: it has none.
+
+        An UPDATE without an old tuple has kept its key.
+        """
         if self._inserts or not (key or self._has_whole):
             return None
         if key not in self._befores:

@@ -1,11 +1,13 @@
 """Splitting tuples of pgoutput and rows of COPY BINARY, compiled.
 
-https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (TupleData) and the section "Binary Format" of
-https://www.postgresql.org/docs/current/sql-copy.html.  One kernel per file: numba does not notice that a helper in another
-file has changed.  There is no check of bounds in compiled code but those written here: nothing outside `data` is ever read.
+https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html (TupleData) and the section "Binary
+Format" of https://www.postgresql.org/docs/current/sql-copy.html.  One kernel per file: numba does not notice that a
+helper in another file has changed.  There is no check of bounds in compiled code but those written here: nothing
+outside `data` is ever read.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR2004, PLR0911 - compiled: types are in the decorators; the numbers are the protocol's own
+# ruff: noqa: ANN001, ANN201, ANN202, PLR2004, PLR0911 - compiled: types are in the decorators; the numbers are the
+# protocol's own
 from __future__ import annotations
 
 import numba
@@ -42,8 +44,8 @@ def _int32(data, at):  # type: ignore[no-untyped-def]
 def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[no-untyped-def]
     """TupleData at each of `offsets` → for each column the kind of its value, where it starts and how long it is (0 for n and u).
 
-    `kinds`, `starts`, `lengths` have the shape (columns, tuples); `ends` becomes where each tuple ends.  Returns the number of
-    the first tuple that is none, or that has another number of columns; -1 where all are whole.
+    `kinds`, `starts`, `lengths` have the shape (columns, tuples); `ends` becomes where each tuple ends.  Returns the
+    number of the first tuple that is none, or that has another number of columns; -1 where all are whole.
     """
     columns, tuples = kinds.shape
     end = data.shape[0]
@@ -77,7 +79,10 @@ def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[n
 
 @kernel(numba.int64(_BYTES, _PLACES, numba.int64[::1]))
 def tuple_ends(data, offsets, ends):  # type: ignore[no-untyped-def]
-    """Where each TupleData ends that begins at `offsets`, whatever its number of columns.  Returns as `split_tuples`."""
+    """Where each TupleData ends that begins at `offsets`, whatever its number of columns.
+
+    Returns as `split_tuples`.
+    """
     end = data.shape[0]
     for row in range(offsets.shape[0]):
         at = offsets[row]
@@ -108,8 +113,8 @@ def tuple_ends(data, offsets, ends):  # type: ignore[no-untyped-def]
 def split_copy(data, at, starts, lengths):  # type: ignore[no-untyped-def]
     """Rows of COPY BINARY from data[at] on → where each value starts and how long it is (-1: NULL).
 
-    `starts` and `lengths` have the shape (columns, rows of a batch).  Returns (where it stopped, rows, why): MORE bytes are
-    needed for the row there, the batch is FULL, the trailer is there: END, or a row that is none: BAD.
+    `starts` and `lengths` have the shape (columns, rows of a batch).  Returns (where it stopped, rows, why): MORE bytes
+    are needed for the row there, the batch is FULL, the trailer is there: END, or a row that is none: BAD.
     """
     columns, capacity = starts.shape
     end = data.shape[0]

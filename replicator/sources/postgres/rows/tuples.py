@@ -26,8 +26,8 @@ LARGEST = 2**31 - 1  # an Arrow binary array's offsets have 32 bits
 class Cells:
     """One column of many tuples, still in the server's form.
 
-    kind: uint8, of each tuple b"n" (null), b"u" (a TOASTed value that did not change and is not there), b"t" (text) or b"b"
-    (binary).  values: pa.BinaryArray of the same length, null where the kind is n or u.
+    kind: uint8, of each tuple b"n" (null), b"u" (a TOASTed value that did not change and is not there), b"t" (text) or
+    b"b" (binary).  values: pa.BinaryArray of the same length, null where the kind is n or u.
     """
 
     kind: Bytes
@@ -73,7 +73,10 @@ def find_values(data: bytes | bytearray | memoryview | Bytes, offsets: Places, c
 
 
 def tuple_ends(data: bytes | bytearray | memoryview | Bytes, offsets: Places) -> Places:
-    """Where each TupleData ends that begins at `offsets`: in an Update, the new tuple's mark follows there.  LogCorrupt."""
+    """Where each TupleData ends that begins at `offsets`: in an Update, the new tuple's mark follows there.
+
+    LogCorrupt.
+    """
     ends = np.empty(len(offsets), np.int64)
     bad = tuple_kernel.tuple_ends(_bytes(data), _places(offsets), ends)
     if bad >= 0:

@@ -1,7 +1,9 @@
-"""The bytes of one COPY … TO STDOUT in blocks, by libpq: a row at a time.  With TLS, where the socket's bytes are libpq's alone.
+"""The bytes of one COPY … TO STDOUT in blocks, by libpq: a row at a time.
 
-A thread of its own takes the rows and packs them; between it and who takes the blocks there are at most a few batches (invariant 9);
-a large row is a block of its own and is not copied again.
+With TLS, where the socket's bytes are libpq's alone.
+
+A thread of its own takes the rows and packs them; between it and who takes the blocks there are at most a few batches
+(invariant 9); a large row is a block of its own and is not copied again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The bytes of one COPY … TO STDOUT in blocks, straight from the socket of a connection without TLS.
 
-libpq has connected, has nothing under way, and is none the wiser: the statement is sent and its answer read here up to ReadyForQuery,
-so that the connection is to it what it was before.  https://www.postgresql.org/docs/current/protocol-flow.html, "Simple Query"
-and "COPY Operations".
+libpq has connected, has nothing under way, and is none the wiser: the statement is sent and its answer read here up to
+ReadyForQuery, so that the connection is to it what it was before.
+https://www.postgresql.org/docs/current/protocol-flow.html, "Simple Query" and "COPY Operations".
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Reading tables: marks, key bounds, chunks.  DESIGN.md "Snapshots".
 
-A chunk is one COPY in a REPEATABLE READ transaction whose pg_current_snapshot() is the chunk's evidence: which transactions its
-rows show.  The table is locked (ACCESS SHARE) before the snapshot is taken: no DDL comes between description and rows, and none
-that was committed before is missed by the snapshot (TRUNCATE and rewrites are not MVCC-safe the other way round).
+A chunk is one COPY in a REPEATABLE READ transaction whose pg_current_snapshot() is the chunk's evidence: which
+transactions its rows show.  The table is locked (ACCESS SHARE) before the snapshot is taken: no DDL comes between
+description and rows, and none that was committed before is missed by the snapshot (TRUNCATE and rewrites are not
+MVCC-safe the other way round).
 """
 
 from __future__ import annotations
@@ -81,7 +82,10 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _first_key(
         self, description: TableDescription, rows: KeyRange, order: str, passed: int = 0
     ) -> list[tuple[Any, ...]]:
-        """Of these rows in this order of the key, after so many.  Where there is a condition, the server chooses the index."""
+        """Of these rows in this order of the key, after so many.
+
+        Where there is a condition, the server chooses the index.
+        """
         table = description.schema.table
         names, ranges = ", ".join(quoted(name) for name in description.schema.key), PostgresKeyRanges(description)
         one = (  # by itself: beside the OFFSET, the key's text would be made of every row that is passed over
@@ -116,7 +120,10 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
                 connection.close()
 
     def _settled(self, cursor: Any, description: TableDescription, evidence: str) -> TableDescription:
-        """With how it is published.  What wrote the table before the log had its changes must have ended.  Raises TableBusy."""
+        """With how it is published.
+
+        What wrote the table before the log had its changes must have ended.  Raises TableBusy.
+        """
         publication = self._config.publication_for(self._replicator)
         table, ours = description.schema.table, not self._config.publication
         return as_published(
@@ -168,7 +175,10 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             return error
 
     def _open(self, table: TableId, *, bounded: bool, opened: str = "") -> tuple[str, TableDescription]:
-        """A transaction with its snapshot, as text, and the table as it is in it.  The mark `opened` follows the snapshot."""
+        """A transaction with its snapshot, as text, and the table as it is in it.
+
+        The mark `opened` follows the snapshot.
+        """
         connection = self._connection()
         locked = f"LOCK TABLE {quoted(table.database)}.{quoted(table.name)} IN ACCESS SHARE MODE"
         begin = (

@@ -25,7 +25,8 @@ from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.postgres.xid_snapshot import Snapshot
 
 MIN_SECONDS = 2.0
-# A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very end.
+# A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very
+# end.
 PATIENCE_SECONDS = 60.0
 SHARE = 50  # a sight is taken at most so that looking takes one part in so many of the time
 
@@ -54,7 +55,8 @@ class Now:
 class CatalogSnapshot:
     """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
 
-    `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how some of them are published.  `published`: those that were not when they were seen last.
+    `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how
+    some of them are published.  `published`: those that were not when they were seen last.
     """
 
     now: Now
@@ -84,7 +86,10 @@ class CatalogObserver:
         *,
         ours: bool,
     ) -> None:
-        """`catalog` is on the same connection, so that its descriptions are of the sight's own moment.  `ours`: the publication is."""
+        """`catalog` is on the same connection, so that its descriptions are of the sight's own moment.
+
+        `ours`: the publication is.
+        """
         self._connection, self._where, self._catalog, self._tables = connection, where, catalog, tables
         self._publication = publication
         self._sql = _TABLES.replace("{published}", published(server_version(connection), ours=ours))

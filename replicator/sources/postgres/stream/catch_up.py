@@ -1,10 +1,11 @@
 """A long way of the log at once: what a copy of the slot gives by COPY, a slice after the other, instead of the stream.
 
 The server's sender gives a message at a time to the network, which is most of its work; COPY sends them by the block.
-The slot itself is left alone: its copies are temporary, end with their connections, and may be moved on freely (invariant 1 is the slot's).
-Two connections take turns: while the rows of one slice come, the other decodes the next, on a copy of the first one's slot as that
-stands behind its slice.  A slice ends behind a transaction, and the next begins with what was committed after it, as a stream that is begun
-there would: https://www.postgresql.org/docs/current/logicaldecoding-explanation.html
+The slot itself is left alone: its copies are temporary, end with their connections, and may be moved on freely
+(invariant 1 is the slot's). Two connections take turns: while the rows of one slice come, the other decodes the next,
+on a copy of the first one's slot as that stands behind its slice.  A slice ends behind a transaction, and the next
+begins with what was committed after it, as a stream that is begun there would:
+https://www.postgresql.org/docs/current/logicaldecoding-explanation.html
 """
 
 from __future__ import annotations

@@ -74,11 +74,14 @@ class Decoder:
         tells_empty: bool = False,
         key: bytes | None = None,
     ) -> None:
-        """`binary`: the server sends values so, wherever it can.  `tells_empty`: it sends transactions without any change of ours.
+        """`binary`: the server sends values so, wherever it can.
+
+        `tells_empty`: it sends transactions without any change of ours.
 
         `key`: of the event trigger's messages.
 
-        `created` is called before a table that came into the selection is told of: its changes must be in the log from here on.
+        `created` is called before a table that came into the selection is told of: its changes must be in the log from
+        here on.
         """
         self.out: list[LogMessage] = []
         self.relations, self._options, self._created = relations, options, created
@@ -352,9 +355,12 @@ class Decoder:
     # ---- schemas
 
     def _relations(self, oid: int | None) -> None:
-        """All that were announced; `oid`: whose rows come, if rows do.  The last is a partition where they are those of the one before.
+        """All that were announced; `oid`: whose rows come, if rows do.
 
-        So pgoutput tells them (`maybe_send_schema`): the table whose rows a partition's are, the partition, the rows as the table's.
+        The last is a partition where they are those of the one before.
+
+        So pgoutput tells them (`maybe_send_schema`): the table whose rows a partition's are, the partition, the rows as
+        the table's.
         """
         announced, self._announced = self._announced, []
         leaf = announced.pop() if oid is not None and [one.oid for one in announced[-2:-1]] == [oid] else None

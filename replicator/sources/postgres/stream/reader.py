@@ -1,7 +1,7 @@
 """The log, live: pgoutput over psycopg2's replication connection.
 
-psycopg2 connects; what the server answers to START_REPLICATION is read in bulk (socket_stream, libpq with TLS), and taken in runs of
-messages as far as these are plain (plain_changes), else one by one (decoding).
+psycopg2 connects; what the server answers to START_REPLICATION is read in bulk (socket_stream, libpq with TLS), and
+taken in runs of messages as far as these are plain (plain_changes), else one by one (decoding).
 """
 
 from __future__ import annotations
@@ -74,7 +74,10 @@ class PgOutputReader:
         self._slot = config.slot_for(replicator)
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
-        """As the port says.  Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible."""
+        """As the port says.
+
+        Rows wait for at most 0.3 s, so that a transaction's end is a batch's end wherever possible.
+        """
         assert isinstance(start, LsnOffset)
         self._control = connect(self._config)
         slot = ReplicationSlot(self._control, self._config, self._replicator)
@@ -114,7 +117,8 @@ class PgOutputReader:
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing of.
 
-        How the table was published when it was read is what later sights are compared with, where none has said so before.
+        How the table was published when it was read is what later sights are compared with, where none has said so
+        before.
         """
         relations = self._decoder.relations
         same = shown == known and not shown.is_another(known)
@@ -167,7 +171,10 @@ class PgOutputReader:
             self._follow(slot)
 
     def _open(self, slot: ReplicationSlot) -> MessageBuffer:
-        """From where the decoder goes on.  A reader that is there already is one of ours, whose lease is over: it is ended."""
+        """From where the decoder goes on.
+
+        A reader that is there already is one of ours, whose lease is over: it is ended.
+        """
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
             more = {"options": self._charset.options} if self._charset else {}

@@ -1,8 +1,8 @@
 """Which table a relation of the log is, under which schema its rows are, and what has become of tables: DDL is not in the log.
 
-Two things tell of it.  A relation message stands before the first row under a new definition, with names and types, without nullability,
-defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that the log had reached when it was
-taken.  What neither explains is not guessed at: the table is read again.
+Two things tell of it.  A relation message stands before the first row under a new definition, with names and types,
+without nullability, defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that
+the log had reached when it was taken.  What neither explains is not guessed at: the table is read again.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ Outcome = Step | tuple[TableId, TableError]
 
 
 class Relations:
-    """The schemas that hold at the present place of the log.  `layouts`: of every relation met; None for one not wanted."""
+    """The schemas that hold at the present place of the log.
+
+    `layouts`: of every relation met; None for one not wanted.
+    """
 
     def __init__(
         self, catalog: PostgresCatalog, tables: TableSet, schemas: Mapping[TableId, TableSchema], zero_dates: str
@@ -285,8 +288,9 @@ class Relations:
 
         The catalog is asked for what the message does not say, where it says the same as the message.
 
-        Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what they are
-        stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight tells when.
+        Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what
+        they are stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight
+        tells when.
         """
         left_out = self._tables.columns_left_out(table)
         places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]
@@ -379,7 +383,8 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
 def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute], width: int) -> bool:
     """May rows that exist have got a value in this column that the log does not show?
 
-    `width`: of the table as it was; a column up to there was generated and not in the log, and keeps its values (DROP EXPRESSION).
+    `width`: of the table as it was; a column up to there was generated and not in the log, and keeps its values (DROP
+    EXPRESSION).
     """
     if was is None:
         one = attributes.get(column.name)

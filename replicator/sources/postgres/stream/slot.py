@@ -125,7 +125,10 @@ class ReplicationSlot:
         )
 
     def give_up(self) -> bool:
-        """The slot, unless it is the user's.  Measured and dropped in one statement: capture may make a new one meanwhile."""
+        """The slot, unless it is the user's.
+
+        Measured and dropped in one statement: capture may make a new one meanwhile.
+        """
         if self._config.slot or self._limit is None:
             return False
         return self._drop(f" AND {_KEPT} > {self._limit}")
@@ -171,7 +174,8 @@ class ReplicationSlot:
     def publish(self, tables: TableSet) -> None:
         """The publication has all tables of the selection that can be replicated.
 
-        Nothing is taken out of it here: whoever asks may have lost the lease, and not know what another has put in (`withdraw`).
+        Nothing is taken out of it here: whoever asks may have lost the lease, and not know what another has put in
+        (`withdraw`).
         """
         if self._config.publication:
             self._check_publication()
@@ -226,7 +230,9 @@ class ReplicationSlot:
         return set() if self._config.publication else set(tables) - (self._members() or set())
 
     def _alter(self, verb: str, tables: AbstractSet[TableId]) -> dict[TableId, TidemarkError]:
-        """What the server has against some of the tables; the others are done (invariant 13).  Nothing is waited for long.
+        """What the server has against some of the tables; the others are done (invariant 13).
+
+        Nothing is waited for long.
 
         After an addition the publication is touched once more: see `barriers`.
         """
@@ -277,7 +283,10 @@ class ReplicationSlot:
         self._run(f"COMMENT ON PUBLICATION {quoted(self.publication)} IS {literal(text)}")
 
     def _altered(self, verb: str, tables: Sequence[TableId], how: str = _BRIEFLY) -> dict[TableId, TidemarkError]:
-        """All at once, or, as long as the server refuses that, in halves.  ONLY: not what inherits from them, which may be no member."""
+        """All at once, or, as long as the server refuses that, in halves.
+
+        ONLY: not what inherits from them, which may be no member.
+        """
         if not tables:
             return {}
         names = ", ".join(f"ONLY {_name(table)}" for table in tables)
@@ -334,7 +343,10 @@ class ReplicationSlot:
         return f" AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(self.publication)})"
 
     def _begin(self, waiting: Waiting) -> int:
-        """Where the slot begins.  One that is whole stays: a successor's, if our lease has run out, or an earlier attempt's."""
+        """Where the slot begins.
+
+        One that is whole stays: a successor's, if our lease has run out, or an earlier attempt's.
+        """
         if self._config.slot:
             rows = self._slot_rows()
             if not rows:
@@ -408,10 +420,12 @@ class ReplicationSlot:
 
 
 def check_published(cursor: Any, publication: str, table: TableId, oid: int, evidence: str, *, ours: bool) -> str:
-    """How the table is `published`.  Raises TableBusy where rows of it must not be read yet: its log may lack what a transaction wrote.
+    """How the table is `published`.
 
-    `cursor` is in the snapshot that `evidence` names, which must be beyond the barrier of the table's addition (see `barriers`); in
-    a publication that the user keeps, beyond the addition itself.
+    Raises TableBusy where rows of it must not be read yet: its log may lack what a transaction wrote.
+
+    `cursor` is in the snapshot that `evidence` names, which must be beyond the barrier of the table's addition (see
+    `barriers`); in a publication that the user keeps, beyond the addition itself.
     """
     version = cursor.connection.server_version
     cursor.execute(
@@ -446,7 +460,10 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
 
 
 def _by_schema(cursor: Any, publication: str, oid: int) -> bool:
-    """Tables of a schema that is published as a whole (from 15), or of partitions.  The view, from 16 on, waits for locks of all its tables."""
+    """Tables of a schema that is published as a whole (from 15), or of partitions.
+
+    The view, from 16 on, waits for locks of all its tables.
+    """
     if server_version(cursor.connection) >= SCHEMAS_SINCE:
         cursor.execute(
             "SELECT FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_publication_namespace s ON s.pnpubid = p.oid "

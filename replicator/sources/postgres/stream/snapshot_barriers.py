@@ -1,8 +1,9 @@
 """From which snapshot on a table's log is whole.
 
-What a transaction wrote before its table was published is not in the log, so all that were open when the addition was committed must
-have ended.  After each addition the publication's comment is written anew: by a transaction whose number is beyond all of those, a
-barrier.  The comment keeps the barriers before it, so that a table that was added long ago does not wait for what the newest waits for.
+What a transaction wrote before its table was published is not in the log, so all that were open when the addition was
+committed must have ended.  After each addition the publication's comment is written anew: by a transaction whose number
+is beyond all of those, a barrier.  The comment keeps the barriers before it, so that a table that was added long ago
+does not wait for what the newest waits for.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ def listed_in(comment: str) -> list[str]:
 
 
 def with_barriers(text: str, before: str, touched: str | None, added: Iterable[str], now: Snapshot) -> str:
-    """The new comment.  `before`, `touched`: the present one and the transaction that wrote it; `added`: those of the additions just made.
+    """The new comment.
+
+    `before`, `touched`: the present one and the transaction that wrote it; `added`: those of the additions just made.
 
     No barrier may lie behind an addition that was not committed then: another worker's.
     """

@@ -1,8 +1,8 @@
 """The copy-both stream of a replication connection, below psycopg2: whole messages, and feedback that says no more than we mean.
 
-psycopg2's own `read_message` confirms by itself what a keepalive names once all before it was confirmed: then the slot is ahead of our
-checkpoint, and one that somebody else has moved on could not be told from ours.  Here a place is confirmed when
-the journal has it, and only then (invariant 1).  https://www.postgresql.org/docs/current/libpq-copy.html
+psycopg2's own `read_message` confirms by itself what a keepalive names once all before it was confirmed: then the slot
+is ahead of our checkpoint, and one that somebody else has moved on could not be told from ours.  Here a place is
+confirmed when the journal has it, and only then (invariant 1).  https://www.postgresql.org/docs/current/libpq-copy.html
 """
 
 from __future__ import annotations
@@ -87,7 +87,10 @@ class CopyStream(MessageBuffer):
 
 
 def send_query(connection: Any, text: str) -> bool:
-    """To the server of a psycopg2 connection that has nothing under way; the answer is not read.  False where it cannot be sent."""
+    """To the server of a psycopg2 connection that has nothing under way; the answer is not read.
+
+    False where it cannot be sent.
+    """
     return bool(_library().PQsendQuery(ctypes.c_void_p(connection.pgconn_ptr), text.encode()))
 
 

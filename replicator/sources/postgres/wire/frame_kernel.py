@@ -1,11 +1,13 @@
 """Messages of the log up to the next one that is not plain, compiled.
 
-Plain are rows of known relations, and the beginning and end of the transactions that they are of.  All others, and all that is not as
-it should be, is left to `decoding`, which knows what to say.  https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html
-One kernel per file: numba does not notice that a helper in another file has changed.
+Plain are rows of known relations, and the beginning and end of the transactions that they are of.  All others, and all
+that is not as it should be, is left to `decoding`, which knows what to say.
+https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html One kernel per file: numba does not
+notice that a helper in another file has changed.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; sizes and codes of the format, named in messages
+# ruff: noqa: ANN001, ANN201, ANN202, PLR2004 - compiled: types are in the decorators; sizes and codes of the format,
+# named in messages
 from __future__ import annotations
 
 import numba
@@ -52,12 +54,14 @@ def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0
 ):  # fmt: skip
     """Plain messages of those in data[at:end], which are framed as on the wire: pgoutput's part begins at `lead`, and there is `mark` behind the head.
 
-    `inside` a transaction: transactions[0] is that one.  `whole`: where a transaction has ended, those behind it that have not are
-    left.  It stops behind the first transaction that ends at the place `limit` of the log or later, and before one from before `start`.
-    oids: sorted, of relations whose rows are `wanted` or else passed over.  Of each row that is wanted: the relation by its place in
-    `oids`, and its message data[begins:ends].  Of each transaction a row of `transactions`: how many rows there are up to its END, its
-    XID, its TIME in microseconds since 1970, its commit RECORD, and of its end the place behind it, LAST, and the time once more, STAMP.
-    Returns (where it stopped, rows, transactions, has the last of them not ended?).
+    `inside` a transaction: transactions[0] is that one.  `whole`: where a transaction has ended, those behind it that
+    have not are left.  It stops behind the first transaction that ends at the place `limit` of the log or later, and
+    before one from before `start`.
+    oids: sorted, of relations whose rows are `wanted` or else passed over.  Of each row that is wanted: the relation by
+    its place in `oids`, and its message data[begins:ends].  Of each transaction a row of `transactions`: how many rows
+    there are up to its END, its XID, its TIME in microseconds since 1970, its commit RECORD, and of its end the place
+    behind it, LAST, and the time once more, STAMP. Returns (where it stopped, rows, transactions, has the last of them
+    not ended?).
     """
     count, room, known = 0, slots.shape[0], 1 if inside else 0
     oid, slot = np.int64(-1), np.int64(-1)

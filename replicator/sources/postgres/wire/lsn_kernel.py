@@ -1,4 +1,7 @@
-"""Places of the log as text, compiled.  One kernel per file: numba does not notice that a helper in another file has changed."""
+"""Places of the log as text, compiled.
+
+One kernel per file: numba does not notice that a helper in another file has changed.
+"""
 
 # ruff: noqa: ANN001, ANN201 - compiled: types are in the decorators
 from __future__ import annotations

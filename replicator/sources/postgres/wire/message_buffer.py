@@ -26,7 +26,9 @@ COPY_DATA = ord("d")
 
 
 class MessageBuffer(ABC):
-    """What has arrived is data[at:end], whole messages and the beginning of one; who has read it moves `at` on.  One thread.
+    """What has arrived is data[at:end], whole messages and the beginning of one; who has read it moves `at` on.
+
+    One thread.
 
     Of a message of the log, pgoutput's part begins at LEAD, and there is MARK behind the head.
     """
@@ -40,7 +42,9 @@ class MessageBuffer(ABC):
 
     @abstractmethod
     def fill(self, seconds: float) -> bool:
-        """Wait until something comes, and take what is there; False if nothing has come.  Not while a whole message is unread.
+        """Wait until something comes, and take what is there; False if nothing has come.
+
+        Not while a whole message is unread.
 
         EOFError, with what the server has said, where the stream has ended; SourceUnreachable.
         """
@@ -66,8 +70,8 @@ class MessageBuffer(ABC):
     def feedback(self, received: int, durable: int, *, reply: bool = False) -> None:
         """A standby status update; `reply`: the server answers with a keepalive at once.
 
-        The last one never says what is durable: a server that shuts down waits until all of its log is, where it is told, and
-        the last commit's end is kept back (`past`).  Where it is not told, it waits until all was received.
+        The last one never says what is durable: a server that shuts down waits until all of its log is, where it is
+        told, and the last commit's end is kept back (`past`).  Where it is not told, it waits until all was received.
         """
         now = int((time.time() - _EPOCH) * 1_000_000)
         if durable > self._told:

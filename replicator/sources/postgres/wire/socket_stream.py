@@ -1,7 +1,7 @@
 """The server's messages, read straight from the socket of a connection: where libpq would take message by message.
 
-libpq connects, and must not have read any of what comes: so this works without TLS only; `libpq.CopyStream` does it with.
-https://www.postgresql.org/docs/current/protocol-replication.html
+libpq connects, and must not have read any of what comes: so this works without TLS only; `libpq.CopyStream` does it
+with. https://www.postgresql.org/docs/current/protocol-replication.html
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, Mes
 _SIZE = struct.Struct(">i")
 _MUCH = (
     2 << 20
-)  # bytes that are waited for while we are behind: each waking costs the server, too, and each run a tenth of a millisecond
+    # bytes that are waited for while we are behind: each waking costs the server, too, and each run a tenth of a
+    # millisecond
+)
 _NAP = 100  # milliseconds that they are waited for at most
 _SEND_SECONDS = 10.0
 _PEEKED = 64 * 1024
@@ -43,7 +45,10 @@ class SocketState:
         self._behind = False
 
     def receive(self, room: memoryview, seconds: float) -> int | None:
-        """Wait for something, and take it; None where nothing comes.  While much comes much is waited for, `_NAP` at most."""
+        """Wait for something, and take it; None where nothing comes.
+
+        While much comes much is waited for, `_NAP` at most.
+        """
         if self._behind:
             self._poll.poll(_NAP)
         elif not self._poll.poll(seconds * 1000):

@@ -31,9 +31,9 @@ BATCH_ROWS = 8192
 def chosen(files: Sequence[PlannedFile], small_files: int, *, worn: bool) -> list[PlannedFile]:
     """What one step rewrites.
 
-    Of more than `small_files` small ones the smallest, up to the first that is much larger than all before it together: so a
-    row is rewritten about as often as the logarithm of the table's size says.  With `worn`, those with the greatest share of deleted
-    rows too.
+    Of more than `small_files` small ones the smallest, up to the first that is much larger than all before it together:
+    so a row is rewritten about as often as the logarithm of the table's size says.  With `worn`, those with the
+    greatest share of deleted rows too.
     """
     small = sorted((file for file in files if file.size < SMALL_FILE), key=lambda file: file.size)
     found: list[PlannedFile] = []

@@ -140,8 +140,8 @@ class LakeFiles:
 def lake_files(warehouse: str) -> LakeFiles | None:
     """None where pyarrow cannot write to the warehouse: then Spark does everything.
 
-    On `s3://` both have the environment's credentials.  Another object store may be open to Spark and closed to pyarrow, which has
-    its own: a file is written and deleted to know.
+    On `s3://` both have the environment's credentials.  Another object store may be open to Spark and closed to
+    pyarrow, which has its own: a file is written and deleted to know.
     """
     try:
         files = LakeFiles(warehouse)

@@ -1,7 +1,7 @@
 """Where keys lie in a data file: the key columns of one row group in a searchable form.
 
-A single whole number, day or time is its own code and the search is exact.  Other keys are hashed to 64 bits, and every hit is compared with
-the key itself: a hash never decides.
+A single whole number, day or time is its own code and the search is exact.  Other keys are hashed to 64 bits, and every
+hit is compared with the key itself: a hash never decides.
 """
 
 from __future__ import annotations

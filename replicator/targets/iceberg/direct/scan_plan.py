@@ -46,7 +46,9 @@ class Unreadable(Exception):
 
 
 def planned(table: IcebergTable, ranges: Sequence[KeyRange] = ()) -> Sequence[PlannedFile]:
-    """Data files of the snapshot in `table` that may hold rows in these key ranges, and perhaps others.  Raises Unreadable.
+    """Data files of the snapshot in `table` that may hold rows in these key ranges, and perhaps others.
+
+    Raises Unreadable.
 
     For a table of few files the plan is remembered, and carried on from commit to commit: no manifest is read then.
     """

@@ -1,4 +1,7 @@
-"""Spark Connect: Spark runs in a server.  A session lives there, and is gone when the server is, or after an hour in which nobody used it."""
+"""Spark Connect: Spark runs in a server.
+
+A session lives there, and is gone when the server is, or after an hour in which nobody used it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 RETRIES = 5
-MAX_RETRY_MS = 4000  # between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten minutes
+# between two of them: a request without an answer is given up after some ten seconds, and not after pyspark's ten
+# minutes
+MAX_RETRY_MS = 4000
 KEEPALIVE_MS = 60_000  # a server that says nothing is asked so often for a sign of life: it may be frozen
 ANSWER_MS = 20_000
 _FORGOTTEN = ("INVALID_HANDLE", "SparkContext was shut down", "stopped SparkContext", "SparkContext has been shutdown")
@@ -48,7 +53,8 @@ def lives(session: SparkSession) -> bool:
 def close(session: Any) -> None:
     """Our side: the server forgets its own by itself.
 
-    Not by `client.close`, which waits, in the way of all other sessions' statements, for what they have to tell the server.
+    Not by `client.close`, which waits, in the way of all other sessions' statements, for what they have to tell the
+    server.
     """
     with suppress(Exception):
         session.client._channel.close()  # noqa: SLF001

@@ -1,6 +1,7 @@
 """The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with the first session.
 
-Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it takes with Spark.
+Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it
+takes with Spark.
 """
 
 from __future__ import annotations
@@ -148,7 +149,8 @@ def generation() -> int:
 def forget(known: int) -> None:
     """The JVM died: the next `running` starts another.
 
-    known: the generation when that began which has failed.  One that somebody has started since, and that lives, is not the one that died.
+    known: the generation when that began which has failed.  One that somebody has started since, and that lives, is not
+    the one that died.
     """
     global _engine  # noqa: PLW0603
     with _lock:

@@ -1,8 +1,8 @@
 """Files on a local disk, written by Java without a process for each.
 
-Hadoop's native library is in no wheel; without it Hadoop starts `chmod` for every file that it makes, and for its checksum file: some 10 ms
-of CPU each, a dozen times in an Iceberg commit.  So Iceberg's catalog gets a file system that leaves permissions to the umask,
-compiled by the compiler that Spark has for its own generated code.
+Hadoop's native library is in no wheel; without it Hadoop starts `chmod` for every file that it makes, and for its
+checksum file: some 10 ms of CPU each, a dozen times in an Iceberg commit.  So Iceberg's catalog gets a file system that
+leaves permissions to the umask, compiled by the compiler that Spark has for its own generated code.
 """
 
 from __future__ import annotations

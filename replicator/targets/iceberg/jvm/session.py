@@ -29,8 +29,8 @@ class SparkConfig:
 
     catalog_uri  JDBC address without credentials: `jdbc:postgresql://host:5432/db`, or `jdbc:sqlite:<file>`
     warehouse    URL below which tables are made (`file:///…`, `s3a://…`)
-    master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions and jars.
-    java_options of the local JVM, without spaces
+    master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions
+                 and jars. java_options of the local JVM, without spaces
     extra        further Spark settings; `spark.sql.catalog.lake.*` among them reach the catalog on both sides
     """
 
@@ -88,8 +88,9 @@ class SparkConfig:
 class SparkPool:
     """Sessions with settings of their own over the process's one Spark.  Thread-safe; one for all targets of a process.
 
-    A Spark session has its own Iceberg catalog with its own database connections, and never lets go of them; so sessions
-    are lent and given back, as many as there are operations at a time, and the Java API has one catalog for everybody.
+    A Spark session has its own Iceberg catalog with its own database connections, and never lets go of them; so
+    sessions are lent and given back, as many as there are operations at a time, and the Java API has one catalog for
+    everybody.
     """
 
     def __init__(self, config: SparkConfig) -> None:
@@ -105,7 +106,10 @@ class SparkPool:
         return jvm.running(self.config)
 
     def catalog(self) -> tuple[jvm.Engine, Any]:
-        """The Iceberg catalog through the Java API, with the engine that it lives in.  Raises SparkUnavailable, TargetError."""
+        """The Iceberg catalog through the Java API, with the engine that it lives in.
+
+        Raises SparkUnavailable, TargetError.
+        """
         running = self.spark()
         with self._lock, guarded():
             if self._catalog is None or self._catalog[0] != running.generation:
@@ -116,7 +120,10 @@ class SparkPool:
 
     @contextlib.contextmanager
     def session(self, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-        """Lend a session in which `settings` hold; Spark's failures leave it translated.  Raises TargetError and its kin."""
+        """Lend a session in which `settings` hold; Spark's failures leave it translated.
+
+        Raises TargetError and its kin.
+        """
         running = self.spark()
         with guarded():
             name, session = self._take(running)

@@ -91,8 +91,8 @@ def read(
 ) -> DataFrame:
     """Changes with a sequence number greater than `above`, which is what the target holds already (invariant 3).
 
-    Columns: _seq, _op, c0…, b0…, for a partial schema _left_out (places, or null), and if `timed` _at: the commit's time, of
-    READ rows that of the read.  The schema is given, never inferred.
+    Columns: _seq, _op, c0…, b0…, for a partial schema _left_out (places, or null), and if `timed` _at: the commit's
+    time, of READ rows that of the read.  The schema is given, never inferred.
     """
     bare = [file for file in files if file.bare]
     parts = [_read_whole(spark, group, schema, above, timed) for group in _by_time(files, timed)]

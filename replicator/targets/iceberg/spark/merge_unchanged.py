@@ -80,7 +80,10 @@ def filled(
     ranges: Sequence[KeyRange] | None,
     left_out: LeftOut,
 ) -> Iterator[DataFrame]:
-    """As `folded`, but all changes with their values, unfolded.  Of a row's versions in the target the last one known counts."""
+    """As `folded`, but all changes with their values, unfolded.
+
+    Of a row's versions in the target the last one known counts.
+    """
     schema = change.schema
     there = None if ranges is None else _held(spark, table, schema, changes, ranges, left_out)
     with unchanged_values.filled(changes, there, schema, left_out.places) as found:

@@ -17,7 +17,8 @@ _NEWEST, _LAST = "_newest", "_last"
 def fold(changes: DataFrame, schema: TableSchema) -> DataFrame:
     """One row per key that the changes touch: c0…, _seq, _gone, _known, _is_deleted, _deleted_at.
 
-    A key that is gone has the values of the last row under it where the batch knows them; else only its key columns count.
+    A key that is gone has the values of the last row under it where the batch knows them; else only its key columns
+    count.
     """
     keys = key_places(schema)
     columns = [row(i) for i in range(len(schema.columns))]

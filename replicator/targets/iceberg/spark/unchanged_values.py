@@ -1,9 +1,10 @@
 """Fold of a keyed table's changes where UPDATEs left out values that they did not change (Postgres TOAST).
 
-The value of such a column is the last one known of that same row: further up in the batch under the same key, under the key that
-the row had before it moved, or in the target.  The target's rows take part as what they are: full rows at their own place of the
-sequence (`held`).  So a row that the initial load read at a later place than some of the batch's changes gives its values to the
-changes after it, and none to those before it, which the guard of the MERGE skips anyway (invariant 4).
+The value of such a column is the last one known of that same row: further up in the batch under the same key, under the
+key that the row had before it moved, or in the target.  The target's rows take part as what they are: full rows at
+their own place of the sequence (`held`).  So a row that the initial load read at a later place than some of the batch's
+changes gives its values to the changes after it, and none to those before it, which the guard of the MERGE skips anyway
+(invariant 4).
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def concerned(changes: DataFrame, schema: TableSchema) -> DataFrame:
 def folded(changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]) -> Iterator[Folded]:
     """Fold; what is kept for it in Spark is freed at the end.
 
-    places: columns that may be left out.  held: the target's rows under `concerned` keys (key columns, `places`, _seq), None
-    where there are none.  Two passes over the batch where no row moved; one join more for all moves, and as many
+    places: columns that may be left out.  held: the target's rows under `concerned` keys (key columns, `places`, _seq),
+    None where there are none.  Two passes over the batch where no row moved; one join more for all moves, and as many
     as the logarithm of the longest chain of moves that leave the same column out.
     """
     with _known_of(_events(changes, held, schema, places), schema, places) as (whole, unknown):
@@ -67,7 +68,8 @@ def folded(changes: DataFrame, held: DataFrame | None, schema: TableSchema, plac
 def filled(changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]) -> Iterator[Folded]:
     """All changes, unfolded, with the values in their places; as `folded` otherwise, but without _gone and _lacks.
 
-    A change whose values are nowhere to be found is not among them; of these, `unknown` counts those that are the newest of their key.
+    A change whose values are nowhere to be found is not among them; of these, `unknown` counts those that are the
+    newest of their key.
     """
     partial = F.col(_KIND).isin(CHANGES, MOVES_IN) & _lacks(places)
     with _known_of(_events(changes, held, schema, places), schema, places, partial) as (whole, unknown):
@@ -120,8 +122,8 @@ def _events(changes: DataFrame, held: DataFrame | None, schema: TableSchema, pla
 def _states(events: DataFrame, schema: TableSchema, places: Sequence[int], wanted: Column | None) -> DataFrame:
     """The events `wanted`, and the leaving half of each move, with all that the row's stay at this key tells of it.
 
-    Columns: c0… without `places`, _seq, _kind, _from, _newest (event of its key), _wanted, k….  A target's row that is newer
-    than all changes of its key stays.
+    Columns: c0… without `places`, _seq, _kind, _from, _newest (event of its key), _wanted, k….  A target's row that is
+    newer than all changes of its key stays.
     """
     at_key = Window.partitionBy(*[F.col(row(i)) for i in key_places(schema)]).orderBy(SEQ, _KIND)
     so_far = at_key.rowsBetween(Window.unboundedPreceding, Window.currentRow)

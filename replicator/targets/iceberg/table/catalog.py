@@ -244,8 +244,8 @@ class IcebergCatalog:
     def _change(self, table: IcebergTable, statement: str, *values: str) -> bool:
         """The catalog's row of the table, if it is as it was read: False otherwise.
 
-        The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood still for
-        longer than its lease would take another's table away.
+        The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood
+        still for longer than its lease would take another's table away.
         """
         where = "WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
         seen = table.base.metadataFileLocation()
@@ -271,8 +271,8 @@ class IcebergCatalog:
     def _point_at_newest(self, engine: Engine, name: TargetTable) -> bool:
         """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one from now on.
 
-        What the journal of that database knows of the table's rows is as old: it is to be read anew.
-        False where there is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
+        What the journal of that database knows of the table's rows is as old: it is to be read anew. False where there
+        is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
         """
         row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
         place = (CATALOG, name.namespace, name.name)
@@ -332,14 +332,17 @@ def _overtaken(table: IcebergTable) -> TargetConflict:
 def publish(table: IcebergTable, updated: Any) -> None:
     """Make `updated` the table's metadata, if and only if it still is what `table` says.
 
-    One compare-and-set on the metadata file: no other commit can come in between, not even an empty one.  So the position
-    that was read before the work still holds when the work becomes visible (invariants 3, 4, 5).
+    One compare-and-set on the metadata file: no other commit can come in between, not even an empty one.  So the
+    position that was read before the work still holds when the work becomes visible (invariants 3, 4, 5).
     """
     table.handle.operations().commit(table.base, updated)
 
 
 def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json) -> Any:
-    """The metadata of `fresh` with its staged snapshot made current.  TargetConflict where the table is not as `table` says."""
+    """The metadata of `fresh` with its staged snapshot made current.
+
+    TargetConflict where the table is not as `table` says.
+    """
     if fresh.snapshot != table.snapshot or snapshot.get("parent-snapshot-id") != table.snapshot:
         message = f"Another worker committed to {table.name} in the meantime."
         raise TargetConflict(message, table=str(table.name))

@@ -38,10 +38,10 @@ def unless_overtaken(catalog: IcebergCatalog, table: IcebergTable, error: TableE
 def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Write | None) -> Mapping[str, str]:
     """Let `write` change the table's rows through Spark; the commit carries `at`.  Returns its snapshot summary.
 
-    Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is still
-    the one in `table`, from which the position was read.  A stale worker therefore changes nothing, whatever it does and
-    however late (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes.
-    Where `write` is None or leaves no snapshot, an empty one carries the position.
+    Spark's write is staged (Iceberg's write-audit-publish) and then published only if the table's present snapshot is
+    still the one in `table`, from which the position was read.  A stale worker therefore changes nothing, whatever it
+    does and however late (invariants 3, 4, 5); what it staged is an unreferenced snapshot, which expiry removes. Where
+    `write` is None or leaves no snapshot, an empty one carries the position.
     """
     token = uuid.uuid4().hex
     said = as_properties(at)
@@ -70,11 +70,13 @@ def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Wr
 
 
 def commit_directly(table: IcebergTable, at: Position | None, build: Build, discard: Callable[[], None]) -> int:
-    """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).  Returns the snapshot's id.
+    """One commit through Iceberg's Java API, without Spark; it carries `at`, or no position (maintenance).
+
+    Returns the snapshot's id.
 
     `build` makes the update, given a transaction on the table as `table` has it.  The snapshot is written before it is
-    published: a stale worker changes nothing, as in `commit`.  Where it certainly was not published nothing of it stays;
-    `discard` removes the files that are `build`'s.
+    published: a stale worker changes nothing, as in `commit`.  Where it certainly was not published nothing of it
+    stays; `discard` removes the files that are `build`'s.
     """
     try:
         made = prepared(table, build, {} if at is None else as_properties(at))

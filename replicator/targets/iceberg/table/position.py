@@ -17,8 +17,8 @@ SCHEMA_VERSION = "tidemark.schema-version"
 def position(table: IcebergTable) -> Position:
     """From the newest snapshot that says it.
 
-    Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was created.
-    Raises TargetError where snapshots are missing in between.
+    Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was
+    created. Raises TargetError where snapshots are missing in between.
     """
     version = int(table.properties.get(SCHEMA_VERSION, "0"))
     for snapshot in table.history():

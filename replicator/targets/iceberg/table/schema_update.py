@@ -43,7 +43,10 @@ PROPERTIES = {
 def create(
     catalog: IcebergCatalog, table: TargetTable, older: IcebergTable | None, change: Create, retention: Retention
 ) -> None:
-    """In place of `older`, a table of this replicator, whose files stay for the grace.  TargetConflict where another worker was quicker."""
+    """In place of `older`, a table of this replicator, whose files stay for the grace.
+
+    TargetConflict where another worker was quicker.
+    """
     change.mode.check(change.schema)
     if older is not None:
         dropped_tables.drop(catalog, older, retention)

@@ -1,8 +1,8 @@
 """Files that wait to be deleted (invariant 11): lists in the table's own folder, checked again before anything is deleted.
 
-A list is one file of `<location>/waiting/`, written before the commit after which its files are not needed any more.  So a
-crash leaves at worst a list of files that are still needed, and the check against the table's present metadata finds that out.
-Nothing about them is in a database: one that is restored, or that is behind, cannot make a file go.
+A list is one file of `<location>/waiting/`, written before the commit after which its files are not needed any more.
+So a crash leaves at worst a list of files that are still needed, and the check against the table's present metadata
+finds that out. Nothing about them is in a database: one that is restored, or that is behind, cannot make a file go.
 """
 
 from __future__ import annotations
@@ -175,7 +175,10 @@ def _metadata_files(table: IcebergTable) -> set[str]:
 
 
 def _manifests(table: IcebergTable, snapshot: Json, known: dict[str, Any]) -> list[str]:
-    """Paths of a snapshot's manifests; those that are new go into `known`.  Two calls of the JVM, and one for each new one."""
+    """Paths of a snapshot's manifests; those that are new go into `known`.
+
+    Two calls of the JVM, and one for each new one.
+    """
     of = table.engine.java("org.apache.iceberg.SnapshotParser.fromJson")(json.dumps(_reduced(snapshot)))
     manifests = of.allManifests(table.handle.io())
     paths = _MANIFEST.findall(str(_joiner(table).join(manifests)))

@@ -12,7 +12,8 @@ from replicator.staging.storage import Storage
 
 FOLDER = "waiting"
 METADATA, SNAPSHOTS, PATHS = "metadata", "snapshots", "paths"
-# When a list was written (ms), what it lists, the table's last sequence number then, and about how many bytes it is about.
+# When a list was written (ms), what it lists, the table's last sequence number then, and about how many bytes it is
+# about.
 LIST_NAME = re.compile(rf"(\d+)\.({METADATA}|{SNAPSHOTS}|{PATHS})\.(\d+)\.(\d+)\.[0-9a-f]+\.json")
 _METADATA_NAME = re.compile(r"(\d+)-[0-9a-f-]+(?:\.gz)?\.metadata\.json")
 _LOCAL = re.compile(r"^file:/+")
@@ -28,7 +29,10 @@ class Readable:
 
 
 def readable(metadata_location: str, query: str = "") -> Readable:
-    """Of the table whose metadata file a catalog names; `query`: of the warehouse's URL, as `Storage` has it.  Raises StagingError."""
+    """Of the table whose metadata file a catalog names; `query`: of the warehouse's URL, as `Storage` has it.
+
+    Raises StagingError.
+    """
     location, _, file = metadata_location.rpartition("/metadata/")
     storage = _storage(location, query)
     data = storage.read(f"metadata/{file}")
