@@ -20,6 +20,7 @@ from benchmarks import (
     merging,
     mysql_log,
     pages,
+    planning,
     postgres_datasets,
     postgres_log,
     snapshots,
@@ -107,6 +108,7 @@ BENCHMARKS = {
     ),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
     "tables": Benchmark("tables", lambda world, asked: many_tables.run(world, asked.rows or many_tables.TABLES)),
+    "planning": Benchmark("tables", lambda world, asked: planning.run(world, asked.rows or planning.TABLES)),
     "pages": Benchmark("pages", lambda world, asked: pages.run(world, asked.repeats), ("mariadb",)),
     "worker-ready": Benchmark("worker", lambda world, asked: worker_ready.run(world, asked.repeats), ("mariadb",)),
 }
@@ -123,7 +125,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rows",
         type=int,
-        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of tables ({many_tables.TABLES:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
+        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of tables ({many_tables.TABLES:,}), of planning ({planning.TABLES:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="of a log, a snapshot or merge, each side; medians are printed (5)"
