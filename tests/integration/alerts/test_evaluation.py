@@ -142,12 +142,12 @@ def test_parked_rows_fire_until_somebody_has_decided(watch: Watch, email: Channe
     other = make_table(watch.replicator, "items")
     ReplicatorTable.objects.filter(pk=watch.table.pk).update(parked=2)
     assert watch.round() == 1
-    assert [alert.summary for alert in watch.open] == ["2 rows are parked: shop.orders"]
+    assert [alert.summary for alert in watch.open] == ["2 dead-letter rows: shop.orders"]
     ReplicatorTable.objects.filter(pk=watch.table.pk).update(parked=5)
     assert watch.round() == 0
     ReplicatorTable.objects.filter(pk=other.pk).update(parked=1)
     assert watch.round() == 1
-    assert [alert.summary for alert in watch.open] == ["6 rows are parked: shop.items, shop.orders"]
+    assert [alert.summary for alert in watch.open] == ["6 dead-letter rows: shop.items, shop.orders"]
     ReplicatorTable.objects.update(parked=0)
     for _ in range(3):
         watch.round()

@@ -130,13 +130,13 @@ def test_changes_are_applied_and_named() -> None:
 def test_a_table_may_have_a_promise_of_its_own() -> None:
     """It stays where the file says nothing of it, and goes where it says null."""
     own = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}}")
-    assert "replicator copy: promise of crm.notes" in apply(own, ENVIRON)
+    assert "replicator copy: SLO of crm.notes" in apply(own, ENVIRON)
     assert apply(own, ENVIRON) == []
     assert TablePromise.objects.values_list("table__name", "percent", "seconds").get() == ("notes", 99.9, 30)
     assert apply(FILE, ENVIRON) == []
-    assert apply(own.replace("99.9", "99.5"), ENVIRON) == ["replicator copy: promise of crm.notes"]
+    assert apply(own.replace("99.9", "99.5"), ENVIRON) == ["replicator copy: SLO of crm.notes"]
     none = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: null}")
-    assert apply(none, ENVIRON) == ["replicator copy: promise of crm.notes"]
+    assert apply(none, ENVIRON) == ["replicator copy: SLO of crm.notes"]
     assert apply(none, ENVIRON) == []
     assert TablePromise.objects.get().percent is None
 
@@ -162,16 +162,16 @@ def called(name: str = "notes") -> tuple[str, str]:
 
 def test_a_table_may_have_a_name_of_its_own_in_the_target() -> None:
     """A new table has it from the beginning; one that is there is renamed, which is said; without a word it stays."""
-    assert "replicator copy: the copy of crm.notes is called lake.texts" in apply(own("lake.texts"), ENVIRON)
+    assert "replicator copy: the target table of crm.notes is lake.texts" in apply(own("lake.texts"), ENVIRON)
     assert called() == ("lake.texts", "lake.texts")
     assert (apply(own("lake.texts"), ENVIRON), apply(FILE, ENVIRON)) == ([], [])
     with transaction.atomic():
         said = apply(own("a.b.c"), ENVIRON)
         transaction.set_rollback(True)  # as a dry run does
-    assert said == ["replicator copy: the copy of crm.notes is to be called a.b.c, no longer lake.texts"]
+    assert said == ["replicator copy: the target table of crm.notes is renamed from lake.texts to a.b.c"]
     assert called() == ("lake.texts", "lake.texts")
     assert apply(own('{namespace: a, name: " b.c"}'), ENVIRON) == [
-        "replicator copy: the copy of crm.notes is to be called a.b.c, no longer lake.texts"
+        "replicator copy: the target table of crm.notes is renamed from lake.texts to a.b.c"
     ]
     assert apply(own("{namespace: a, name: b.c}"), ENVIRON) == []
     assert called() == ("lake.texts", "a.b.c")  # from the next merge on

@@ -149,7 +149,7 @@ def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere() -> None:
     assert facts() == before
     forget()
     made = apply(text, ENVIRON)
-    assert "replicator copy: promise of shop.orders" in made
+    assert "replicator copy: SLO of shop.orders" in made
     after = facts()
     assert after["lines"] - before["lines"] == {("shop.orders", False, ())}  # until discovery, its line stands for it
     assert {key: value for key, value in after.items() if key != "lines"} == {

@@ -88,14 +88,14 @@ def test_a_snapshot_is_told_when_it_begins_and_when_it_is_read(captured: Capture
     (run,) = store.to_plan()
     assert told("snapshot_began") == []
     store.planned([PlannedChunk(run.run, ("9",), KeyRange(None, ("9",)), done=True)])
-    assert told("snapshot_began") == ["Snapshot of shop.orders began: initial load"]
+    assert told("snapshot_began") == ["Snapshot of shop.orders started: initial load"]
     chunk = store.claim("w/1")
     assert chunk is not None
     assert store.read(RawChunk(chunk, "r/chunks/1", 1234, 100, 0.5, schema_of(ORDERS)))
     assert told("snapshot_done") == []
     captured.commit(next_sequence=10, closed=(ClosedChunk(chunk.chunk, chunk.run, chunk.attempt, None),))
     (summary,) = told("snapshot_done")
-    assert summary.startswith("Snapshot of shop.orders is read: 1,234 rows in ")
+    assert summary.startswith("Snapshot of shop.orders read: 1,234 rows in ")
     assert len(told("snapshot_began")) == 1
 
 

@@ -96,14 +96,14 @@ def test_a_file_names_copies_before_and_after_they_are_made(lab: Lab) -> None:
         lines = f"tables: [{', '.join(names)}], state: running"
         return f"replicators: [{{name: {lab.name}, connection: {connection}, {lines}}}]"
 
-    assert f"replicator {lab.name}: the copy of {lab.database}.a is called {lab.name}.first" in apply(
+    assert f"replicator {lab.name}: the target table of {lab.database}.a is {lab.name}.first" in apply(
         file("first", "a"), {}
     )
     lab.run_and_compare(2)
     assert called(lab) == {"a": f"{lab.name}.first", "b": f"{lab.name}.a"}
     lab.execute("INSERT INTO a VALUES (2)", "INSERT INTO b VALUES (3)")
     assert apply(file("first", "b"), {}) == [
-        f"replicator {lab.name}: the copy of {lab.database}.b is to be called {lab.name}.b, no longer {lab.name}.a"
+        f"replicator {lab.name}: the target table of {lab.database}.b is renamed from {lab.name}.a to {lab.name}.b"
     ]
     lab.run_and_compare(2)
     assert called(lab) == {"a": f"{lab.name}.first", "b": f"{lab.name}.b"}

@@ -102,14 +102,14 @@ def test_a_source_that_is_away_for_a_moment_is_told_and_needs_nobody_yet(browser
     assert (line.show, line.failures) == ("busy", 1), "one outage, however often it was tried"
     page = browser.get(reverse("replicators:fleet")).content.decode()
     assert "All healthy" not in page
-    assert "1 of 1 tries again or is late" in page
+    assert "1 of 1 is retrying or late" in page
 
 
 def test_tables_of_a_failed_replicator_do_not_stream(browser: Client, made: Installation) -> None:
     one = made.replicators["billing"]
     make_table(one, "t")
     page = browser.get(reverse("replicators:overview", args=[one.pk])).content.decode()
-    assert "1 standing still" in page
+    assert "1 halted" in page
     assert "streaming</span>" not in page
 
 

@@ -41,7 +41,7 @@ def test_the_page_shows_place_reason_and_bytes(browser: Client, busy: Replicator
     text = browser.get(page).content.decode()
     for said in ("binlog.000214:88120077", "0-1-99120000", "contains text that is not valid Unicode", "00 11 22 00 00"):
         assert said in text
-    assert "92,057 bytes, of which 2,057 are kept" in text
+    assert "92,057 bytes, of which 2,057 are stored" in text
     assert [line.row.sequence for line in browser.get(page, **HTMX).context["lines"]] == [
         99_100_002,
         99_100_001,
@@ -104,7 +104,7 @@ def test_a_table_that_is_not_exact_says_so_everywhere(
     browser: Client, busy: Replicator, reviews: ReplicatorTable
 ) -> None:
     tables = browser.get(reverse("replicators:tables", args=[busy.pk])).content.decode()
-    assert "3 rows parked" in tables
+    assert "3 dead-letter rows" in tables
     assert browser.get(reverse("replicators:overview", args=[busy.pk])).context["header"].parked == 3
     busy.tables.filter(state="failed").update(state="streaming")
     busy.alert_rules.all().delete()

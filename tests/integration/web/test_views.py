@@ -350,7 +350,7 @@ def test_tables_are_added_to_a_running_replicator_or_refused(browser: Client, ma
     browser.post(add, {"database": "crm"})
     kept = busy(made).selection.get(table="lead_1")
     assert (kept.masks, kept.excluded_columns, kept.row_filter) == (masks, ["id"], "n > 1")
-    assert "has no table crm.nothing" in said(browser.post(add, {"database": "crm", "tables": "nothing"}))
+    assert "Not found in the source: crm.nothing" in said(browser.post(add, {"database": "crm", "tables": "nothing"}))
     assert "has no database void" in said(browser.post(add, {"database": "void"}))
 
 

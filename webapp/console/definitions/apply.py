@@ -256,11 +256,11 @@ def _home_changes(
         table = ReplicatorTable.objects.get(replicator=replicator, database=entry.database, name=entry.table)
         old = chosen_home(table) or Home(table.target_namespace, table.target_name)
         if (entry.database, entry.table) not in before:
-            changes.append(f"replicator {replicator.name}: the copy of {table} is called {entry.home}")
+            changes.append(f"replicator {replicator.name}: the target table of {table} is {entry.home}")
         elif old != entry.home:
             services.rename_target(table=table, namespace=entry.home.namespace, name=entry.home.name, user=user)
             changes.append(
-                f"replicator {replicator.name}: the copy of {table} is to be called {entry.home}, no longer {old}"
+                f"replicator {replicator.name}: the target table of {table} is renamed from {old} to {entry.home}"
             )
     return changes
 
