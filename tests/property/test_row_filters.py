@@ -199,7 +199,7 @@ def test_what_is_no_filter_is_refused_with_a_sentence(text: str) -> None:
         ("c = '2026-01-01T00:00:00+01:00'", "timestamp_ntz", "is not a valid value of c"),
         ("c > true", "boolean", "does not support < and >"),
         ("c = 1", "double", "supports only IS NULL"),
-        ("d IS NULL", "int", "has no column d"),
+        ("d IS NULL", "int", "column d of the row filter does not exist"),
     ],
 )
 def test_a_filter_that_does_not_fit_its_table_is_refused(text: str, kind: str, said: str) -> None:

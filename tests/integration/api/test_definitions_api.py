@@ -41,7 +41,7 @@ def test_the_servers_own_environment_is_not_read(client: APIClient, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("file", "said"), [("a: [", "The file is not YAML"), ("tables: []", "there is no 'tables'"), ("- 1", "mapping")]
+    ("file", "said"), [("a: [", "The file is not YAML"), ("tables: []", "unknown key 'tables'"), ("- 1", "mapping")]
 )
 def test_a_wrong_file_answers_with_a_sentence(client: APIClient, file: str, said: str) -> None:
     answer = client.post(URL, {"file": file}, format="json")

@@ -262,7 +262,7 @@ def test_streams_are_made_and_changed_as_the_file_says() -> None:
         (fed("{shards: 2}"), "every stream needs a name"),
         (fed("s"), "every stream needs a name"),
         (fed("{name: Ä}"), "stream Ä: A stream's name has"),
-        (fed("{name: s, shard: 2}"), "there is no 'shard'"),
+        (fed("{name: s, shard: 2}"), "unknown key 'shard'"),
         (fed("{name: s, shards: 65}"), "1 to 64 shards"),
         (fed("{name: s, shards: true}"), "whole number"),
         (fed("{name: s, shards: 2.0}"), "whole number"),

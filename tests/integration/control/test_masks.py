@@ -51,7 +51,7 @@ def test_masks_are_applied_from_a_file_and_exported_as_they_are() -> None:
     ("mask", "said"),
     [
         ("{mail: scramble}", "mail: A mask is one of null, fixed, partial, hash, not 'scramble'"),
-        ("{mail: {kind: hash, last: 2}}", "mail: A mask of the kind hash has no 'last'"),
+        ("{mail: {kind: hash, last: 2}}", "mail: A mask of the kind hash has no setting 'last'"),
         ("{mail: {kind: partial, last: -1}}", "0 to 1000 characters"),
         ("{mail: {kind: fixed}}", "mail: A fixed mask needs a value"),
         ("{mail: {kind: fixed, value: [1]}}", "a string or a number"),

@@ -153,7 +153,7 @@ def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured,
     assert (table.state, table.parked, waiting(table)) == ("streaming", 1, [6])
     assert set(table.parked_rows.exclude(resolved_at=None).values_list("resolution", flat=True)) == {"read_anew"}
     assert TimelineEvent.objects.get(kind="parked_resolved").summary.startswith(
-        "2 parked rows of shop.orders came with"
+        "2 dead-letter rows of shop.orders resolved by"
     )
 
 

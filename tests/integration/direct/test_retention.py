@@ -190,7 +190,7 @@ def test_a_catalog_whose_metadata_file_is_gone_names_the_newest_or_forgets_the_t
                 assert target.position(table) is None
                 continue
             restore()
-            with pytest.raises(ValuesLost, match="restored metadata database. The table is resnapshotted"):
+            with pytest.raises(ValuesLost, match=r"restored metadata database\. The table is resnapshotted"):
                 target.position(table)
             assert sorted(lake.rows(table)) == rows
         lake.target.apply(table, Create(KEYED, 1, -1, "L2"))

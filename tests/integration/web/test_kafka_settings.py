@@ -64,7 +64,7 @@ def made(connection: Connection) -> Replicator:
         ({"format": "xml"}, "must be one of json, avro"),
         ({"topic_prefix": "a/b"}, "topic prefix"),
         ({"password": ""}, "needs a user and a password"),
-        ({"namespace_prefix": "x"}, "no setting 'namespace_prefix'"),
+        ({"namespace_prefix": "x"}, "Unknown setting 'namespace_prefix'"),
         ({"kind": "pulsar"}, "Unknown target kind 'pulsar'"),
         ({"topic_prefix": ["a"]}, "topic_prefix must be a text"),
     ],
