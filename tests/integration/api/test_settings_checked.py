@@ -30,8 +30,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"ca": "no certificate", "tls": "verify_ca"}, "PEM"),
     ({"user": "u" * 5000}, "User has more than"),
     ({"password": "p" * 50_000}, "Password has more than"),
-    ({"user": "a\0b"}, "User has a character"),
-    ({"watermark_database": "a\nb"}, "Watermark database has a character"),
+    ({"user": "a\0b"}, "User contains an invalid character"),
+    ({"watermark_database": "a\nb"}, "Watermark database contains an invalid character"),
 ]
 OF_THE_API: list[tuple[dict[str, Any], str]] = [
     ({"host": ["db.example"]}, "Host must be a text"),
@@ -81,7 +81,7 @@ def test_the_page_refuses_them(browser: Client, wrong: dict[str, Any], said: str
 
 def test_a_password_that_cannot_be_sent_is_refused(db: None) -> None:
     for password in ("\ud800", "a\0b", "a\nb"):
-        with pytest.raises(ConfigurationError, match="Password has a character"):
+        with pytest.raises(ConfigurationError, match="Password contains an invalid character"):
             services.create_connection(name="c", kind="mysql", config=GOOD | {"password": password})
     assert services.create_connection(name="c", kind="mysql", config=GOOD | {"password": " пароль ☂ "}).pk
 

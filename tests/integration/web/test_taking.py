@@ -31,7 +31,7 @@ def test_the_effect_is_shown_before_it_is_applied(browser: Client, orders: Repli
     line = TableSelection.objects.exclude(masks={}).get()
     assert (line.table, line.masks) == ("orders", {columns[place]: {"kind": "hash"}})
     wrong = browser.post(page, values | {"row_filter": "nothing = 1", "apply": "1"})
-    assert "no column nothing" in wrong.content.decode()
+    assert "column nothing of the row filter does not exist" in wrong.content.decode()
     browser.post(page, values | {"row_filter": "id>5", "apply": "1"})
     assert TableSelection.objects.exclude(row_filter="").get().row_filter == "id > 5"
     again = browser.get(page).context["columns"][place]
