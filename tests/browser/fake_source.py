@@ -116,7 +116,7 @@ class FakeSource:
             return [
                 CheckResult("reachable", "Reachable", Status.OK, "The server answers."),
                 CheckResult("login", "Sign-in", Status.FAILED, error.message, error.remedy),
-                CheckResult("log_bin", "Binary log", Status.SKIPPED, "Not looked at: no sign-in."),
+                CheckResult("log_bin", "Binary log", Status.SKIPPED, "Not checked: no sign-in."),
             ]
         bare = self.settings["host"] == "bare"
         return [

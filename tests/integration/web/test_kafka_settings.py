@@ -66,7 +66,7 @@ def made(connection: Connection) -> Replicator:
         ({"password": ""}, "needs a user and a password"),
         ({"namespace_prefix": "x"}, "Unknown setting 'namespace_prefix'"),
         ({"kind": "pulsar"}, "Unknown target kind 'pulsar'"),
-        ({"topic_prefix": ["a"]}, "topic_prefix must be a text"),
+        ({"topic_prefix": ["a"]}, "topic_prefix must be a single-line string"),
     ],
 )
 def test_settings_that_make_no_sense_are_told(settings: dict[str, Any], message: str) -> None:
