@@ -24,13 +24,18 @@ def moves(changes: pa.RecordBatch | pa.Table, key: Sequence[str]) -> Mask:
 
     changes: _operation, the key's columns, and those before; key: none of it is moved where there is no key.
     """
-    updated = _mask(pc.equal(changes.column(OPERATION), Operation.UPDATE.value))
+    updated = updates(changes)
     if not key or not updated.any():
         return np.zeros(changes.num_rows, np.bool_)
     other = np.zeros(changes.num_rows, np.bool_)
     for name in key:
         other |= _differ(changes.column(name), changes.column(BEFORE + name))
     return np.asarray(updated & other)
+
+
+def updates(changes: pa.RecordBatch | pa.Table) -> Mask:
+    """Which changes are UPDATEs: one flag for each."""
+    return _mask(pc.equal(changes.column(OPERATION), Operation.UPDATE.value))
 
 
 def _differ(after: pa.Array | pa.ChunkedArray, before: pa.Array | pa.ChunkedArray) -> Mask:

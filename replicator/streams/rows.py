@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from replicator.folding.key_moves import moves
+from replicator.folding.key_moves import moves, updates
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
 from replicator.staging import reader
@@ -82,12 +82,12 @@ def _placed(part: Part, place: int, batch: pa.RecordBatch, given: int) -> Rows:
 
 
 def _of_shard(part: Part, batch: pa.RecordBatch, shard: int, shards: int) -> Rows:
-    """An UPDATE that changes the key is a DELETE in the old key's shard and an INSERT in the new key's, whether they are one or two."""
+    """An UPDATE that changes the key, or one of a table without a key, is a DELETE in the old key's shard and an INSERT in the new key's, whether they are one or two."""
     key, count = part.schema.key, batch.num_rows
     at = shards_of([batch.column(name) for name in key], shards, count)
     numbers = np.asarray(batch.column(SEQUENCE).to_numpy(), np.int64)
     here = (at == shard) & (numbers > part.above)
-    moved = moves(batch, key)
+    moved = moves(batch, key) if key else updates(batch)
     if not moved.any():
         data = batch if here.all() else batch.filter(pa.array(here))
         return Rows(part, data, numbers[here], np.full(data.num_rows, ROW + AS_IS, np.int64))

