@@ -144,7 +144,7 @@ def main() -> None:
     kind, table = source_kind(orders["kind"]), TableId(*orders["table"])
     chunks = MemoryChunks(table, follows=orders["offset"] is not None)
     storage = Storage(Path(orders["staging"]).as_uri())
-    import_module(f"replicator.sources.{kind.name}.log")  # a worker has its kernels loaded when it gets work
+    import_module(f"replicator.sources.{kind.name}.stream.reader")  # a worker has its kernels loaded when it gets work
     print(0, flush=True)
     if orders["offset"] is None:
         read(kind, orders, chunks, storage)

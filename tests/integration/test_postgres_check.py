@@ -132,7 +132,7 @@ def test_a_publication_by_hand_does_without_the_owners_right(
     config: PostgresConfig, limited: PostgresConfig, root: Connection
 ) -> None:
     brought = dataclasses.replace(limited, publication="brought")
-    assert "no publication brought" in checked(brought)["publication"].detail
+    assert "No publication brought" in checked(brought)["publication"].detail
     run(root, f"CREATE TABLE {SCHEMA}.other (id int PRIMARY KEY, v int)")
     run(root, f"CREATE PUBLICATION brought FOR TABLE {SCHEMA}.other WITH (publish = 'insert')")
     for said in ("kinds of changes", "Not in the publication"):

@@ -139,7 +139,7 @@ def test_a_restored_data_folder_is_another_past(life: Life) -> None:
     assert life.read() == [2, 3, 4, 5, 6]
     life.restore(kept)
     other_past(life, beyond=True)
-    with pytest.raises(SourceReplaced, match="older copy"):
+    with pytest.raises(SourceReplaced, match="older backup"):
         life.read()
 
 
@@ -158,7 +158,7 @@ def test_a_copy_from_behind_the_last_commit_is_another_past_where_it_has_more(li
     assert (life.offset.last_commit == was) is not tells_empty
     life.restore(kept)
     other_past(life, beyond=True)
-    with pytest.raises(SourceReplaced, match="older copy"):
+    with pytest.raises(SourceReplaced, match="older backup"):
         life.read()
 
 

@@ -185,7 +185,7 @@ def test_long_rows_are_cut_and_say_how_long_they_were() -> None:
 
 def test_nothing_is_parted_while_all_can_be_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (row_events, postgres_rows):
-        monkeypatch.setattr(module, "parted", None)
+        monkeypatch.setattr(module, "bisect_undecodable", None)
     rows = mysql_rows()
     rows.add(event(e.WRITE_V2, image(1, b"one")), 0, 5, "gtid-1")
     assert rows.take().num_rows == 1

@@ -73,8 +73,7 @@ class Slice:
 @pytest.fixture(autouse=True)
 def _any_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     """None that is taken lasts long enough."""
-    for kind in ("mysql", "postgres"):
-        monkeypatch.setattr(f"replicator.sources.{kind}.key_bounds.condition_sql", lambda text, *_: text)
+    monkeypatch.setattr("replicator.sources.shared.key_ranges.condition_sql", lambda text, *_: text)
 
 
 def slow(lab: Lab) -> str:
