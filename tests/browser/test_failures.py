@@ -135,7 +135,7 @@ def test_the_timeline_is_filtered(visit: Callable[..., Visitor], installation: I
     page = visitor.page
     visitor.go(f"/replicators/{busy.pk}/activity/")
     page.select_option("[name=group]", "failovers")
-    page.locator(".timeline li", has_text="Created").wait_for(state="detached")
+    page.locator(".timeline li", has_text="Created from").wait_for(state="detached")
     assert page.locator(".timeline li").count() == 1
     page.select_option("[name=group]", "ddl")
     page.locator(".timeline li", has_text="TRUNCATE").wait_for()
