@@ -86,7 +86,7 @@ def test_the_default_plugin_asks_for_a_verified_server_unless_it_remembers_the_l
 
     for tls in ("disabled", "preferred", "required"):
         first = tried(tls)[0]
-        assert (first.status, "in clear (caching_sha2_password)" in first.detail) == ("failed", True), first
+        assert (first.status, "in clear text (caching_sha2_password)" in first.detail) == ("failed", True), first
         assert "ca.pem" in first.remedy
     assert not [one for one in tried("verify_ca") if one.status == "failed"]
     for tls in ("disabled", "required"):

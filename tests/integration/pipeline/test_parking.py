@@ -98,7 +98,7 @@ def test_bad_rows_are_parked_once_whatever_dies_and_a_replay_makes_the_table_exa
     assert row.txn_id
     assert row.size == len(row.data) > 0
     assert TimelineEvent.objects.filter(kind="rows_parked").count() == 1
-    assert LogLine.objects.filter(level="warning", message__contains="parked").exists()
+    assert LogLine.objects.filter(level="warning", message__contains="dead-letter").exists()
     assert not Failure.objects.filter(table=lab.table("t")).exists()
     told = verified(lab)
     assert (told["equal"], told["parked"]) == (False, {f"{lab.database}.t": 3})

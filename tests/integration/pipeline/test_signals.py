@@ -141,7 +141,7 @@ def test_a_snapshot_gives_way_to_a_busy_source_and_stops_all_the_same(lab: Lab) 
         busy = [stack.enter_context(Busy(lab, sleep)) for _ in range(6)]
         run = services.read_keys(table=lab.table("t"), keys=list(range(1000)))
         with HeadlessRun(lab.replicator):
-            until(lambda: "4 are allowed" in Replicator.objects.get(name=lab.name).snapshot_waits)
+            until(lambda: "the limit is 4" in Replicator.objects.get(name=lab.name).snapshot_waits)
             assert SnapshotRun.objects.get(pk=run.pk).rows_read == 0
             assert services.stop_snapshots(table=lab.table("t")) == 1
             run = services.read_keys(table=lab.table("t"), keys=list(range(1000)))

@@ -28,7 +28,7 @@ CAPTURE = """
 import sys, time, django
 from dataclasses import replace
 django.setup()
-from replicator.engine import capture
+from replicator.engine.capture import capture
 from replicator.staging import writer
 from webapp.monitoring.models import Stage
 from webapp.worker.run import wiring, work_slice
