@@ -200,7 +200,9 @@ def test_what_capture_asks_the_source_ends_when_it_is_told_to_stop(
 def snapshot_worker(environment: dict[str, str], redis_url: str, folder: Path) -> Iterator[Child]:
     """The process of `manage.py up`; it takes any condition."""
     group = ProcessGroup(folder)
-    any_condition = "from replicator.sources import conditions\nconditions.condition_sql = lambda text, *_: text\n"
+    any_condition = (
+        "from replicator.sources.shared import conditions\nconditions.condition_sql = lambda text, *_: text\n"
+    )
     (folder / "sitecustomize.py").write_text(any_condition)
     paths = f"{folder}:{settings.BASE_DIR}"
     more = {"REDIS_URL": redis_url, "PYTHONPATH": paths, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
