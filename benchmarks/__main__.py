@@ -108,7 +108,7 @@ BENCHMARKS = {
     ),
     "idle": Benchmark("idle", lambda world, asked: latency.idle(world, asked.seconds)),
     "tables": Benchmark("tables", lambda world, asked: many_tables.run(world, asked.rows or many_tables.TABLES)),
-    "planning": Benchmark("tables", lambda world, asked: planning.run(world, asked.rows or planning.TABLES)),
+    "planning": Benchmark("planning", lambda world, asked: planning.run(world, asked.rows or planning.TABLES)),
     "pages": Benchmark("pages", lambda world, asked: pages.run(world, asked.repeats), ("mariadb",)),
     "worker-ready": Benchmark("worker", lambda world, asked: worker_ready.run(world, asked.repeats), ("mariadb",)),
 }
