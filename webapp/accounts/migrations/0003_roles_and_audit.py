@@ -13,49 +13,39 @@ def keep_what_users_could_do(apps: Any, schema_editor: Any) -> None:
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("accounts", "0002_failed_sign_ins"),
+        ('accounts', '0002_failed_sign_ins'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.AddField(
-            model_name="apitoken",
-            name="expires_at",
+            model_name='apitoken',
+            name='expires_at',
             field=models.DateTimeField(blank=True, null=True),
         ),
         migrations.AddField(
-            model_name="apitoken",
-            name="role",
-            field=models.CharField(
-                choices=[
-                    ("viewer", "Viewer: sees everything but data and settings of secrets"),
-                    ("operator", "Operator: starts, pauses, resnapshots, resolves failures"),
-                    ("admin", "Admin: changes connections, replicators, masks and users"),
-                ],
-                default="admin",
-                max_length=10,
-            ),
+            model_name='apitoken',
+            name='role',
+            field=models.CharField(choices=[('viewer', 'Viewer: sees everything but data and settings of secrets'), ('operator', 'Operator: starts, pauses, reads again, resolves failures'), ('admin', 'Admin: changes connections, replicators, masks and users')], default='admin', max_length=10),
         ),
         migrations.CreateModel(
-            name="AuditEntry",
+            name='AuditEntry',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("at", models.DateTimeField(auto_now_add=True)),
-                ("who", models.CharField(blank=True, max_length=150)),
-                ("token", models.CharField(blank=True, max_length=100)),
-                ("address", models.CharField(blank=True, max_length=64)),
-                ("kind", models.CharField(max_length=40)),
-                ("about", models.CharField(blank=True, max_length=255)),
-                ("summary", models.CharField(max_length=500)),
-                ("detail", models.JSONField(default=dict)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('who', models.CharField(blank=True, max_length=150)),
+                ('token', models.CharField(blank=True, max_length=100)),
+                ('address', models.CharField(blank=True, max_length=64)),
+                ('kind', models.CharField(max_length=40)),
+                ('about', models.CharField(blank=True, max_length=255)),
+                ('summary', models.CharField(max_length=500)),
+                ('detail', models.JSONField(default=dict)),
             ],
             options={
-                "ordering": ("-at", "-id"),
-                "indexes": [
-                    models.Index(fields=["-at", "-id"], name="accounts_au_at_a78707_idx"),
-                    models.Index(fields=["who", "-at"], name="accounts_au_who_ac3451_idx"),
-                ],
+                'ordering': ('-at', '-id'),
+                'indexes': [models.Index(fields=['-at', '-id'], name='accounts_au_at_a78707_idx'), models.Index(fields=['who', '-at'], name='accounts_au_who_ac3451_idx')],
             },
         ),
         migrations.RunPython(keep_what_users_could_do, migrations.RunPython.noop),

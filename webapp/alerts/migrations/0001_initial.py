@@ -5,160 +5,99 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     initial = True
 
     dependencies = [
-        ("replicators", "0006_segment_waiting"),
+        ('replicators', '0006_segment_waiting'),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="Channel",
+            name='Channel',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("name", models.CharField(max_length=100, unique=True)),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("email", "E-mail"),
-                            ("webhook", "Webhook"),
-                            ("slack", "Slack (or Mattermost, Teams with a Slack connector)"),
-                        ],
-                        max_length=10,
-                    ),
-                ),
-                ("config", models.JSONField(default=dict)),
-                ("secrets", models.TextField(blank=True, editable=False)),
-                ("last_sent_at", models.DateTimeField(blank=True, null=True)),
-                ("last_error", models.CharField(blank=True, max_length=300)),
-                ("last_error_at", models.DateTimeField(blank=True, null=True)),
-                ("created_at", models.DateTimeField(auto_now_add=True)),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('name', models.CharField(max_length=100, unique=True)),
+                ('kind', models.CharField(choices=[('email', 'E-mail'), ('webhook', 'Webhook'), ('slack', 'Slack (or Mattermost, Teams with a Slack connector)')], max_length=10)),
+                ('config', models.JSONField(default=dict)),
+                ('secrets', models.TextField(blank=True, editable=False)),
+                ('last_sent_at', models.DateTimeField(blank=True, null=True)),
+                ('last_error', models.CharField(blank=True, max_length=300)),
+                ('last_error_at', models.DateTimeField(blank=True, null=True)),
+                ('created_at', models.DateTimeField(auto_now_add=True)),
             ],
             options={
-                "ordering": ("name",),
+                'ordering': ('name',),
             },
         ),
         migrations.CreateModel(
-            name="Rule",
+            name='Rule',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                (
-                    "kind",
-                    models.CharField(
-                        choices=[
-                            ("slo_burn", "SLO: error budget burns too fast"),
-                            ("lag", "Lag: target too far behind"),
-                            ("table_failed", "Table failed"),
-                            ("stopped", "Replicator stopped or failing"),
-                            ("log_kept", "Source log retention too high, or log lost"),
-                        ],
-                        max_length=20,
-                    ),
-                ),
-                ("params", models.JSONField(default=dict)),
-                ("enabled", models.BooleanField(default=True)),
-                ("snoozed_until", models.DateTimeField(blank=True, null=True)),
-                ("channels", models.ManyToManyField(blank=True, related_name="rules", to="alerts.channel")),
-                (
-                    "replicator",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="alert_rules",
-                        to="replicators.replicator",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('slo_burn', 'The error budget burns too fast'), ('lag', 'The target is too far behind'), ('table_failed', 'A table has failed'), ('stopped', 'The replicator has stopped or keeps failing'), ('log_kept', 'The source keeps too much of its log, or has lost it')], max_length=20)),
+                ('params', models.JSONField(default=dict)),
+                ('enabled', models.BooleanField(default=True)),
+                ('snoozed_until', models.DateTimeField(blank=True, null=True)),
+                ('channels', models.ManyToManyField(blank=True, related_name='rules', to='alerts.channel')),
+                ('replicator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alert_rules', to='replicators.replicator')),
             ],
             options={
-                "ordering": ("replicator", "id"),
+                'ordering': ('replicator', 'id'),
             },
         ),
         migrations.CreateModel(
-            name="Alert",
+            name='Alert',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("severity", models.CharField(default="warning", max_length=10)),
-                ("summary", models.CharField(max_length=500)),
-                ("detail", models.JSONField(default=dict)),
-                ("round", models.PositiveIntegerField(default=1)),
-                ("since", models.DateTimeField()),
-                ("seen_at", models.DateTimeField()),
-                ("fired_at", models.DateTimeField(blank=True, null=True)),
-                ("cleared_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "replicator",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="alerts", to="replicators.replicator"
-                    ),
-                ),
-                (
-                    "rule",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="alerts", to="alerts.rule"
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('severity', models.CharField(default='warning', max_length=10)),
+                ('summary', models.CharField(max_length=500)),
+                ('detail', models.JSONField(default=dict)),
+                ('round', models.PositiveIntegerField(default=1)),
+                ('since', models.DateTimeField()),
+                ('seen_at', models.DateTimeField()),
+                ('fired_at', models.DateTimeField(blank=True, null=True)),
+                ('cleared_at', models.DateTimeField(blank=True, null=True)),
+                ('replicator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='replicators.replicator')),
+                ('rule', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='alerts', to='alerts.rule')),
             ],
             options={
-                "ordering": ("-since", "-id"),
+                'ordering': ('-since', '-id'),
             },
         ),
         migrations.CreateModel(
-            name="Delivery",
+            name='Delivery',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("event", models.CharField(choices=[("fired", "Fired"), ("cleared", "Cleared")], max_length=10)),
-                ("round", models.PositiveIntegerField(default=1)),
-                (
-                    "state",
-                    models.CharField(
-                        choices=[("pending", "Pending"), ("sent", "Sent"), ("given up", "Given Up")],
-                        default="pending",
-                        max_length=10,
-                    ),
-                ),
-                ("attempts", models.PositiveIntegerField(default=0)),
-                ("next_at", models.DateTimeField()),
-                ("sent_at", models.DateTimeField(blank=True, null=True)),
-                ("error", models.CharField(blank=True, max_length=300)),
-                (
-                    "alert",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="deliveries", to="alerts.alert"
-                    ),
-                ),
-                (
-                    "channel",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE, related_name="deliveries", to="alerts.channel"
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('event', models.CharField(choices=[('fired', 'Fired'), ('cleared', 'Cleared')], max_length=10)),
+                ('round', models.PositiveIntegerField(default=1)),
+                ('state', models.CharField(choices=[('pending', 'Pending'), ('sent', 'Sent'), ('given up', 'Given Up')], default='pending', max_length=10)),
+                ('attempts', models.PositiveIntegerField(default=0)),
+                ('next_at', models.DateTimeField()),
+                ('sent_at', models.DateTimeField(blank=True, null=True)),
+                ('error', models.CharField(blank=True, max_length=300)),
+                ('alert', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='alerts.alert')),
+                ('channel', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='deliveries', to='alerts.channel')),
             ],
             options={
-                "ordering": ("id",),
-                "indexes": [
-                    models.Index(condition=models.Q(("state", "pending")), fields=["next_at"], name="delivery_due")
-                ],
-                "constraints": [
-                    models.UniqueConstraint(fields=("alert", "channel", "event", "round"), name="delivered_once")
-                ],
+                'ordering': ('id',),
+                'indexes': [models.Index(condition=models.Q(('state', 'pending')), fields=['next_at'], name='delivery_due')],
+                'constraints': [models.UniqueConstraint(fields=('alert', 'channel', 'event', 'round'), name='delivered_once')],
             },
         ),
         migrations.AddConstraint(
-            model_name="rule",
-            constraint=models.UniqueConstraint(fields=("replicator", "kind"), name="rule_once"),
+            model_name='rule',
+            constraint=models.UniqueConstraint(fields=('replicator', 'kind'), name='rule_once'),
         ),
         migrations.AddIndex(
-            model_name="alert",
-            index=models.Index(fields=["replicator", "-since"], name="alerts_aler_replica_e61119_idx"),
+            model_name='alert',
+            index=models.Index(fields=['replicator', '-since'], name='alerts_aler_replica_e61119_idx'),
         ),
         migrations.AddIndex(
-            model_name="alert",
-            index=models.Index(fields=["-since"], name="alerts_aler_since_0e8f42_idx"),
+            model_name='alert',
+            index=models.Index(fields=['-since'], name='alerts_aler_since_0e8f42_idx'),
         ),
         migrations.AddConstraint(
-            model_name="alert",
-            constraint=models.UniqueConstraint(
-                condition=models.Q(("cleared_at", None)), fields=("rule",), name="one_open_alert"
-            ),
+            model_name='alert',
+            constraint=models.UniqueConstraint(condition=models.Q(('cleared_at', None)), fields=('rule',), name='one_open_alert'),
         ),
     ]

@@ -4,24 +4,15 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("alerts", "0001_initial"),
+        ('alerts', '0001_initial'),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name="rule",
-            name="kind",
-            field=models.CharField(
-                choices=[
-                    ("slo_burn", "SLO: error budget burns too fast"),
-                    ("lag", "Lag: target too far behind"),
-                    ("table_failed", "Table failed"),
-                    ("stopped", "Replicator stopped or failing"),
-                    ("log_kept", "Source log retention too high, or log lost"),
-                    ("rows_parked", "Dead-letter rows: rows missing in the target"),
-                ],
-                max_length=20,
-            ),
+            model_name='rule',
+            name='kind',
+            field=models.CharField(choices=[('slo_burn', 'The error budget burns too fast'), ('lag', 'The target is too far behind'), ('table_failed', 'A table has failed'), ('stopped', 'The replicator has stopped or keeps failing'), ('log_kept', 'The source keeps too much of its log, or has lost it'), ('rows_parked', 'Rows are parked, and missing in the target')], max_length=20),
         ),
     ]

@@ -6,76 +6,40 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
+
     dependencies = [
-        ("monitoring", "0005_charts"),
-        ("replicators", "0010_parked"),
+        ('monitoring', '0005_charts'),
+        ('replicators', '0010_parked'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
     operations = [
         migrations.CreateModel(
-            name="ParkedRow",
+            name='ParkedRow',
             fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("sequence", models.BigIntegerField()),
-                ("operation", models.CharField(max_length=10)),
-                ("offset", models.CharField(max_length=200)),
-                ("commit_ts", models.DateTimeField(blank=True, null=True)),
-                ("txn_id", models.CharField(blank=True, max_length=200)),
-                ("code", models.CharField(max_length=40)),
-                ("column", models.CharField(blank=True, max_length=255)),
-                ("message", models.TextField()),
-                ("remedy", models.TextField(blank=True)),
-                ("data", models.BinaryField()),
-                ("size", models.BigIntegerField()),
-                ("at", models.DateTimeField(auto_now_add=True)),
-                ("resolved_at", models.DateTimeField(blank=True, null=True)),
-                (
-                    "resolution",
-                    models.CharField(
-                        blank=True,
-                        choices=[
-                            ("read_anew", "Replayed"),
-                            ("discarded", "Discarded"),
-                            ("gone", "Removed with its table"),
-                        ],
-                        max_length=10,
-                    ),
-                ),
-                (
-                    "replicator",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="parked_rows",
-                        to="replicators.replicator",
-                    ),
-                ),
-                (
-                    "resolved_by",
-                    models.ForeignKey(
-                        blank=True,
-                        null=True,
-                        on_delete=django.db.models.deletion.SET_NULL,
-                        related_name="+",
-                        to=settings.AUTH_USER_MODEL,
-                    ),
-                ),
-                (
-                    "table",
-                    models.ForeignKey(
-                        on_delete=django.db.models.deletion.CASCADE,
-                        related_name="parked_rows",
-                        to="replicators.replicatortable",
-                    ),
-                ),
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('sequence', models.BigIntegerField()),
+                ('operation', models.CharField(max_length=10)),
+                ('offset', models.CharField(max_length=200)),
+                ('commit_ts', models.DateTimeField(blank=True, null=True)),
+                ('txn_id', models.CharField(blank=True, max_length=200)),
+                ('code', models.CharField(max_length=40)),
+                ('column', models.CharField(blank=True, max_length=255)),
+                ('message', models.TextField()),
+                ('remedy', models.TextField(blank=True)),
+                ('data', models.BinaryField()),
+                ('size', models.BigIntegerField()),
+                ('at', models.DateTimeField(auto_now_add=True)),
+                ('resolved_at', models.DateTimeField(blank=True, null=True)),
+                ('resolution', models.CharField(blank=True, choices=[('read_anew', 'Read anew'), ('discarded', 'Discarded'), ('gone', 'Gone with its table')], max_length=10)),
+                ('replicator', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parked_rows', to='replicators.replicator')),
+                ('resolved_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.SET_NULL, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('table', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='parked_rows', to='replicators.replicatortable')),
             ],
             options={
-                "ordering": ("-at", "-id"),
-                "indexes": [
-                    models.Index(fields=["replicator", "-at"], name="monitoring__replica_c9f28f_idx"),
-                    models.Index(condition=models.Q(("resolved_at", None)), fields=["table"], name="parked_open"),
-                ],
-                "constraints": [models.UniqueConstraint(fields=("table", "sequence"), name="parked_once")],
+                'ordering': ('-at', '-id'),
+                'indexes': [models.Index(fields=['replicator', '-at'], name='monitoring__replica_c9f28f_idx'), models.Index(condition=models.Q(('resolved_at', None)), fields=['table'], name='parked_open')],
+                'constraints': [models.UniqueConstraint(fields=('table', 'sequence'), name='parked_once')],
             },
         ),
     ]
