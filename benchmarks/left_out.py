@@ -38,12 +38,13 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     from replicator.targets.iceberg import IcebergTarget
     from replicator.targets.iceberg.direct.writer import SPARK_ONLY
     from replicator.targets.iceberg.jvm import jvm
+    from webapp.replicators.staging import storage
     from webapp.worker.run import wiring
 
     pool = wiring.spark(settings.DATABASE_URL)
     try:
-        direct = _Table(IcebergTarget(pool, wiring.storage(), "bench"), "direct", rows or ROWS)
-        spark = _Table(IcebergTarget(pool, wiring.storage(), "bench", SPARK_ONLY), "spark", rows or ROWS)
+        direct = _Table(IcebergTarget(pool, storage(), "bench"), "direct", rows or ROWS)
+        spark = _Table(IcebergTarget(pool, storage(), "bench", SPARK_ONLY), "spark", rows or ROWS)
         times: dict[str, list[float]] = {}
         for number in range(repeats + 2):
             for table in (direct, spark):
@@ -68,14 +69,14 @@ class _Table:
 
     def __init__(self, target: IcebergTarget, name: str, rows: int) -> None:
         from replicator.targets.base import Append, Create, TargetTable
-        from webapp.worker.run import wiring
+        from webapp.replicators.staging import storage
 
         self._target, self._name, self._rows = target, TargetTable("bench_left_out", name), rows
         kinds = zip(NAMES, ("bigint", "string", "string"), strict=True)
         columns = tuple(Column(name, DataType.parse(kind), name != "id", kind) for name, kind in kinds)
         self._schema = TableSchema(TableId("bench_left_out", name), columns, ("id",), partial=True)
         self._writer, self._random, self._sequence = (
-            SegmentWriter(wiring.storage(), "bench"),
+            SegmentWriter(storage(), "bench"),
             np.random.default_rng(1),
             0,
         )

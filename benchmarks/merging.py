@@ -68,10 +68,11 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
 
     from replicator.targets.iceberg import IcebergTarget
     from replicator.targets.iceberg.jvm import jvm
+    from webapp.replicators.staging import storage
     from webapp.worker.run import wiring
 
     pool = wiring.spark(settings.DATABASE_URL)
-    target = IcebergTarget(pool, wiring.storage(), "bench")
+    target = IcebergTarget(pool, storage(), "bench")
     try:
         small = _Table(target, pool, "small", rows or SMALL)
         large = _Table(target, pool, "large", (rows or SMALL) * TIMES_LARGER)
@@ -125,7 +126,7 @@ class _Table:
 
     def __init__(self, target: IcebergTarget, pool: Any, name: str, rows: int) -> None:
         from replicator.targets.base import Create, TargetTable
-        from webapp.worker.run import wiring
+        from webapp.replicators.staging import storage
 
         self._target, self._pool = target, pool
         self._name, self._rows = TargetTable("bench_merge", name), rows
@@ -133,7 +134,7 @@ class _Table:
         table = TableId("bench_merge", name)
         columns = tuple(Column(key, DataType.parse(kind), key != "id", kind) for key, kind in COLUMNS.items())
         self._schema = TableSchema(table, columns, ("id",))
-        self._writer = SegmentWriter(wiring.storage(), "bench")
+        self._writer = SegmentWriter(storage(), "bench")
         self._random = np.random.default_rng(1)
         self._there = np.arange(2 * rows) % 2 == 0  # by id
         self._sequence = 0

@@ -58,6 +58,7 @@ def _plan(made: Any) -> None:
 
     from replicator.engine.snapshot import SnapshotOptions, run_snapshot
     from webapp.monitoring.models import Stage
+    from webapp.replicators.staging import storage
     from webapp.worker.run import wiring
     from webapp.worker.store.chunk_store import OrmChunkStore
 
@@ -73,7 +74,7 @@ def _plan(made: Any) -> None:
             replicator=wiring.label(made),
             source=source,
             chunks=PlansOnly(made.pk, made.plan_version),
-            storage=wiring.storage(),
+            storage=storage(),
             owner="benchmark",
             keep=lambda: True,
             options=SnapshotOptions(1, ahead=1 << 40, read=wiring.read_options(made)),

@@ -28,9 +28,9 @@ from pathlib import Path
 import django
 django.setup()
 import pyarrow as pa
-from webapp.worker.run import wiring
+from webapp.replicators.staging import storage
 schema = pa.schema([("a", pa.int32())])
-with wiring.storage().writer("deep/er/file.parquet", schema) as file:
+with storage().writer("deep/er/file.parquet", schema) as file:
     file.write_table(pa.table({"a": [1]}, schema=schema))
 home = Path(sys.argv[1])
 (home / "warehouse" / "t").mkdir(parents=True)

@@ -34,7 +34,7 @@ class FleetRow:
     actions: frozenset[str] = field(default_factory=frozenset)
 
 
-def fleet() -> list[FleetRow]:
+def fleet_rows() -> list[FleetRow]:
     """All replicators with figures; a constant number of queries, each of a row a replicator and state."""
     found = list(list_replicators())
     unsolved = incidents(Failure.objects.filter(resolved_at=None))

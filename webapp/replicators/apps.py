@@ -11,7 +11,7 @@ class ReplicatorsConfig(AppConfig):
     def ready(self) -> None:
         """What happens to a connection is its replicators' business."""
         from webapp.connections import signals  # noqa: PLC0415
-        from webapp.replicators.services import replicators  # noqa: PLC0415 - its models are not there before
+        from webapp.replicators import receivers  # noqa: PLC0415 - its models are not there before
 
-        signals.changed.connect(replicators.on_connection_changed)
-        signals.works.connect(replicators.on_connection_works)
+        signals.changed.connect(receivers.on_connection_changed)
+        signals.works.connect(receivers.on_connection_works)

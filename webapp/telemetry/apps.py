@@ -10,8 +10,8 @@ class TelemetryConfig(AppConfig):
 
     def ready(self) -> None:
         """Failures are counted, and lineage is told by processes that work without Celery, too."""
-        from webapp.telemetry import delivery, services  # noqa: PLC0415 - its models are not there before
+        from webapp.telemetry import receivers  # noqa: PLC0415 - its models are not there before
         from webapp.worker import signals  # noqa: PLC0415
 
-        signals.failed.connect(services.on_failed)
-        signals.looked.connect(delivery.on_looked)
+        signals.failed.connect(receivers.on_failed)
+        signals.looked.connect(receivers.on_looked)

@@ -166,8 +166,3 @@ class EventFile:
             older = self._path if number == 1 else self._path.with_name(f"{self._path.name}.{number - 1}")
             if older.exists():
                 older.replace(self._path.with_name(f"{self._path.name}.{number}"))
-
-
-def on_looked(**_: object) -> None:
-    """The receiver of `webapp.worker.signals.looked`."""
-    tell()

@@ -16,8 +16,3 @@ def count_failure(*, replicator_id: int, stage: str, code: str, retried: bool) -
     """One failed attempt, in the transaction that records it."""
     with connection.cursor() as cursor:
         cursor.execute(COUNT, [replicator_id, stage, code, int(retried)])
-
-
-def on_failed(*, replicator_id: int, stage: str, code: str, retried: bool, **_: object) -> None:
-    """The receiver of `webapp.worker.signals.failed`."""
-    count_failure(replicator_id=replicator_id, stage=stage, code=code, retried=retried)

@@ -6,11 +6,7 @@ import hashlib
 from datetime import UTC, datetime
 
 NOTHING = "–"
-
-
 THOUSAND = 1000
-
-
 PRECISE_BELOW = 10
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 

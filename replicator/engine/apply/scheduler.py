@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from replicator.engine.apply.table_applier import TableApplier
+from replicator.engine.apply.table_session import TableSession
 from replicator.engine.reporting import Reporter
 from replicator.engine.wake_event import WakeEvent
 from replicator.errors import FenceLost, SparkUnavailable, TargetConflict, TargetError, TidemarkError
@@ -66,9 +67,8 @@ def run_apply(  # noqa: PLR0913 - the wiring of one loop, all by name
     pressed = hurried or (lambda: not keep())
 
     def attempt(table: ApplyTable, going: Callable[[], bool], *, patient: bool) -> ApplyTask:
-        return _attempt(
-            TableApplier(target, store, lease, going, options.max_rows, report, table), patient, going, pressed
-        )
+        session = TableSession(target=target, store=store, lease=lease, keep=going, report=report, table=table)
+        return _attempt(TableApplier(session, options.max_rows), patient, going, pressed)
 
     turns = _TableScheduler(store, lease, options.parallel, wake or WakeEvent())
     with ThreadPoolExecutor(options.parallel, thread_name_prefix="apply") as pool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import takewhile
@@ -10,19 +10,17 @@ from itertools import takewhile
 from replicator.engine.apply.table_session import NOTHING, LeaseLostDuringApply, TableSession
 from replicator.engine.apply.target_names import TargetNames
 from replicator.engine.apply.target_position import TargetPosition
-from replicator.engine.reporting import Level, Reporter
+from replicator.engine.reporting import Level
 from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.state.journal import (
-    ApplyStore,
     ApplyTable,
     EventKind,
     Segment,
     SegmentKind,
     TableEvent,
 )
-from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from replicator.targets.base import (
     Append,
@@ -34,7 +32,6 @@ from replicator.targets.base import (
     Position,
     Rename,
     Replace,
-    Target,
 )
 
 # With a chunk, one commit of a table that is loaded takes no more: the log's changes behind it wait until it is made.
@@ -44,21 +41,12 @@ MERGED_CHUNK_ROWS = 65_536
 class TableApplier:
     """One table, from its position to the end of what is journaled."""
 
-    def __init__(
-        self,
-        target: Target,
-        store: ApplyStore,
-        lease: Lease,
-        keep: Callable[[], bool],
-        max_rows: int,
-        report: Reporter,
-        table: ApplyTable,
-    ) -> None:
+    def __init__(self, session: TableSession, max_rows: int) -> None:
         """`max_rows`: about as many changes go into one target commit, at most."""
-        self._session = TableSession(target=target, store=store, lease=lease, keep=keep, report=report, table=table)
-        self._names = TargetNames(self._session)
-        self._target, self._max_rows = TargetPosition(self._session, self._names), max_rows
-        self._unfolded = target.capabilities.unfolded
+        self._session, self._max_rows = session, max_rows
+        self._names = TargetNames(session)
+        self._target = TargetPosition(session, self._names)
+        self._unfolded = session.target.capabilities.unfolded
         self._emptied = False  # told for the reload under way
 
     @property

@@ -11,6 +11,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
+from replicator.sources.shared.source import Closable
 
 
 class Description(Protocol):
@@ -19,13 +20,6 @@ class Description(Protocol):
     @property
     def schema(self) -> TableSchema:
         """As it is replicated."""
-
-
-class Closable(Protocol):
-    """A connection."""
-
-    def close(self) -> None:
-        """Gives it back to the server."""
 
 
 D = TypeVar("D", bound=Description)

@@ -44,6 +44,7 @@ from webapp.worker.run import wiring
 from webapp.worker.store import journal_commit
 from webapp.worker.store.chunk_store import OrmChunkStore
 from webapp.worker.store.journal import OrmJournal
+from webapp.worker.upkeep import garbage_collection
 from webapp.worker.upkeep.garbage_collection import collect
 
 pytestmark = pytest.mark.django_db
@@ -414,7 +415,7 @@ def test_an_admitted_chunks_file_is_no_garbage_and_a_cancelled_ones_is(
     captured: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage, old = Storage(tmp_path.as_uri()), time.time() - 7200
-    monkeypatch.setattr(wiring, "storage", lambda: storage)
+    monkeypatch.setattr(garbage_collection, "storage", lambda: storage)
     label = wiring.label(captured.replicator)
     for name in ("raw", "admitted", "cancelled"):
         file = tmp_path / label / "chunks" / name

@@ -20,7 +20,7 @@ from webapp.accounts import services as accounts
 from webapp.connections import selectors as connection_selectors
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.console.fleet import fleet
+from webapp.console.fleet import fleet_rows
 from webapp.monitoring.models import LogLine, Stage, TimelineEvent
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
@@ -319,7 +319,7 @@ def test_the_fleet_costs_the_same_for_many_replicators(make: Any, django_assert_
     for number in range(4):
         make(name=f"r{number}", tables=(TableId("shop", f"t{number}"),))
     with django_assert_max_num_queries(4):
-        rows = fleet()
+        rows = fleet_rows()
     assert [row.tables for row in rows] == [1, 1, 1, 1]
 
 

@@ -13,6 +13,7 @@ from django.db import OperationalError, transaction
 from django.db import connection as database
 
 from replicator.engine.apply.table_applier import TableApplier
+from replicator.engine.apply.table_session import TableSession
 from replicator.errors import FenceLost, SourceAuthenticationFailed
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import NameRule
@@ -195,7 +196,8 @@ def apply_all(capture: Captured, target: Tables, lease: Lease, keep: Callable[[]
     """Every table's turn, one after the other."""
     store = OrmApplyStore(capture.replicator.pk)
     for table in store.tables():
-        TableApplier(target, store, lease, keep, 1000, Silent(), table).run()  # type: ignore[arg-type]
+        session = TableSession(target=target, store=store, lease=lease, keep=keep, report=Silent(), table=table)  # type: ignore[arg-type]
+        TableApplier(session, 1000).run()
 
 
 def streaming(make: Any, *tables: TableId) -> Captured:
@@ -321,7 +323,7 @@ def test_two_workers_do_not_delete_the_same_replicator(make: Any, monkeypatch: p
         def delete_tree(self, path: str) -> None:
             second.append(replicator_deletion.delete(replicator.pk))
 
-    monkeypatch.setattr(replicator_deletion.wiring, "storage", Staging)
+    monkeypatch.setattr(replicator_deletion, "storage", Staging)
     assert replicator_deletion.delete(replicator.pk)
     assert second == [False]
 

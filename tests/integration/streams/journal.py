@@ -14,6 +14,7 @@ from tests.browser.factories import make_connection, make_replicator, make_table
 from webapp.database import clock
 from webapp.replicators.journal_notify import notify_journal
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, SegmentRow
+from webapp.replicators.staging import storage
 from webapp.worker.run import wiring
 
 COLUMNS = (Column("id", BIGINT, nullable=False, source_type=""), Column("v", STRING, nullable=True, source_type=""))
@@ -55,7 +56,7 @@ class Journal:
         schema = SchemaVersion.objects.get(table=table, version=1).parsed
         data = pa.Table.from_pylist(rows, schema=schema.row_arrow if bare else schema.change_arrow)
         path = f"{wiring.label(self.replicator)}/{name}/{first}.parquet"
-        with wiring.storage().writer(path, data.schema) as writer:
+        with storage().writer(path, data.schema) as writer:
             writer.write_table(data)
         row = SegmentRow.objects.create(
             table=table,

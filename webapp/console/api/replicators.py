@@ -16,7 +16,7 @@ from replicator.errors import ConfigurationError
 from webapp.alerts.selectors import firing_by_replicator
 from webapp.api.base import ApiViewSet
 from webapp.console.api import serializers
-from webapp.console.fleet import FleetRow, fleet
+from webapp.console.fleet import FleetRow, fleet_rows
 from webapp.console.presenters.slo import PromiseView, promises_of_fleet
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, SnapshotRun
@@ -74,7 +74,7 @@ class ReplicatorViewSet(ApiViewSet):
         return get_object_or_404(selectors.list_replicators(), pk=pk)
 
     def _answer(self, pk: str | int, number: int = status.HTTP_200_OK) -> Response:
-        row = next((row for row in fleet() if row.replicator.pk == int(pk)), None)
+        row = next((row for row in fleet_rows() if row.replicator.pk == int(pk)), None)
         if row is None:  # deleted meanwhile
             return Response(status=status.HTTP_204_NO_CONTENT)
         return Response(serializers.ReplicatorSerializer(shown([row])[0]).data, status=number)
@@ -82,7 +82,7 @@ class ReplicatorViewSet(ApiViewSet):
     @extend_schema(parameters=[STATUS, SEARCH, CONNECTION])
     def list(self, request: Request) -> Response:
         """By name."""
-        query, rows = request.query_params, fleet()
+        query, rows = request.query_params, fleet_rows()
         if wanted := query.get("status"):
             rows = [row for row in rows if row.replicator.status == wanted]
         if search := query.get("search", "").lower():

@@ -15,8 +15,7 @@ from django.utils import timezone
 from replicator.redaction import redacted
 from replicator.state.tables import TableState
 from webapp.alerts.selectors import firing_by_replicator
-from webapp.console.fleet import FleetRow
-from webapp.console.fleet import fleet as fleet_rows
+from webapp.console.fleet import FleetRow, fleet_rows
 from webapp.console.presenters.labels import (
     StatePart,
     StateWord,

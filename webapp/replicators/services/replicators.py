@@ -298,14 +298,3 @@ def _check_name(name: str) -> None:
     if Replicator.objects.filter(name=name.strip()).exists():
         message = f"There is already a replicator named {name.strip()}."
         raise ConfigurationError(message, remedy="Choose another name.")
-
-
-def on_connection_changed(*, connection: Connection, summary: str, user: User | None, **_: object) -> None:
-    """The receiver of `webapp.connections.signals.changed`: a line on the timeline of every replicator that uses it."""
-    for replicator in connection.replicators.all():
-        note(replicator=replicator, kind="connection", summary=summary, user=user)
-
-
-def on_connection_works(*, connection: Connection, why: str, user: User | None, **_: object) -> None:
-    """The receiver of `webapp.connections.signals.works`."""
-    go_on(connection=connection, why=why, user=user)

@@ -31,6 +31,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators.journal_notify import subscribe_to_journal
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
+from webapp.replicators.staging import storage
 from webapp.worker.failure.failures import clear_stage_failure, stage_failed, stage_waits
 from webapp.worker.failure.retry_policy import InternalError, RetryDecision, as_tidemark
 from webapp.worker.lease.lease_holder import LeaseHolder
@@ -145,7 +146,7 @@ def _works(stage: Stage, replicator_id: int, lease: Lease) -> None:
 def _capture(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     del idle  # the log never ends
     assert tenure.lease is not None
-    staging = wiring.storage()
+    staging = storage()
     with wiring.opened_source(replicator) as source, _cancelled(source, tenure):
         journal = OrmJournal(replicator.pk, source, staging.delete, journaled)
         _begin_log(replicator, journal, source, tenure)
@@ -232,7 +233,7 @@ def _read_chunks(replicator: Replicator, tenure: LeaseHolder, store: OrmChunkSto
                 replicator=wiring.label(replicator),
                 source=source,
                 chunks=store,
-                storage=wiring.storage(),
+                storage=storage(),
                 owner=tenure.lease.owner,
                 keep=tenure.keep,
                 options=SnapshotOptions(parallel, read=wiring.read_options(replicator), throttle=pacing.throttle),

@@ -11,7 +11,7 @@ from replicator.state.tables import TableState
 from replicator.telemetry.commit_times import CommitTimes, read_commit_times
 from webapp.monitoring.slo import lag_histograms
 from webapp.replicators.models import ReplicatorTable
-from webapp.worker.run import wiring
+from webapp.replicators.staging import storage
 from webapp.worker.store.applied_segments import AppliedBatch, Marked
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -53,7 +53,7 @@ def _times(segment: Segment | Marked) -> CommitTimes:
     if first == last:
         return CommitTimes.same(first, changes)
     try:
-        return read_commit_times(wiring.storage(), segment.path)
+        return read_commit_times(storage(), segment.path)
     except StagingError as error:
         # The rows are in the target all the same: its figures are then too bad rather than too good.
         LOGGER.warning("The commit times of %s are unknown, its oldest is used: %s", segment.path, error.message)

@@ -17,6 +17,7 @@ from webapp.monitoring.charts.rollups import drop_old_rows
 from webapp.monitoring.models import Failure, LogLine, MetricMinute, ParkedRow, TimelineEvent
 from webapp.monitoring.slo.lag_histograms import drop_old
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, SegmentRow, TableEventRow
+from webapp.replicators.staging import storage
 from webapp.streams.carried import needed
 from webapp.streams.services import passed
 from webapp.worker.models import WorkerHeartbeat
@@ -31,10 +32,10 @@ SILENT = timedelta(days=1)  # a worker that was not heard of for so long is forg
 def collect() -> dict[str, int]:
     """Counts by kind."""
     now = clock()
-    storage = wiring.storage()
+    staged = storage()
     return {
-        "segments": _applied_segments(storage, now),
-        "files": sum(_orphans(storage, wiring.label(replicator), now) for replicator in Replicator.objects.all()),
+        "segments": _applied_segments(staged, now),
+        "files": sum(_orphans(staged, wiring.label(replicator), now) for replicator in Replicator.objects.all()),
         "tables": dropped_tables(now),
         "rows": _old_rows(now),
     }

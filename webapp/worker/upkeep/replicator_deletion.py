@@ -12,6 +12,7 @@ from replicator.faults import reach
 from replicator.targets.base import Drop, TargetTable
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Desired, Replicator
+from webapp.replicators.staging import storage
 from webapp.worker.failure.failures import stage_failed
 from webapp.worker.failure.retry_policy import as_tidemark
 from webapp.worker.lease.lease_store import OrmLeaseStore, forget, live_leases
@@ -40,7 +41,7 @@ def delete(replicator_id: int) -> bool:
             reach("delete.target.before")
             _drop_tables(replicator)
         reach("delete.files.before")
-        wiring.storage().delete_tree(wiring.label(replicator))
+        storage().delete_tree(wiring.label(replicator))
         reach("delete.source.before")
         _clear_source(replicator)
         reach("delete.rows.before")

@@ -1,0 +1,21 @@
+"""What this app does when apps below it tell of something.  What a process seldom needs is loaded when it is told."""
+
+from __future__ import annotations
+
+from django.contrib.auth.models import User
+
+from webapp.connections.models import Connection
+from webapp.replicators.signals import note
+
+
+def on_connection_changed(*, connection: Connection, summary: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.connections.signals.changed`: a line on the timeline of every replicator that uses it."""
+    for replicator in connection.replicators.all():
+        note(replicator=replicator, kind="connection", summary=summary, user=user)
+
+
+def on_connection_works(*, connection: Connection, why: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.connections.signals.works`."""
+    from webapp.replicators.services import go_on  # noqa: PLC0415 - commands that change nothing do without it
+
+    go_on(connection=connection, why=why, user=user)
