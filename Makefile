@@ -100,7 +100,7 @@ bench: env jars kernels classes
 
 # docs/ as a site in var/site; a warning is an error.
 docs: env
-	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 lint: env docs
 	$(VENV)/bin/ruff check .
