@@ -147,12 +147,13 @@ def _people_and_tables(now: datetime) -> tuple[int, list[int], Any]:
     from replicator.model.schema import Column, TableSchema
     from replicator.model.types import BIGINT, STRING
     from webapp.connections.models import Connection
+    from webapp.destinations.services import built_in
     from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, SegmentRow, TableSelection
 
     connection = Connection.objects.create(name="shop", kind="postgres", config={"host": "db", "database": "shop"})
     replicator = Replicator.objects.create(
         name="shop to lakehouse", connection=connection, desired="running", status="running", source_ts=now, captured_at=now,
-        target={"kind": "iceberg"}, checkpoint_offset={"lsn": "0/16B3748"}, log_held_bytes=1 << 27, log_held_at=now,
+        destination=built_in(), checkpoint_offset={"lsn": "0/16B3748"}, log_held_bytes=1 << 27, log_held_at=now,
     )  # fmt: skip
     Replicator.objects.update(created_at=now - timedelta(days=DAYS + 1))
     TableSelection.objects.create(replicator=replicator, database="shop", discovered=True)

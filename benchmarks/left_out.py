@@ -23,7 +23,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import Segment, SegmentKind
 
 if TYPE_CHECKING:  # Spark is loaded when it is used
-    from replicator.targets.iceberg import IcebergTarget
+    from replicator.targets.iceberg.target import IcebergTarget
 
 ROWS, KEYS, SIZE = 50_000, 1_000, 2_000
 DISK_SECONDS = 1.0
@@ -35,9 +35,9 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     del world  # its environment says where the lake is
     from django.conf import settings
 
-    from replicator.targets.iceberg import IcebergTarget
     from replicator.targets.iceberg.direct.writer import SPARK_ONLY
     from replicator.targets.iceberg.jvm import jvm
+    from replicator.targets.iceberg.target import IcebergTarget
     from webapp.replicators.staging import storage
     from webapp.worker.run import wiring
 

@@ -27,7 +27,7 @@ from replicator.staging.writer import SegmentWriter
 from replicator.state.journal import Segment, SegmentKind
 
 if TYPE_CHECKING:  # Spark is loaded when it is used
-    from replicator.targets.iceberg import IcebergTarget
+    from replicator.targets.iceberg.target import IcebergTarget
 
 SMALL, TIMES_LARGER = 5_000_000, 4
 BATCHES = (1_000, 10_000, 100_000)
@@ -66,8 +66,8 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     del world  # its environment says where the lake is
     from django.conf import settings
 
-    from replicator.targets.iceberg import IcebergTarget
     from replicator.targets.iceberg.jvm import jvm
+    from replicator.targets.iceberg.target import IcebergTarget
     from webapp.replicators.staging import storage
     from webapp.worker.run import wiring
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from django.conf import settings
@@ -22,6 +22,11 @@ from webapp.embedded.java_artifacts import MARIADB_SOURCE
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
+
+if TYPE_CHECKING:
+    from testing.servers.kafka import EmbeddedKafka
+    from tests.integration.kafka.security import Authority
+    from tests.integration.spark.lake import Lake
 
 _Server = TypeVar("_Server", EmbeddedMariaDB, EmbeddedPostgresSource)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -173,3 +178,52 @@ def shared_data() -> Path:
     if not SHARED.exists():
         pytest.skip(f"the sample databases are not at {SHARED.name}/ beside the checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def authority() -> Authority:
+    """It signed the certificate of the broker."""
+    from tests.integration.kafka.security import Authority
+
+    return Authority("those who run the brokers")
+
+
+@pytest.fixture(scope="session")
+def broker(authority: Authority) -> Iterator[EmbeddedKafka]:
+    """It speaks each security protocol, at a port of its own."""
+    from testing.servers.kafka import EmbeddedKafka
+    from tests.integration.kafka.security import PASSWORD, PROTOCOLS, USER, broker_options
+
+    options = broker_options(HOME / "kafka-keys", authority)
+    server = EmbeddedKafka(HOME / "kafka", options=options, listeners=PROTOCOLS, users={USER: PASSWORD})
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """One Spark for all tests of the Iceberg target."""
+    from replicator.staging.storage import Storage
+    from replicator.targets.iceberg.jvm import jvm
+    from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
+    from replicator.targets.iceberg.target import IcebergTarget
+    from tests.integration.spark.lake import PASSWORD, Lake
+    from webapp.embedded.java_artifacts import spark_jars
+    from webapp.embedded.java_classes import java_options
+
+    folder = tmp_path_factory.mktemp("lake")
+    config = SparkConfig(
+        jars=spark_jars(),
+        catalog_uri=f"jdbc:sqlite:{folder}/catalog.db",
+        catalog_user="nobody",
+        catalog_password=PASSWORD,
+        warehouse=f"file://{folder}/warehouse",
+        master="local[2]",
+        driver_memory="1g",
+        java_options=java_options(),
+    )
+    storage = Storage(f"file://{folder}/staging")
+    pool = SparkPool(config)
+    yield Lake(pool, storage, IcebergTarget(pool, storage, "r1"), folder / "catalog.db")
+    jvm.stop()

@@ -74,6 +74,7 @@ INSTALLED_APPS = [
     "webapp",
     "webapp.accounts",
     "webapp.connections",
+    "webapp.destinations",
     "webapp.replicators",
     "webapp.monitoring",
     "webapp.alerts",

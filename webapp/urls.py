@@ -13,6 +13,7 @@ MODULES = (
     ("", "webapp.accounts.urls"),
     ("", "webapp.console.urls"),
     ("", "webapp.connections.urls"),
+    ("", "webapp.destinations.urls"),
     ("", "webapp.console.monitoring.urls"),
     ("", "webapp.alerts.urls"),
     ("", "webapp.streams.urls"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from replicator.model.schema import Column, TableSchema
-from replicator.model.types import widens
+from replicator.model.types import DataType, widens
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,16 @@ class EvolutionPlan:
         return not (self.renamed or self.dropped or self.added or self.widened or self.replaced)
 
 
-def plan_evolution(old: TableSchema, new: TableSchema, renamed: Mapping[str, str]) -> EvolutionPlan:
-    """What turns `old` into `new`.  `renamed` (old name → new name) counts where it fits both schemas."""
+def plan_evolution(
+    old: TableSchema,
+    new: TableSchema,
+    renamed: Mapping[str, str],
+    promotes: Callable[[DataType, DataType], bool] = widens,
+) -> EvolutionPlan:
+    """What turns `old` into `new`.  `renamed` (old name → new name) counts where it fits both schemas.
+
+    promotes: can a target make a column of one type one of the other in place?
+    """
     renames = {a: b for a, b in renamed.items() if a in old.names and b in new.names and a != b}
     taken = set(renames.values())  # a column of that name makes room, unless it moves itself
     gone = [c.name for c in old.columns if c.name in taken and c.name not in renames]
@@ -43,7 +51,7 @@ def plan_evolution(old: TableSchema, new: TableSchema, renamed: Mapping[str, str
         if was is None:
             added.append(column)
         elif was.type != column.type:
-            (widened if widens(was.type, column.type) else replaced).append(column)
+            (widened if promotes(was.type, column.type) else replaced).append(column)
     return EvolutionPlan(
         tuple(renames.items()), (*gone, *before), tuple(added), tuple(widened), tuple(replaced), new.names
     )

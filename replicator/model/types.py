@@ -15,7 +15,7 @@ MAX_DECIMAL_PRECISION = 38
 
 
 class Kind(StrEnum):
-    """The spelling is Spark SQL's, so that a type's text is also its DDL."""
+    """Tidemark's own names, which schemas are stored under; what a target calls them is its kind's `types`."""
 
     BOOLEAN = "boolean"
     INT = "int"
@@ -90,7 +90,10 @@ def decimal(precision: int, scale: int) -> DataType:
 
 
 def widens(old: DataType, new: DataType) -> bool:
-    """True where every value of `old` is the same value of `new` and Iceberg can promote the column in place."""
+    """True where every value of `old` is the same value of `new`, so that rows need not be read again.
+
+    Every target has to take such a change in place (`targets.base.Evolve`); what else it can is its own affair.
+    """
     if old.kind is Kind.DECIMAL and new.kind is Kind.DECIMAL:
         return old.scale == new.scale and old.precision < new.precision
     return (old.kind, new.kind) in {(Kind.INT, Kind.BIGINT), (Kind.FLOAT, Kind.DOUBLE)}

@@ -44,6 +44,7 @@ class FormField:
 
     keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again
     (invariant 8).
+    main: shown at once, as required and secret ones are.
     """
 
     name: str
@@ -55,6 +56,7 @@ class FormField:
     secret: bool = False
     choices: tuple[tuple[str, str], ...] = ()
     keeps_secret: bool = False
+    main: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,8 @@ KINDS = {
     ),
 }
 
+DEFAULT = "mysql"  # of a definitions file that names no kind
+
 
 def source_kind(name: str) -> SourceKind:
     """ConfigurationError for a name that is not registered."""

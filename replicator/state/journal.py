@@ -231,6 +231,17 @@ class JournalEntry:
     source_ts: datetime | None = None
 
 
+DDL_OPERATIONS = (
+    "add_column",
+    "drop_column",
+    "rename_column",
+    "change_type",
+    "truncate",
+    "drop_table",
+    "rename_table",
+)
+
+
 class DdlAction(StrEnum):
     """What a policy says to do with one kind of DDL."""
 

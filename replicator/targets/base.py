@@ -9,7 +9,7 @@ from typing import Protocol
 
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
-from replicator.state.journal import Segment
+from replicator.state.journal import DDL_OPERATIONS, Segment
 
 NO_TABLE = "(none)"  # in the place of a load: there was no table
 
@@ -62,8 +62,8 @@ class Create:
 class Evolve:
     """Make the columns those of `schema`, renames first; idempotent (skipped when the table has `version` already).
 
-    What cannot be converted in place is dropped and added again (its values come back with the reload that accompanies
-    it). With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
+    What `model.types.widens` allows is converted in place; what cannot be is dropped and added again (its values come
+    back with the reload that accompanies it). With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
     """
 
     schema: TableSchema
@@ -163,14 +163,28 @@ class ApplyResult:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What the engine has to know of a kind of target.
+    """What a kind of target can do.  What it cannot is refused before a replicator is made, and stops tables else.
 
+    modes: those that a table can be written in; empty: it has none, and keeps every change.
+    ddl: changes of a table that it follows (`DDL_OPERATIONS`); others stop the table.
+    exactly_once: by what a position and its rows are one.
+    renames: its tables can be given other names by a user.
     unfolded: it takes every change in sequence order, a load's rows among the log's, and keeps no rows of its own.  So
     an initial load of a table with a key is followed as it comes (nothing waits), a reload begins by emptying the
     table, and `Position.loaded` is never behind `applied`.
+    verified: verification has a reader of its tables; upkeep: `maintain` has to be called for idle tables, too.
+    jvm: it works in the process's JVM; staged_urls: it reads staged files itself, at a URL that it can reach.
     """
 
+    modes: frozenset[Mode] = frozenset(Mode)
+    ddl: frozenset[str] = frozenset(DDL_OPERATIONS)
+    exactly_once: str = "snapshot property"
+    renames: bool = True
     unfolded: bool = False
+    verified: bool = False
+    upkeep: bool = False
+    jvm: bool = False
+    staged_urls: bool = False
 
 
 class Target(Protocol):

@@ -18,6 +18,7 @@ from webapp.accounts.models import ApiToken
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Channel
 from webapp.connections.models import Connection
+from webapp.destinations.services import built_in
 from webapp.monitoring.models import (
     Failure,
     GaugeRow,
@@ -97,7 +98,8 @@ def make_replicator(connection: Connection, name: str, **fields: Any) -> Replica
     values: dict[str, Any] = {
         "desired": Desired.RUNNING,
         "status": Status.RUNNING,
-        "target": {"kind": "iceberg", "namespace_prefix": "prod_"},
+        "destination": built_in(),
+        "target": {"namespace_prefix": "prod_"},
         "options": ReplicatorOptions().to_dict(),
         "checkpoint_offset": {"file": "binlog.000214", "position": 88123401, "gtid": "0-1-99120331"},
         "next_sequence": 99_120_332,
@@ -464,7 +466,7 @@ def make_installation() -> Installation:
     busy = _busy(connection, user)
     retrying = _retrying(erp, now)
     make_table(retrying, "ledger")
-    quiet = make_replicator(connection, "reference data", target={"kind": "iceberg", "namespace_prefix": ""})
+    quiet = make_replicator(connection, "reference data", target={"namespace_prefix": ""})
     make_metrics(make_table(quiet, "countries"), minutes=12, scale=0.01)
     paused = make_replicator(
         connection, "analytics of a department with a rather long name", status=Status.PAUSED, desired=Desired.PAUSED

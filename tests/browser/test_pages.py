@@ -11,6 +11,8 @@ from tests.browser.conftest import Visitor
 from tests.browser.factories import Installation, make_replicator
 from webapp.alerts.models import Channel
 from webapp.console.views.wizard_draft import STEPS, Wizard
+from webapp.destinations.models import Destination
+from webapp.destinations.services import built_in
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.options import ReplicatorOptions
 
@@ -29,6 +31,9 @@ def pages(made: Installation) -> list[str]:
         "/connections/new/",
         f"/connections/{connection}/",
         "/connections/guide/mysql/",
+        "/destinations/",
+        "/destinations/new/?kind=kafka",
+        "/destinations/guide/kafka/",
         "/account/tokens/",
         "/users/",
         "/audit/",
@@ -52,20 +57,25 @@ def pages(made: Installation) -> list[str]:
         "/?show=person",
         *(f"/replicators/new/{draft}/{step}/" for step in ("source", "test", "tables")),
         *(f"/replicators/new/{answered_draft(made).pk}/{step}/" for step in STEPS[3:]),
-        f"/replicators/new/{answered_draft(made).pk}/target/?kind=kafka",
+        f"/replicators/new/{answered_draft(made).pk}/target/?destination=new&kind=kafka",
         f"/replicators/{of_kafka(made).pk}/settings/",
+        f"/destinations/{of_kafka(made).destination_id}/",
     ]
 
 
 def of_kafka(made: Installation) -> Replicator:
     """With settings of its target that can be changed."""
-    target = {
-        "kind": "kafka", "bootstrap_servers": "kafka1.internal:9093,kafka2.internal:9093,kafka3.internal:9093", "topic_prefix": "prod",
-        "format": "json", "envelope": "debezium", "partitions": 3, "replication_factor": "", "tombstones": "yes",
+    config = {
+        "bootstrap_servers": "kafka1.internal:9093,kafka2.internal:9093,kafka3.internal:9093",
         "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512", "username": "tidemark", "ca": "",
     }  # fmt: skip
+    place, _ = Destination.objects.get_or_create(name="events", defaults={"kind": "kafka", "config": config})
+    target = {
+        "topic_prefix": "prod", "format": "json", "envelope": "debezium", "partitions": 3, "replication_factor": "",
+        "tombstones": "yes",
+    }  # fmt: skip
     found = Replicator.objects.filter(name="orders to kafka").first()
-    return found or make_replicator(made.connection, "orders to kafka", target=target)
+    return found or make_replicator(made.connection, "orders to kafka", destination=place, target=target)
 
 
 def answered_draft(made: Installation) -> Draft:
@@ -73,7 +83,8 @@ def answered_draft(made: Installation) -> Draft:
     data = {
         "connection": made.connection.pk,
         "selection": {"databases": ["crm"], "tables": [["shop", "orders"]]},
-        "target": {"kind": "iceberg", "namespace_prefix": "lake_"},
+        "destination": built_in().pk,
+        "target": {"namespace_prefix": "lake_"},
         "options": ReplicatorOptions().to_dict(),
     }
     draft = Draft.objects.create(user=made.user, name="crm, answered", step="review", data=data)

@@ -19,6 +19,7 @@ from replicator.verification import CatalogConfig
 from tests.integration.kafka.security import Authority
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
+from webapp.destinations.services import built_in
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.management.commands import verify
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion, Status, TableSelection
@@ -66,7 +67,7 @@ def replicator(db: None, mariadb: Any) -> Replicator:
     source = Connection.objects.create(
         name="c", kind="mysql", config=config, secrets=seal({"password": mariadb.password})
     )
-    made = Replicator.objects.create(name="r", connection=source, status=Status.RUNNING)
+    made = Replicator.objects.create(name="r", connection=source, destination=built_in(), status=Status.RUNNING)
     TableSelection.objects.create(replicator=made, database="verify_command", table="t", excluded_columns=["hidden"])
     table = ReplicatorTable.objects.create(
         replicator=made, database="verify_command", name="t", target_namespace="lake", target_name="t",

@@ -30,11 +30,12 @@ from replicator.sources.base import KeyRange
 from replicator.sources.mysql.offset import BinlogOffset, GtidPosition, GtidSet, parse_offset
 from replicator.staging.naming import folder_name
 from replicator.state.chunks import ChunkToRead, Mark, high_mark, low_mark, opened_mark, parse_mark
+from replicator.state.journal import DDL_OPERATIONS
 from replicator.targets.base import Position
 from replicator.targets.iceberg.table.position import _said, as_properties
 from tests.property.budget import examples
 from webapp.console.views.draft_selection import Selected
-from webapp.replicators.options import DDL_OPERATIONS, IGNORABLE, ReplicatorOptions
+from webapp.replicators.options import IGNORABLE, ReplicatorOptions
 
 FEW = settings(max_examples=examples(60, 2000), deadline=None)
 NAME = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=64)

@@ -14,7 +14,7 @@ from referencing import Registry, Resource
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DATE, INT, STRING
-from replicator.targets.type_names import iceberg_type
+from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.telemetry.differences import Definition
 from replicator.telemetry.lineage import fields
 from replicator.telemetry.openlineage import (

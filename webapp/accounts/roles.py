@@ -44,6 +44,7 @@ OWN = frozenset({
 RUNS = frozenset({
     "replicators:act", "replicators:act_on_table", "replicators:table_snapshots", "monitoring:act_on_parked", "monitoring:promise",
     "alerts:snooze", "alerts:quiet", "alerts:test_rules", "alerts:save_rules", "connections:test",
+    "destinations:test", "api-destination-test",
     "api-connection-test", "api-connection-describe", "api-alert-rule", "api-alert-rules-snooze", "api-alert-rules-test", "api-table-promise",
     "api-replicator-pause", "api-replicator-resume", "api-replicator-retry", "api-replicator-start", "api-replicator-start-anew",
     "api-replicator-stop", "api-replicator-snapshots-pause", "api-replicator-snapshots-resume",
@@ -59,7 +60,8 @@ READ_BY: Mapping[str, Role] = {
     **dict.fromkeys(("monitoring:parked_bytes", "api-parked-row-data", "api-connection-databases", "api-connection-tables"), Role.OPERATOR),
     **dict.fromkeys((
         "replicators:new", "replicators:step", "replicators:listing", "replicators:pick", "replicators:pattern", "replicators:columns",
-        "connections:new", "connections:edit", "connections:guide", "alerts:channel", "accounts:users", "accounts:audit",
+        "connections:new", "connections:edit", "connections:guide", "destinations:new", "destinations:edit", "destinations:guide",
+        "alerts:channel", "accounts:users", "accounts:audit",
         "api-user-list", "api-user-detail", "api-audit-list",
     ), Role.ADMIN),
 }  # fmt: skip

@@ -39,7 +39,7 @@ def evaluate(now: datetime | None = None) -> int:
 
 
 def _round(now: datetime) -> int:
-    replicators = list(Replicator.objects.exclude(desired=Desired.DELETED).select_related("connection"))
+    replicators = list(Replicator.objects.exclude(desired=Desired.DELETED).select_related("connection", "destination"))
     make_rules(replicators)
     facts = _facts(replicators, now)
     watched = list(Rule.objects.filter(replicator__in=replicators).prefetch_related("channels"))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_view
 from rest_framework import status
 from rest_framework.decorators import action
 from rest_framework.request import Request
@@ -13,8 +15,10 @@ from rest_framework.response import Response
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckResult, Status
 from webapp.api.base import ApiViewSet
-from webapp.connections import selectors, serializers, services
+from webapp.connections import selectors, serializers
+from webapp.connections.endpoints import Endpoints
 from webapp.connections.models import Connection
+from webapp.connections.services import CONNECTIONS
 
 SEARCH = OpenApiParameter("search", str, description="Part of the name")
 
@@ -33,19 +37,16 @@ class KindViewSet(ApiViewSet):
         return Response(serializers.KindSerializer(selectors.kinds(), many=True).data)
 
 
-@extend_schema(tags=["connections"])
-class ConnectionViewSet(ApiViewSet):
-    """Connections to sources."""
+class EndpointViewSet(ApiViewSet):
+    """What connections and destinations have in common."""
 
-    queryset = Connection.objects.none()
-    serializer_class = serializers.ConnectionSerializer
+    services: Endpoints[Any]
 
-    def get_queryset(self) -> QuerySet[Connection]:
-        """With what the serializer shows."""
-        return selectors.list_connections().prefetch_related("replicators").order_by("name")
-
-    def _get(self, pk: str) -> Connection:
+    def _get(self, pk: str) -> Any:
         return get_object_or_404(self.get_queryset(), pk=pk)
+
+    def _shown(self, pk: str | int, number: int = status.HTTP_200_OK) -> Response:
+        return Response(self.get_serializer(self._get(str(pk))).data, status=number)
 
     @extend_schema(parameters=[SEARCH, OpenApiParameter("kind", str)])
     def list(self, request: Request) -> Response:
@@ -55,53 +56,65 @@ class ConnectionViewSet(ApiViewSet):
             found = found.filter(name__icontains=search)
         if kind := request.query_params.get("kind"):
             found = found.filter(kind=kind)
-        return self.page(found, serializers.ConnectionSerializer)
+        return self.page(found, self.get_serializer_class())
 
-    @extend_schema(request=serializers.ConnectionCreateSerializer, responses={201: serializers.ConnectionSerializer})
+    @extend_schema(request=serializers.EndpointCreateSerializer)
     def create(self, request: Request) -> Response:
-        """Store a connection; it is not tested by that."""
-        body = self.read(serializers.ConnectionCreateSerializer, request)
-        made = services.create_connection(**body, user=request.user)
-        return Response(serializers.ConnectionSerializer(self._get(made.pk)).data, status=status.HTTP_201_CREATED)
+        """Store one; it is not tested by that."""
+        made = self.services.create(**self.read(serializers.EndpointCreateSerializer, request), user=request.user)
+        return self._shown(made.pk, status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request, pk: str) -> Response:
-        """One connection."""
+        """One of them."""
         del request
-        return Response(serializers.ConnectionSerializer(self._get(pk)).data)
+        return self._shown(pk)
 
-    @extend_schema(request=serializers.ConnectionUpdateSerializer)
+    @extend_schema(request=serializers.EndpointUpdateSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
         """Change name or settings; settings left out stay, secrets too unless what says where or how they are sent changes."""
-        connection = self._get(pk)
-        body = self.read(serializers.ConnectionUpdateSerializer, request)
+        endpoint = self._get(pk)
+        body = self.read(serializers.EndpointUpdateSerializer, request)
         if "config" in body:
-            body["config"] = {**selectors.public_config(connection), **body["config"]}
-        services.update_connection(connection=connection, **body, user=request.user)
-        return Response(serializers.ConnectionSerializer(self._get(pk)).data)
+            body["config"] = {**selectors.public_config(endpoint), **body["config"]}
+            self.services.try_out(endpoint, body["config"])
+        self.services.update(endpoint, **body, user=request.user)
+        return self._shown(pk)
 
     def destroy(self, request: Request, pk: str) -> Response:
         """Refused while a replicator uses it."""
-        services.delete_connection(connection=self._get(pk), user=request.user)
+        self.services.delete(self._get(pk), user=request.user)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=serializers.TestResultSerializer)
     @action(detail=True, methods=["post"])
     def test(self, request: Request, pk: str) -> Response:
-        """Test a stored connection; the result is kept with it."""
+        """Test a stored one; the result is kept with it."""
         del request
-        connection = self._get(pk)
-        return Response(_result(services.test_connection(kind=connection.kind, config={}, connection=connection)))
+        endpoint = self._get(pk)
+        return Response(_result(self.services.test(kind=endpoint.kind, config={}, endpoint=endpoint)))
 
-    @extend_schema(
-        operation_id="connections_try",
-        request=serializers.ConnectionTrySerializer,
-        responses=serializers.TestResultSerializer,
-    )
+    @extend_schema(request=serializers.EndpointTrySerializer, responses=serializers.TestResultSerializer)
     @action(detail=False, methods=["post"], url_path="test", url_name="try")
     def test_settings(self, request: Request) -> Response:
         """Test settings without storing them."""
-        body = self.read(serializers.ConnectionTrySerializer, request)
-        return Response(_result(services.test_connection(**body)))
+        return Response(_result(self.services.test(**self.read(serializers.EndpointTrySerializer, request))))
+
+
+@extend_schema(tags=["connections"])
+@extend_schema_view(
+    create=extend_schema(responses={201: serializers.ConnectionSerializer}),
+    test_settings=extend_schema(operation_id="connections_try"),
+)
+class ConnectionViewSet(EndpointViewSet):
+    """Connections to sources."""
+
+    queryset = Connection.objects.none()
+    serializer_class = serializers.ConnectionSerializer
+    services = CONNECTIONS
+
+    def get_queryset(self) -> QuerySet[Connection]:
+        """With what the serializer shows."""
+        return selectors.list_connections().prefetch_related("replicators").order_by("name")
 
     @extend_schema(responses=serializers.DatabaseSerializer(many=True))
     @action(detail=True, pagination_class=None)

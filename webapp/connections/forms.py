@@ -1,14 +1,15 @@
-"""The form of a connection, made from what the source's plugin asks for."""
+"""The form of an endpoint, made from what its kind asks for."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django import forms
 
 from replicator.sources.base import FormField
 from webapp.connections import selectors
-from webapp.connections.models import Connection
+from webapp.connections.models import Connection, Endpoint
 
 PREFIX = "setting-"
 
@@ -47,57 +48,94 @@ def form_field(field: FormField, *, stored: bool) -> forms.Field:
     return forms.CharField(strip=not field.secret, **common)
 
 
-class ConnectionForm(forms.Form):
-    """`config` gives the plugin's settings back; with `connection` the form changes it."""
+class SettingsForm(forms.Form):
+    """Settings of a plugin's form, each under `prefix` and its name."""
 
-    name = forms.CharField(
-        label="Name",
-        max_length=100,
-        help_text="For example “shop production”.",
-        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
-        error_messages={"required": "Enter a name for the connection."},
-    )
+    setting_prefix = ""
 
-    def __init__(self, *args: Any, kind: str, connection: Connection | None = None, **kwargs: Any) -> None:
-        """Adds one field per setting."""
-        self.kind = kind
-        self.connection = connection
-        if connection is not None:
-            shown = {PREFIX + name: value for name, value in selectors.public_config(connection).items()}
-            kwargs["initial"] = {"name": connection.name} | shown
+    def __init__(self, *args: Any, settings: Sequence[FormField], stored: bool = False, **kwargs: Any) -> None:
+        """Adds one field per setting.  stored: there are secrets already, which are kept where a field stays empty."""
         super().__init__(*args, **kwargs)
-        self.settings = list(selectors.form_fields(kind))
+        self.settings = list(settings)
         for field in self.settings:
-            self.fields[PREFIX + field.name] = form_field(field, stored=connection is not None)
+            self.fields[self.setting_prefix + field.name] = form_field(field, stored=stored)
+
+    def _bound(self, *, main: bool) -> list[forms.BoundField]:
+        shown = [one for one in self.settings if (one.required or one.secret or one.main) == main]
+        return [self[self.setting_prefix + one.name] for one in shown]
 
     @property
     def main_fields(self) -> list[forms.BoundField]:
         """What everybody fills in."""
-        return [self[PREFIX + field.name] for field in self.settings if field.required or field.secret]
+        return self._bound(main=True)
 
     @property
     def further_fields(self) -> list[forms.BoundField]:
         """What has to be touched seldom."""
-        return [self[PREFIX + field.name] for field in self.settings if not (field.required or field.secret)]
+        return self._bound(main=False)
 
     @property
     def further_errors(self) -> bool:
-        """True where one of the further fields is wrong or was set: they are shown then."""
-        return any(field.errors or (self.connection and field.value()) for field in self.further_fields)
+        """True where one of the further fields is wrong, or not as it is by itself: they are shown then."""
+        return any(
+            field.errors or str(field.value() or "") != str(field.field.initial or "") for field in self.further_fields
+        )
 
     @property
     def config(self) -> dict[str, Any]:
         """Settings by the plugin's names; valid forms only."""
-        found = {field.name: self.cleaned_data.get(PREFIX + field.name) for field in self.settings}
+        found = {one.name: self.cleaned_data.get(self.setting_prefix + one.name) for one in self.settings}
         return {name: "" if value is None else value for name, value in found.items()}
+
+
+class EndpointForm(SettingsForm):
+    """With a name of its own; with `endpoint` the form changes it."""
+
+    setting_prefix = PREFIX
+    model: type[Endpoint]
+    word = "endpoint"
+    name = forms.CharField(
+        label="Name",
+        max_length=100,
+        widget=forms.TextInput(attrs={"class": "input", "autocomplete": "off"}),
+    )
+
+    def __init__(self, *args: Any, kind: str, endpoint: Endpoint | None = None, **kwargs: Any) -> None:
+        """See `SettingsForm`."""
+        self.kind = kind
+        self.endpoint = endpoint
+        if endpoint is not None:
+            shown = {PREFIX + name: value for name, value in selectors.public_config(endpoint).items()}
+            kwargs["initial"] = {"name": endpoint.name} | shown
+        super().__init__(*args, settings=self.settings_of(kind), stored=endpoint is not None, **kwargs)
+        self.fields["name"].help_text = self.example
+        self.fields["name"].error_messages["required"] = f"Enter a name for the {self.word}."
+
+    example = ""
+
+    @classmethod
+    def settings_of(cls, kind: str) -> Sequence[FormField]:
+        """What a kind asks for."""
+        raise NotImplementedError
 
     def clean_name(self) -> str:
         """Unique."""
         name: str = self.cleaned_data["name"].strip()
-        others = Connection.objects.filter(name=name)
-        if self.connection is not None:
-            others = others.exclude(pk=self.connection.pk)
+        others = self.model._default_manager.filter(name=name)  # noqa: SLF001 - Django's own name for it
+        if self.endpoint is not None:
+            others = others.exclude(pk=self.endpoint.pk)
         if others.exists():
-            message = f"There is already a connection named {name}. Choose another name."
+            message = f"There is already a {self.word} named {name}. Choose another name."
             raise forms.ValidationError(message)
         return name
+
+
+class ConnectionForm(EndpointForm):
+    model = Connection
+    word = "connection"
+    example = "For example “shop production”."
+
+    @classmethod
+    def settings_of(cls, kind: str) -> Sequence[FormField]:
+        """Of a source."""
+        return selectors.form_fields(kind)

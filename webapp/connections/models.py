@@ -1,6 +1,9 @@
-"""Connections to sources.  Secrets are encrypted at rest and appear in no text of the object (invariant 8)."""
+"""Endpoints: what a replicator reads from or writes to.  Secrets are encrypted at rest and appear in no text of the object (invariant 8)."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from django.conf import settings
 from django.db import models
@@ -8,7 +11,7 @@ from django.db import models
 from replicator.sources.registry import KINDS
 
 
-class Connection(models.Model):
+class Endpoint(models.Model):
     """`config` holds the non-secret form fields; `secrets` the others, as one Fernet token of a JSON object."""
 
     name = models.CharField(max_length=100, unique=True)
@@ -24,23 +27,47 @@ class Connection(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        abstract = True
         ordering = ("name",)
 
     def __str__(self) -> str:
         return self.name
 
+    @classmethod
+    def kinds(cls) -> Mapping[str, Any]:
+        """The plugins by name."""
+        raise NotImplementedError
+
     @property
     def kind_title(self) -> str:
         """The kind in words; its name where no plugin has it any more."""
-        return KINDS[self.kind].title if self.kind in KINDS else self.kind
+        return str(self.kinds()[self.kind].title) if self.kind in self.kinds() else self.kind
 
     @property
-    def database_word(self) -> str:
-        """What users of this source call a database of the selection: "database" or "schema"."""
-        return KINDS[self.kind].database_word if self.kind in KINDS else "database"
+    def address(self) -> str:
+        """Where it is, as lists show it; empty where its kind has no such setting."""
+        host, port = self.config.get("host", ""), self.config.get("port", "")
+        return f"{host}:{port}" if host and port else str(host)
 
     @property
     def check_status(self) -> str:
         """Worst status of the last test: failed, warning, ok; empty where it was never tested."""
         found = {line["status"] for line in self.last_check}
         return next((status for status in ("failed", "warning", "ok") if status in found), "")
+
+
+class Connection(Endpoint):
+    """A source."""
+
+    class Meta(Endpoint.Meta):
+        pass
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, Any]:
+        """Of sources."""
+        return KINDS
+
+    @property
+    def database_word(self) -> str:
+        """What users of this source call a database of the selection: "database" or "schema"."""
+        return KINDS[self.kind].database_word if self.kind in KINDS else "database"

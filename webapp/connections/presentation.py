@@ -11,7 +11,6 @@ from django.utils.safestring import SafeString, mark_safe
 from markdown_it import MarkdownIt
 
 from replicator.sources.base import CheckResult
-from replicator.sources.registry import source_kind
 
 SQL = re.compile(
     r"\s*(--|(GRANT|SET|CREATE|ALTER|SHOW|SELECT|FLUSH|REVOKE|INSERT|UPDATE|CALL|PURGE|DROP|ROLLBACK|REINDEX)\b)"
@@ -90,11 +89,8 @@ def check_summary(lines: list[CheckLine]) -> dict[str, Any]:
     return counts | {"total": len(lines) - counts["skipped"], "script": script}
 
 
-def guide(kind: str) -> tuple[str, SafeString]:
-    """Title and HTML of the source's setup guide.  Raw HTML in it is shown as text."""
-    source = source_kind(kind)
+def guide(markdown: str) -> SafeString:
+    """HTML of a setup guide.  Raw HTML in it is shown as text."""
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
-    html = renderer.render(source.guide).replace(
-        "<pre>", '<pre tabindex="0">'
-    )  # scrolls sideways: reachable by keyboard
-    return source.title, mark_safe(html)  # noqa: S308 - escaped by the renderer
+    html = renderer.render(markdown).replace("<pre>", '<pre tabindex="0">')  # scrolls sideways: reachable by keyboard
+    return mark_safe(html)  # noqa: S308 - escaped by the renderer

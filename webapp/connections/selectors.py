@@ -14,7 +14,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule
 from replicator.sources.base import DatabaseInfo, FormField, Source, TableInfo
 from replicator.sources.registry import KINDS, SourceKind, source_kind
-from webapp.connections.models import Connection
+from webapp.connections.models import Connection, Endpoint
 from webapp.connections.secrets import unseal
 
 # A page that waits longer is given up by who asked for it; its statement must not go on at the source.
@@ -41,15 +41,14 @@ def form_fields(kind: str) -> Sequence[FormField]:
     return source_kind(kind).form
 
 
-def full_config(connection: Connection) -> dict[str, Any]:
-    """With secrets: for opening the source only, never for an answer (invariant 8)."""
+def full_config(connection: Endpoint) -> dict[str, Any]:
+    """With secrets: for opening it only, never for an answer (invariant 8)."""
     return {**connection.config, **unseal(connection.secrets)}
 
 
-def public_config(connection: Connection) -> dict[str, Any]:
-    """Without secrets."""
-    secret = {field.name for field in form_fields(connection.kind) if field.secret}
-    return {name: value for name, value in connection.config.items() if name not in secret}
+def public_config(connection: Endpoint) -> dict[str, Any]:
+    """Without secrets, which are stored apart."""
+    return dict(connection.config)
 
 
 @contextmanager

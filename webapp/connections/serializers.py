@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from replicator.errors import TableError
 from webapp.connections import selectors
-from webapp.connections.models import Connection
+from webapp.connections.models import Connection, Endpoint
 
 
 class FormFieldSerializer(serializers.Serializer):
@@ -50,8 +50,8 @@ class CheckSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="SQL to paste, or a sentence")
 
 
-class ConnectionSerializer(serializers.ModelSerializer):
-    """A connection without its secrets."""
+class EndpointSerializer(serializers.ModelSerializer):
+    """One without its secrets."""
 
     config = serializers.SerializerMethodField()
     secrets_set = serializers.SerializerMethodField()
@@ -60,7 +60,6 @@ class ConnectionSerializer(serializers.ModelSerializer):
     replicators = serializers.SerializerMethodField()
 
     class Meta:
-        model = Connection
         fields = (
             "id", "name", "kind", "config", "secrets_set", "check_status", "last_check", "last_checked_at",
             "replicators", "created_at", "updated_at",
@@ -68,35 +67,40 @@ class ConnectionSerializer(serializers.ModelSerializer):
         read_only_fields = fields
 
     @extend_schema_field(serializers.DictField())
-    def get_config(self, connection: Connection) -> dict[str, Any]:
+    def get_config(self, endpoint: Endpoint) -> dict[str, Any]:
         """Settings that are no secret."""
-        return selectors.public_config(connection)
+        return selectors.public_config(endpoint)
 
-    def get_secrets_set(self, connection: Connection) -> bool:
+    def get_secrets_set(self, endpoint: Endpoint) -> bool:
         """True where a secret is stored."""
-        return bool(connection.secrets)
+        return bool(endpoint.secrets)
 
-    def get_replicators(self, connection: Connection) -> list[str]:
+    def get_replicators(self, endpoint: Any) -> list[str]:
         """Names of the replicators that use it."""
-        return [replicator.name for replicator in connection.replicators.all()]
+        return [replicator.name for replicator in endpoint.replicators.all()]
 
 
-class ConnectionCreateSerializer(serializers.Serializer):
-    """`config` holds the settings that /source-kinds/ lists, secrets included."""
+class ConnectionSerializer(EndpointSerializer):
+    class Meta(EndpointSerializer.Meta):
+        model = Connection
+
+
+class EndpointCreateSerializer(serializers.Serializer):
+    """`config` holds the settings that the kinds list, secrets included."""
 
     name = serializers.CharField(max_length=100)
     kind = serializers.CharField()
-    config = serializers.DictField(write_only=True)
+    config = serializers.DictField(write_only=True, required=False, default=dict)
 
 
-class ConnectionUpdateSerializer(serializers.Serializer):
+class EndpointUpdateSerializer(serializers.Serializer):
     """What is left out stays as it is."""
 
     name = serializers.CharField(max_length=100, required=False)
     config = serializers.DictField(write_only=True, required=False)
 
 
-class ConnectionTrySerializer(serializers.Serializer):
+class EndpointTrySerializer(serializers.Serializer):
     """Settings to test before they are stored."""
 
     kind = serializers.CharField()

@@ -12,7 +12,8 @@ from replicator.errors import ConfigurationError
 from webapp.alerts.models import Channel
 from webapp.connections.models import Connection
 from webapp.connections.secrets import resealed
-from webapp.replicators.models import Draft, Replicator
+from webapp.destinations.models import Destination
+from webapp.replicators.models import Replicator
 
 
 @dataclass
@@ -36,16 +37,9 @@ class _Place:
 
 _PLACES = (
     _Place(Connection, "connection", "secrets"),
-    _Place(Replicator, "target of replicator", "target_secrets"),
+    _Place(Destination, "destination", "secrets"),
     _Place(Replicator, "masks of replicator", "secrets"),
     _Place(Channel, "alert channel", "secrets"),
-    _Place(
-        Draft,
-        "draft",
-        "data",
-        read=lambda data: str(data.get("target_secrets", "")),
-        write=lambda data, token: {**data, "target_secrets": token},
-    ),
 )
 
 

@@ -11,7 +11,9 @@ class ReplicatorsConfig(AppConfig):
     def ready(self) -> None:
         """What happens to a connection is its replicators' business."""
         from webapp.connections import signals  # noqa: PLC0415
+        from webapp.destinations import signals as destinations  # noqa: PLC0415
         from webapp.replicators import receivers  # noqa: PLC0415 - its models are not there before
 
         signals.changed.connect(receivers.on_connection_changed)
         signals.works.connect(receivers.on_connection_works)
+        destinations.changed.connect(receivers.on_destination_changed)

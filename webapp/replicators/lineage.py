@@ -10,10 +10,10 @@ from django.db.models import Count, Max, Q
 from django.db.models.fields.json import KeyTextTransform
 
 from replicator.model.mode import Mode
-from replicator.targets.type_names import type_name_in
 from replicator.telemetry.differences import Definition, difference
 from replicator.telemetry.lineage import ColumnHistory, FieldLine, Policy, fields, lives
 from webapp.replicators.models import Replicator, ReplicatorTable, SchemaVersion
+from webapp.replicators.targets import kind_of
 
 VERSIONS = 200  # newest ones that a page goes through
 COLLAPSE_FROM = 4  # so many plain columns in a row are shown as one line
@@ -87,7 +87,7 @@ def lineage_at(
     return fields(
         definitions,
         version,
-        target_type=type_name_in(str(replicator.target.get("kind", "iceberg"))),
+        target_type=kind_of(replicator).type_name,
         policy=Policy(replicator.parsed_options.zero_dates),
         made_anew=anew,
         mode=Mode(mode),

@@ -14,6 +14,7 @@ from replicator.model.schema import TableSchema
 from replicator.state.tables import TableState
 from replicator.telemetry.differences import Definition
 from webapp.connections.models import Connection
+from webapp.destinations.models import Destination
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.snapshots import ChunkRow, ChunkState, RunState, Scope, SnapshotRun
 
@@ -59,7 +60,7 @@ def new_uid() -> str:
 class Replicator(models.Model):
     """Source + table selection + target + policies, and capture's checkpoint.
 
-    target: {"kind": "iceberg", "namespace_prefix": ""}, and its secret settings as one Fernet token in target_secrets.
+    target: what the destination's kind lets a replicator set for itself, such as {"namespace_prefix": ""}.
     plan_version changes whenever capture must read its plan again. log_held_…: what the source kept of its log at
     log_held_at (None: not a source that does): bytes, those at which it is lost, its own word for how safe that is, and
     what there is to warn of.
@@ -70,10 +71,10 @@ class Replicator(models.Model):
     name = models.CharField(max_length=100, unique=True)
     uid = models.CharField(max_length=12, unique=True, default=new_uid, editable=False)
     connection = models.ForeignKey(Connection, on_delete=models.PROTECT, related_name="replicators")
+    destination = models.ForeignKey(Destination, on_delete=models.PROTECT, related_name="replicators")
     desired = models.CharField(max_length=10, choices=Desired.choices, default=Desired.STOPPED)
     status = models.CharField(max_length=10, choices=Status.choices, default=Status.CREATED)
     target = models.JSONField(default=dict)
-    target_secrets = models.TextField(blank=True, editable=False)
     options = models.JSONField(default=dict)
     secrets = models.TextField(blank=True, editable=False)
     plan_version = models.BigIntegerField(default=1)

@@ -12,18 +12,9 @@ from replicator.model.mode import Mode
 from replicator.model.retention import GRACE_HOURS, STEPS, Retention
 from replicator.snapshot.sizing import MAX_ROWS, TARGET_SECONDS
 from replicator.snapshot.throttle import Pace
-from replicator.state.journal import DdlAction
+from replicator.state.journal import DDL_OPERATIONS, DdlAction
 from replicator.telemetry.lags import exact_seconds, nearest_seconds
 
-DDL_OPERATIONS = (
-    "add_column",
-    "drop_column",
-    "rename_column",
-    "change_type",
-    "truncate",
-    "drop_table",
-    "rename_table",
-)
 MAX_NAME_LENGTH = 128
 IGNORABLE = frozenset({"drop_column", "truncate", "drop_table"})
 CHOICES: Mapping[str, tuple[str, ...]] = {

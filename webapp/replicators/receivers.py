@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib.auth.models import User
 
 from webapp.connections.models import Connection
+from webapp.destinations.models import Destination
 from webapp.replicators.signals import note
 
 
@@ -12,6 +13,12 @@ def on_connection_changed(*, connection: Connection, summary: str, user: User | 
     """The receiver of `webapp.connections.signals.changed`: a line on the timeline of every replicator that uses it."""
     for replicator in connection.replicators.all():
         note(replicator=replicator, kind="connection", summary=summary, user=user)
+
+
+def on_destination_changed(*, destination: Destination, summary: str, user: User | None, **_: object) -> None:
+    """The receiver of `webapp.destinations.signals.changed`."""
+    for replicator in destination.replicators.all():
+        note(replicator=replicator, kind="target", summary=summary, user=user)
 
 
 def on_connection_works(*, connection: Connection, why: str, user: User | None, **_: object) -> None:

@@ -34,7 +34,7 @@ LEFT_ALONE = frozenset(state.value for state in HALTED)
 
 def list_replicators() -> QuerySet[Replicator]:
     """By name, with their connections."""
-    return Replicator.objects.select_related("connection")
+    return Replicator.objects.select_related("connection", "destination")
 
 
 def get_replicator(pk: int) -> Replicator:

@@ -1,122 +1,187 @@
-"""A replicator's target: its settings, checked by its kind; the secret ones are stored encrypted (invariant 8)."""
+"""What a replicator sets of its target for itself, and what the kind of its destination makes of that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from django.db.models import Q
+from django.contrib.auth.models import User
 
 from replicator.errors import ConfigurationError
+from replicator.model.mode import Mode
 from replicator.redaction import redacted
-from replicator.sources.base import CheckResult, Status
-from replicator.targets.kinds import TargetForm, target_form
-from webapp.connections.fields import Stored, split
+from replicator.sources.base import CheckResult
+from replicator.state.journal import DdlAction
+from replicator.targets import registry
+from replicator.targets.kind import TargetKind
+from replicator.targets.registry import target_kind
+from webapp.connections.fields import split
 from webapp.connections.secrets import unseal
+from webapp.connections.selectors import full_config
+from webapp.destinations.models import Destination
+from webapp.destinations.services import DESTINATIONS, destination_for, refuse_failed
 from webapp.replicators.models import Replicator
+from webapp.replicators.options import ReplicatorOptions
 
-DEFAULT_KIND = "iceberg"
 YES_NO = {True: "yes", False: "no"}
 
 
-def kind_of(settings: Mapping[str, Any]) -> TargetForm:
+def kind_of(replicator: Replicator) -> TargetKind:
     """ConfigurationError for a kind that is not registered."""
-    return target_form(str(settings.get("kind") or DEFAULT_KIND))
+    return target_kind(replicator.destination.kind)
 
 
-def checked_target(target: Mapping[str, Any], stored: Stored | None = None) -> tuple[dict[str, Any], dict[str, str]]:
-    """Public settings with defaults, and secret ones; ConfigurationError for what is not known or makes no sense.
+def wanted_target(
+    target: Mapping[str, Any], destination: Destination | None = None, user: User | None = None
+) -> tuple[Destination, dict[str, Any]]:
+    """Destination and the replicator's own settings, with defaults.  ConfigurationError.
 
-    stored: its secrets are kept where none are given, unless they would go elsewhere.
+    Without `destination`, the settings of one stand in `target` with its kind, as before there were destinations: one
+    that has them is taken, or made.
     """
-    kind = kind_of(target)
-    given = {name: YES_NO.get(value, value) if isinstance(value, bool) else value for name, value in target.items()}
-    given.pop("kind", None)
-    if odd := next((name for name, value in given.items() if not isinstance(value, str | int | None)), None):
-        raise ConfigurationError(f"target: {odd} must be a single-line string or a number.")
+    given = _plain(target)
+    kind = target_kind(str(given.pop("kind", "") or (destination.kind if destination else registry.DEFAULT)))
+    reach = {field.name for field in kind.destination_form} & given.keys()
+    if destination is None:
+        destination = destination_for(kind.name, {name: given.pop(name) for name in reach}, user)
+    elif kind.name != destination.kind or reach:
+        wrong = min(reach) if reach else "kind"
+        message = f"target: {wrong} is a setting of the destination {destination.name}."
+        raise ConfigurationError(message, remedy="Change it there, or name another destination.")
+    return destination, checked_settings(destination, given)
+
+
+def checked_settings(destination: Destination, target: Mapping[str, Any]) -> dict[str, Any]:
+    """A replicator's own settings with defaults; ConfigurationError for what is not known or makes no sense."""
+    kind = target_kind(destination.kind)
     try:
-        public, secret = split(kind.form, given, stored)
-        kind.valid({**public, **secret})
+        public, _ = split(kind.form, _plain(target))
+        kind.valid({**full_config(destination), **public})
     except ConfigurationError as error:
         error.message = error.message if error.message.startswith("target: ") else f"target: {error.message}"
         raise
-    return {"kind": kind.name, **public}, secret
+    return public
 
 
-def check_target(target: Mapping[str, Any], stored: Stored | None = None) -> list[CheckResult]:
-    """Tries the settings out; empty where there is nothing to try.  ConfigurationError as `checked_target`."""
-    public, secret = checked_target(target, stored)
-    kind = kind_of(public)
-    if kind.check is None:
-        return []
-    found = kind.check({**public, **secret})
-    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
+def _plain(target: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: YES_NO.get(value, value) if isinstance(value, bool) else value for name, value in target.items()}
+    if odd := next((name for name, value in given.items() if not isinstance(value, str | int | None)), None):
+        raise ConfigurationError(f"target: {odd} must be a single-line string or a number.")
+    return given
+
+
+def refuse_options(kind: TargetKind, options: ReplicatorOptions) -> None:
+    """ConfigurationError for what this kind of destination cannot do."""
+    modes, mode = kind.capabilities.modes, Mode(options.mode)
+    if mode not in (modes or {Mode.MIRROR}):
+        named = ", ".join(sorted(one.label for one in modes))
+        can = f"It has {named}." if modes else "It keeps every change."
+        raise ConfigurationError(f"{kind.title} does not have the mode {mode.label}.", remedy=can)
+
+
+def followed_ddl(kind: TargetKind, policy: Mapping[str, DdlAction]) -> dict[str, DdlAction]:
+    """The policy, with a stop where the target cannot follow."""
+    can = kind.capabilities.ddl
+    return {
+        name: DdlAction.STOP if action is DdlAction.APPLY and name not in can else action
+        for name, action in policy.items()
+    }
 
 
 def check_fixed(replicator: Replicator, kind: str, changed: Iterable[str]) -> None:
     """ConfigurationError that names what cannot be changed, and why."""
     message, remedy = f"replicator {replicator.name}: its target cannot be changed", "Create another replicator."
-    now = kind_of(replicator.target)
+    now = kind_of(replicator)
     if kind != now.name:
         raise ConfigurationError(f"{message} to one of another kind.", remedy=remedy)
     if fixed := sorted(set(now.fixed).intersection(changed)):
         raise ConfigurationError(f"{message} in its {fixed[0]}. {now.fixed[fixed[0]]}", remedy=remedy)
 
 
+def parted(replicator: Replicator, target: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Settings of the destination that differ from its own, and the replicator's own as they would be.
+
+    ConfigurationError for what cannot be changed, and for a destination that others use, too.
+    """
+    given, kind, destination = _plain(target), kind_of(replicator), replicator.destination
+    check_fixed(replicator, str(given.pop("kind", "") or kind.name), ())
+    held = {**destination.config, **unseal(destination.secrets)}
+    secret = {field.name for field in kind.destination_form if field.secret}
+    reach = {
+        field.name: value
+        for field in kind.destination_form
+        if field.name in given
+        and (value := given.pop(field.name)) != held.get(field.name, field.default)
+        and not (field.name in secret and value in {"", None})
+    }
+    own = checked_settings(destination, given)
+    check_fixed(
+        replicator, kind.name, [name for name, value in own.items() if replicator.target.get(name, "") != value]
+    )
+    if reach and (others := destination.replicators.exclude(pk=replicator.pk).first()):
+        message = f"The destination {destination.name} is also used by {others.name}."
+        raise ConfigurationError(message, remedy=f"Change {', '.join(sorted(reach))} in the destination.")
+    return reach, own
+
+
+def check_target(target: Mapping[str, Any]) -> list[CheckResult]:
+    """Tries settings out, destination's and replicator's together; empty where there is nothing to try.
+
+    ConfigurationError for what is not known or makes no sense.
+    """
+    given = _plain(target)
+    kind = target_kind(str(given.pop("kind", "") or registry.DEFAULT))
+    public, secret = split(kind.settings, given)
+    values = {**public, **secret}
+    kind.valid(values)
+    found = kind.check(values) if kind.check else []
+    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
+
+
 def changed_target(replicator: Replicator, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with `changes` in them (an empty secret stays as it is where its address does), tried out; to be given to `services.update_target`.
+    """The settings with `changes` in them, tried out; to be given to `services.update_target`.
 
     ConfigurationError for what cannot be changed, makes no sense or does not work; TargetError where nobody answers.
     """
-    target = {**replicator.target, "kind": kind_of(replicator.target).name, **changes}
-    stored = stored_target(replicator)
-    public, secret = checked_target(target, stored)
-    before = {**stored.public, **stored.secret}
-    changed = {name for name, value in {**public, **secret}.items() if before.get(name, "") != value}
-    check_fixed(replicator, public["kind"], changed - {"kind"})
-    if not changed - {"kind"}:
-        return target
-    kind, found = kind_of(public), check_target(target, stored)
-    moved = kind.place(public) != kind.place(replicator.target)
-    if kind.written and moved and not any(one.status is Status.FAILED for one in found) and _wrote(replicator):
-        found.append(kind.written({**public, **secret}))
-    if failed := next((one for one in found if one.status is Status.FAILED), None):
-        raise ConfigurationError(f"{failed.title}: {failed.detail}", remedy=failed.remedy)
+    target = {**replicator.target, **changes}
+    reach, own = parted(replicator, target)
+    destination, kind = replicator.destination, kind_of(replicator)
+    if reach:
+        DESTINATIONS.try_out(destination, {**destination.config, **reach})
+    elif own != {**replicator.target} and kind.check:
+        refuse_failed(kind.check({**full_config(destination), **own}))
     return target
-
-
-def _wrote(replicator: Replicator) -> bool:
-    return replicator.tables.filter(Q(applied__gte=0) | Q(loaded__gte=0)).exists()
 
 
 def full_target(replicator: Replicator) -> dict[str, Any]:
     """With secrets: for opening the target only, never for an answer (invariant 8)."""
-    stored = stored_target(replicator)
-    return {**stored.public, **stored.secret}
+    return {**full_config(replicator.destination), **replicator.target}
 
 
-def stored_target(replicator: Replicator) -> Stored:
-    """Its settings, and the secrets that were entered for them."""
-    return Stored(replicator.target, unseal(replicator.target_secrets))
+def public_target(replicator: Replicator) -> dict[str, Any]:
+    """Kind, and all settings that are no secret."""
+    return {"kind": replicator.destination.kind, **replicator.destination.config, **replicator.target}
 
 
 def target_settings(replicator: Replicator) -> dict[str, Any]:
     """What may be known of it: values, names of secrets, when a change takes effect, what is fixed and why."""
-    kind = kind_of(replicator.target)
+    kind = kind_of(replicator)
     return {
-        "settings": {**replicator.target, "kind": kind.name},
-        "secrets": sorted(unseal(replicator.target_secrets)),
+        "settings": public_target(replicator),
+        "secrets": sorted(unseal(replicator.destination.secrets)),
         "effects": dict(kind.effects),
         "fixed": dict(kind.fixed),
     }
 
 
-def namespace_of(replicator: Replicator, database: str) -> str:
-    """Of the database's tables in the target."""
-    return kind_of(replicator.target).namespace(replicator.target, database)
+def target_name(replicator: Replicator, database: str, table: str) -> tuple[str, str]:
+    """(namespace, name) in the target that a table's own names give."""
+    kind = kind_of(replicator)
+    legal = kind.identifiers.legal
+    return legal(kind.namespace(replicator.target, database)), legal(table)
 
 
 def same_place(one: Replicator, other: Replicator) -> bool:
     """Tables of one name are the same tables in both targets."""
-    kind = kind_of(one.target)
-    return kind == kind_of(other.target) and kind.place(one.target) == kind.place(other.target)
+    kind = kind_of(one)
+    return kind == kind_of(other) and kind.place(one.destination.config) == kind.place(other.destination.config)

@@ -66,7 +66,7 @@ class Figures(Collector):
 
     def _replicators(self) -> Iterator[Metric]:
         now = clock()
-        replicators = {one.pk: one for one in Replicator.objects.select_related("connection")}
+        replicators = {one.pk: one for one in Replicator.objects.select_related("connection", "destination")}
         tables = list(
             ReplicatorTable.objects.filter(replicator__in=replicators).order_by("replicator_id", "database", "name")
         )

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db.models import Q, Sum
@@ -22,6 +21,7 @@ from webapp.connections.selectors import public_config
 from webapp.monitoring.models import Failure, MetricMinute, Stage
 from webapp.replicators.lineage import lineage_at, newest_versions
 from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
+from webapp.replicators.targets import kind_of
 from webapp.telemetry.models import LineageEvent, LineageState
 
 OVERLAP = timedelta(minutes=2)  # a row may be committed this much later than its own time
@@ -139,7 +139,11 @@ def _event(one: LineageFact, table: ReplicatorTable, copy: Copy) -> dict[str, ob
 
 def copies_of(tables: Iterable[int]) -> Mapping[int, tuple[ReplicatorTable, Copy]]:
     """Both ends and the present lineage of each table that has a definition: three queries."""
-    rows = list(ReplicatorTable.objects.filter(pk__in=tables).select_related("replicator__connection"))
+    rows = list(
+        ReplicatorTable.objects.filter(pk__in=tables).select_related(
+            "replicator__connection", "replicator__destination"
+        )
+    )
     newest = newest_versions([row.pk for row in rows])
     found = {}
     for row in rows:
@@ -158,14 +162,10 @@ def _source(row: ReplicatorTable) -> Dataset:
 
 
 def _target(row: ReplicatorTable) -> Dataset:
-    """The warehouse is the namespace, without credentials or query; of Kafka the first broker, as OpenLineage names it."""
-    kind, name = str(row.replicator.target.get("kind", "iceberg")), f"{row.target_namespace}.{row.target_name}"
-    if kind == "kafka":
-        broker = f"kafka://{row.replicator.target['bootstrap_servers'].partition(',')[0]}"
-        return Dataset(broker, name, kind, broker)
-    parts = urlsplit(settings.TIDEMARK_WAREHOUSE_URL)
-    uri = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-    return Dataset(uri, name, kind, uri)
+    """As its kind names it to OpenLineage."""
+    kind = kind_of(row.replicator)
+    uri = kind.dataset(row.replicator.destination.config, settings.TIDEMARK_WAREHOUSE_URL)
+    return Dataset(uri, f"{row.target_namespace}.{row.target_name}", kind.name, uri)
 
 
 def _shortened() -> int:

@@ -18,9 +18,9 @@ from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.jvm import jvm
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
+from replicator.targets.iceberg.target import IcebergTarget
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.java_classes import QUIET, archive
 

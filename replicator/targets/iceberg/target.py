@@ -13,7 +13,6 @@ from replicator.targets.base import (
     NO_TABLE,
     Append,
     ApplyResult,
-    Capabilities,
     Create,
     DeleteBelow,
     Drop,
@@ -29,6 +28,7 @@ from replicator.targets.iceberg import apply
 from replicator.targets.iceberg.direct.result import SKIPPED, Outcome
 from replicator.targets.iceberg.direct.writer import Counts, Limits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
+from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.position import position
@@ -41,7 +41,7 @@ NOTHING: Mapping[str, str] = {}
 class IcebergTarget:
     """Tables of one replicator in an Iceberg JDBC catalog, changed by Spark.  Thread-safe."""
 
-    capabilities = Capabilities()
+    capabilities = CAPABILITIES
 
     def __init__(
         self,

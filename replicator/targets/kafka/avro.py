@@ -17,7 +17,8 @@ from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType, Kind
-from replicator.targets.kafka.naming import avro_name, avro_namespace, digest
+from replicator.targets.identifiers import digest
+from replicator.targets.kafka.naming import avro_name, avro_namespace
 
 MARK = b"\xc3\x01"
 NULL: Any = "null"

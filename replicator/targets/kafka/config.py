@@ -32,18 +32,27 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, titles.get(name, name)) for name in names)
 
 
-FORM = (
+DESTINATION_FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
+    FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS), main=True),
+    FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS), main=True),
+    FormField("username", "User", required=False, help="For SASL.", main=True),
+    FormField("password", "Password", "password", required=False, secret=True, help="For SASL. It is stored encrypted."),
     FormField(
-        "topic_prefix", "Topic prefix", required=False, keeps_secret=True,
+        "ca", "Certificate authority (PEM)", "textarea", required=False, help="For TLS. Empty: the system’s own authorities.",
+    ),
+)  # fmt: skip
+FORM = (
+    FormField(
+        "topic_prefix", "Topic prefix", required=False, keeps_secret=True, main=True,
         help="A table’s topic is prefix.database.table. Letters, digits, dots, - and _.",
     ),
     FormField(
         "format", "Format", "choice", default="json", choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
-        keeps_secret=True,
+        keeps_secret=True, main=True,
     ),
     FormField(
-        "envelope", "Envelope", "choice", default="debezium", keeps_secret=True,
+        "envelope", "Envelope", "choice", default="debezium", keeps_secret=True, main=True,
         choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op", flat="Flat: the row’s columns, __op, __sequence"),
     ),
     FormField(
@@ -57,13 +66,6 @@ FORM = (
     FormField(
         "tombstones", "Tombstones", "choice", default="yes", keeps_secret=True,
         choices=(("yes", "An empty message after each delete"), ("no", "None")),
-    ),
-    FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS)),
-    FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS)),
-    FormField("username", "User", required=False, help="For SASL."),
-    FormField("password", "Password", "password", required=False, secret=True, help="For SASL. It is stored encrypted."),
-    FormField(
-        "ca", "Certificate authority (PEM)", "textarea", required=False, help="For TLS. Empty: the system’s own authorities.",
     ),
 )  # fmt: skip
 

@@ -92,6 +92,8 @@ def _decimals(column: pa.Array) -> pa.Array:
 
 def _floats(column: pa.Array) -> pa.Array:
     text = column.cast(TEXT)
+    if pc.any(pc.equal(text, "-0")).as_py():  # which readers take for a whole number, without its sign
+        text = pc.if_else(pc.equal(text, "-0"), pa.scalar("-0.0", TEXT), text)
     if not pc.any(pc.invert(pc.is_finite(column))).as_py():
         return text
     names = pc.case_when(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from replicator.targets.base import TargetTable
+from replicator.targets.identifiers import digest
 
 MAX_TOPIC_LENGTH = 200  # Kafka's 249, less what tells a second generation apart
 APPLIED = "tidemark-applied"
 SCHEMAS = "tidemark-schemas"
-
-
-def digest(text: str) -> str:
-    """Eight hexadecimal digits."""
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def topic_of(table: TargetTable) -> str:

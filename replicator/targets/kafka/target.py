@@ -23,7 +23,6 @@ from replicator.targets.base import (
     NO_TABLE,
     Append,
     ApplyResult,
-    Capabilities,
     Create,
     DeleteBelow,
     Drop,
@@ -36,12 +35,14 @@ from replicator.targets.base import (
     TargetTable,
     item_of,
 )
+from replicator.targets.identifiers import digest
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.diagnosis import met
 from replicator.targets.kafka.events import DELETE, columns, events
 from replicator.targets.kafka.failures import translated
+from replicator.targets.kafka.kind import CAPABILITIES
 from replicator.targets.kafka.messages import Encoder, MessageContext, Text, encoder, schema_record
-from replicator.targets.kafka.naming import APPLIED, SCHEMAS, digest, topic_of
+from replicator.targets.kafka.naming import APPLIED, SCHEMAS, topic_of
 from replicator.targets.kafka.positions import FIRST, Held, Known, Positions, record_key
 from replicator.targets.kafka.topics import COMPACTED, KEPT, SECONDS, Topics
 from replicator.targets.kafka.transactions import ANY_PARTITION, Producers, Transaction
@@ -65,7 +66,7 @@ class _Opened:
 class KafkaTarget:
     """Topics of one replicator.  Thread-safe."""
 
-    capabilities = Capabilities(unfolded=True)
+    capabilities = CAPABILITIES
 
     def __init__(self, config: KafkaConfig, storage: Storage, replicator: str, source: str) -> None:
         """`storage`: where segments lie; `source`: its kind.  Nothing starts before the first use."""

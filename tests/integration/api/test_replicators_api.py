@@ -123,7 +123,10 @@ def test_snapshots_are_paused_and_resumed(client: APIClient, replicator: Replica
 
 
 def test_replicators_are_filtered_and_paged(client: APIClient, replicator: Replicator) -> None:
-    Replicator.objects.create(name="broken", connection=replicator.connection, status=Status.FAILED, error_code="x")
+    Replicator.objects.create(
+        name="broken", connection=replicator.connection, destination=replicator.destination, status=Status.FAILED,
+        error_code="x",
+    )  # fmt: skip
     assert client.get(URL).json()["count"] == 2
     [failed] = client.get(URL, {"status": "failed"}).json()["results"]
     assert (failed["name"], failed["error"]["code"]) == ("broken", "x")

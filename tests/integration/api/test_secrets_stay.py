@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from replicator.errors import ConfigurationError
 from replicator.sources.registry import KINDS
-from replicator.targets.kinds import FORMS
+from replicator.targets.registry import KINDS as TARGETS
 from tests.integration.api.conftest import SECRET
 from tests.integration.kafka.security import Authority
 from webapp.alerts import services as alerts
@@ -18,11 +18,11 @@ from webapp.alerts.models import Channel
 from webapp.connections import services as connections
 from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
-from webapp.connections.secrets import seal, unseal
+from webapp.connections.secrets import unseal
 from webapp.connections.selectors import full_config
 from webapp.console.definitions import apply as definitions
 from webapp.replicators import services
-from webapp.replicators.models import Draft, Replicator
+from webapp.replicators.models import Replicator
 from webapp.replicators.selection.entries import SelectionEntry
 from webapp.replicators.targets import changed_target, full_target
 
@@ -67,9 +67,9 @@ def hook(db: None) -> Channel:
     return alerts.save_channel(name="hook", kind="webhook", url="https://a.example/x", key="signing-k3y")
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *FORMS])
+@pytest.mark.parametrize("kind", [*KINDS, *TARGETS])
 def test_only_what_is_known_to_be_harmless_keeps_a_secret(kind: str) -> None:
-    form = KINDS[kind].form if kind in KINDS else FORMS[kind].form
+    form = KINDS[kind].form if kind in KINDS else TARGETS[kind].settings
     assert {field.name for field in form if field.keeps_secret} == HARMLESS[kind]
 
 
@@ -98,9 +98,7 @@ def test_a_harmless_change_keeps_the_secret(db: None) -> None:
     assert (full_config(made)["password"], made.config["server_id"]) == (SECRET, 7)
 
 
-@pytest.mark.parametrize(
-    "name", [f.name for f in FORMS["kafka"].form if not f.secret and f.name not in HARMLESS["kafka"]]
-)
+@pytest.mark.parametrize("name", [f.name for f in TARGETS["kafka"].destination_form if not f.secret])
 def test_a_changed_address_of_a_target_asks_for_the_secret_again(streaming: Replicator, name: str) -> None:
     target = {**streaming.target, name: VALUES[name]}
     for change in (
@@ -117,11 +115,13 @@ def test_a_changed_address_of_a_target_asks_for_the_secret_again(streaming: Repl
 def test_the_api_asks_again(client: APIClient, connection: Connection, streaming: Replicator, hook: Channel) -> None:
     at = f"/api/v1/connections/{connection.pk}/"
     target = f"/api/v1/replicators/{streaming.pk}/target/"
+    place = f"/api/v1/destinations/{streaming.destination_id}/"
     channel = f"/api/v1/alert-channels/{hook.pk}/"
     moved = {"name": "hook", "kind": "webhook", "url": "https://b.example/"}
     for answer in (
         client.patch(at, {"config": {"host": "rogue"}}, format="json"),
         client.patch(target, {"bootstrap_servers": "rogue:1"}, format="json"),
+        client.patch(place, {"config": {"bootstrap_servers": "rogue:1"}}, format="json"),
         client.put(channel, moved, format="json"),
     ):
         assert (answer.status_code, answer.json()["code"]) == (400, "configuration"), answer.content
@@ -134,11 +134,12 @@ def test_the_api_asks_again(client: APIClient, connection: Connection, streaming
     assert unseal(hook.secrets) == {"url": "https://b.example/"}
 
 
-def test_a_file_asks_again(connection: Connection, hook: Channel) -> None:
-    del connection, hook
+def test_a_file_asks_again(connection: Connection, streaming: Replicator, hook: Channel) -> None:
+    del connection, streaming, hook
     for part in (
         "connections: [{name: shop db, config: {host: rogue}}]",
         "channels: [{name: hook, kind: webhook, url: 'https://b.example/'}]",
+        "destinations: [{name: Apache Kafka k.example:9093, config: {bootstrap_servers: 'rogue:1'}}]",
     ):
         with pytest.raises(ConfigurationError, match=AGAIN):
             definitions.apply(part, {})
@@ -155,13 +156,14 @@ def test_the_pages_ask_again(browser: Client, connection: Connection, streaming:
         PREFIX + "user": "u",
         PREFIX + "password": "",
     }
-    kafka = {name: str(value) for name, value in streaming.target.items() if value not in {"", None}} | {
-        "bootstrap_servers": "rogue:1"
-    }
+    place = streaming.destination
+    config = place.config | {"bootstrap_servers": "rogue:1"}
+    kafka = {"name": place.name} | {PREFIX + name: str(value) for name, value in config.items()}
     for address, body in (
         (reverse("connections:edit", args=[connection.pk]), typed),
         (reverse("connections:test", args=[connection.pk]), typed),
-        (reverse("replicators:target", args=[streaming.pk]), kafka),
+        (reverse("destinations:edit", args=[place.pk]), kafka),
+        (reverse("destinations:test", args=[place.pk]), kafka),
         (
             reverse("alerts:channel", args=[hook.pk]),
             {"name": "hook", "kind": "webhook", "url": "https://b.example/", "key": ""},
@@ -170,15 +172,3 @@ def test_the_pages_ask_again(browser: Client, connection: Connection, streaming:
         assert AGAIN in browser.post(address, body).content.decode(), address
     connection.refresh_from_db()
     assert (full_config(connection)["host"], connection.last_check) == ("h", [])
-
-
-@pytest.mark.filterwarnings("ignore:No directory at")
-def test_a_draft_asks_again(browser: Client, user: User, connection: Connection) -> None:
-    Connection.objects.update(last_check=[{"status": "ok"}])
-    public = {name: value for name, value in KAFKA.items() if name != "password"}
-    data = {"connection": connection.pk, "selection": {"databases": ["shop"]}, "target": public}
-    draft = Draft.objects.create(user=user, step="target", data=data | {"target_secrets": seal({"password": SECRET})})
-    address = reverse("replicators:step", args=[draft.pk, "target"]) + "?kind=kafka"
-    typed = {"format": "json", "envelope": "flat", "partitions": "1", "tombstones": "yes", "sasl_mechanism": "PLAIN"}
-    answer = browser.post(address, public | typed | {"bootstrap_servers": "rogue:1"})
-    assert AGAIN in answer.content.decode()

@@ -16,7 +16,7 @@ from webapp.connections import services
 from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
 from webapp.console.definitions import apply as definitions
-from webapp.replicators.targets import checked_target
+from webapp.destinations.services import DESTINATIONS
 
 GOOD = {"host": "db.example", "user": "u", "password": "p"}
 WRONG: list[tuple[dict[str, Any], str]] = [
@@ -94,4 +94,4 @@ def test_a_target_is_checked_the_same_way() -> None:
         ({"username": "a\tb"}, "contains an invalid character"),
     ):
         with pytest.raises(ConfigurationError, match=said):
-            checked_target({"kind": "kafka", "bootstrap_servers": "k:1", **wrong})
+            DESTINATIONS.checked("kafka", {"bootstrap_servers": "k:1", **wrong})

@@ -120,7 +120,9 @@ def test_schema_versions_show_what_was_decided(client: APIClient, url: str, orde
 
 
 def test_the_table_of_another_replicator_is_not_found(client: APIClient, url: str, replicator: Replicator) -> None:
-    other = Replicator.objects.create(name="other", connection=replicator.connection)
+    other = Replicator.objects.create(
+        name="other", connection=replicator.connection, destination=replicator.destination
+    )
     table = ReplicatorTable.objects.create(
         replicator=other, database="d", name="t", target_namespace="d", target_name="t"
     )

@@ -257,7 +257,7 @@ def test_streams_are_made_and_changed_as_the_file_says() -> None:
             FILE.replace("[body]}", "[body], target: a.b}").replace(
                 "options:", "target: {kind: kafka, bootstrap_servers: 'x:9092'}\n    options:"
             ),
-            "Topics cannot be renamed",
+            "cannot be renamed",
         ),
         (fed("{shards: 2}"), "every stream needs a name"),
         (fed("s"), "every stream needs a name"),

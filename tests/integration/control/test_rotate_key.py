@@ -20,12 +20,12 @@ from webapp import environment
 from webapp.alerts.models import Channel
 from webapp.alerts.services import save_channel
 from webapp.connections.models import Connection
-from webapp.connections.secrets import seal, unseal
+from webapp.connections.secrets import unseal
 from webapp.connections.selectors import full_config
 from webapp.connections.services import update_connection
 from webapp.installation import key_rotation
 from webapp.replicators import services
-from webapp.replicators.models import Draft, Replicator
+from webapp.replicators.models import Replicator
 from webapp.replicators.selection.entries import SelectionEntry, _need_salt, salt_of
 from webapp.replicators.targets import full_target
 
@@ -56,7 +56,6 @@ def stored(connection: Connection, user: User) -> Replicator:
     )
     _need_salt(made)
     save_channel(name="hook", kind="webhook", url="https://a.example/x", key=SECRET)
-    Draft.objects.create(user=user, data={"target": {"kind": "kafka"}, "target_secrets": seal({"password": SECRET})})
     return made
 
 
@@ -98,25 +97,24 @@ def rotated(*arguments: str) -> str:
 
 def known(replicator: Replicator) -> list[Any]:
     fresh = Replicator.objects.get(pk=replicator.pk)
-    hook, draft = Channel.objects.get(), Draft.objects.get()
+    hook = Channel.objects.get()
     return [
         full_config(fresh.connection),
         full_target(fresh),
         salt_of(fresh),
         unseal(hook.secrets),
-        unseal(draft.data["target_secrets"]),
     ]
 
 
 def test_everything_is_encrypted_anew_and_stays_what_it_was(stored: Replicator, settings: Any, home: Path) -> None:
     before, old, old_tokens = known(stored), settings.SECRET_KEY, tokens()
-    assert len(old_tokens) == 5
+    assert len(old_tokens) == 4
     said = rotated()
     new = (home / "secret.key").read_text().strip()
     assert new != old
     assert (home / "secret.key.old").read_text().strip() == old
     assert {stat.S_IMODE((home / name).stat().st_mode) for name in ("secret.key", "secret.key.old")} == {0o600}
-    assert "5 secrets" in said
+    assert "4 secrets" in said
     assert old not in said + new
     assert not set(tokens()) & set(old_tokens)
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = new, []
@@ -170,7 +168,7 @@ def test_a_rotation_that_was_cut_off_before_the_new_key_makes_one(stored: Replic
     del stored
     old = (home / "secret.key").read_text()
     (home / "secret.key.old").write_text(old)
-    assert "5 secrets" in rotated()
+    assert "4 secrets" in rotated()
     assert (home / "secret.key").read_text() != old
 
 
@@ -187,7 +185,7 @@ def test_a_key_of_the_environment_is_changed_there(
     monkeypatch.setenv("TIDEMARK_SECRET_KEY_OLD", old)
     restarted(settings)
     assert known(stored) == before
-    assert "5 secrets" in rotated()
+    assert "4 secrets" in rotated()
     monkeypatch.delenv("TIDEMARK_SECRET_KEY_OLD")
     restarted(settings)
     assert known(stored) == before

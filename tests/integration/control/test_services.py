@@ -312,7 +312,7 @@ def test_the_assessment_names_what_is_not_there(connection: Connection) -> None:
         options=ReplicatorOptions(),
     )
     assert [(str(one.table), one.support) for one in found] == [("shop.gone", "none"), ("shop.orders", "full")]
-    assert found[1].columns[0].target_type == "bigint"
+    assert found[1].columns[0].target_type == "long"
 
 
 def test_the_fleet_costs_the_same_for_many_replicators(make: Any, django_assert_max_num_queries: Any) -> None:

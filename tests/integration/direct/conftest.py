@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from replicator.staging.storage import Storage
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.jvm import jvm
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.java_classes import java_options

@@ -16,8 +16,8 @@ from replicator import faults
 from replicator.errors import TargetConflict
 from replicator.faults import Fault, FaultInjected
 from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.table import commit
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import SHAPES, Play
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 

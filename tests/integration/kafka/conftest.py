@@ -11,9 +11,7 @@ from pymysql.cursors import DictCursor
 
 from replicator.snapshot import sizing
 from testing.servers.kafka import EmbeddedKafka
-from tests.environment import HOME
 from tests.integration.kafka.consumer import Row, Topic
-from tests.integration.kafka.security import PASSWORD, PROTOCOLS, USER, Authority, broker_options
 from tests.integration.pipeline.conftest import process_environment
 from tests.integration.pipeline.lab import Lab
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -22,22 +20,6 @@ from webapp.replicators.models import Replicator, SnapshotRun
 from webapp.replicators.selection.entries import SelectionEntry
 
 __all__ = ["process_environment"]
-
-
-@pytest.fixture(scope="session")
-def authority() -> Authority:
-    """It signed the certificate of the broker."""
-    return Authority("those who run the brokers")
-
-
-@pytest.fixture(scope="session")
-def broker(authority: Authority) -> Iterator[EmbeddedKafka]:
-    """It speaks each security protocol, at a port of its own."""
-    options = broker_options(HOME / "kafka-keys", authority)
-    server = EmbeddedKafka(HOME / "kafka", options=options, listeners=PROTOCOLS, users={USER: PASSWORD})
-    server.start()
-    yield server
-    server.stop()
 
 
 class Replicating(Lab):

@@ -9,11 +9,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from replicator.targets.kafka.config import EFFECTS, FIXED, FORM
+from replicator.targets.kafka.config import DESTINATION_FORM, EFFECTS, FIXED, FORM
 from tests.integration.kafka.conftest import KafkaLab
 from tests.integration.kafka.security import PASSWORD, USER, Authority
+from webapp.connections.forms import PREFIX
 from webapp.monitoring.models import TimelineEvent
-from webapp.replicators.targets import full_target
+from webapp.replicators.targets import full_target, public_target
 
 pytestmark = [
     pytest.mark.integration,
@@ -36,31 +37,32 @@ def test_the_page_changes_how_the_brokers_are_reached_and_the_changes_go_on(
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     replicator = lab.replicate()
     lab.run()
-    page, address = f"/replicators/{replicator.pk}/settings/", f"/replicators/{replicator.pk}/settings/target/"
+    page, own = f"/replicators/{replicator.pk}/settings/", f"/replicators/{replicator.pk}/settings/target/"
+    address = f"/destinations/{replicator.destination_id}/"
     shown = client.get(page).content.decode()
-    for said in (*EFFECTS.values(), *FIXED.values(), lab.broker.bootstrap_servers):
+    mine = {field.name for field in FORM}
+    for said in (*(EFFECTS[name] for name in mine & EFFECTS.keys()), *FIXED.values(), lab.broker.bootstrap_servers):
         assert said in shown
-    assert {field.name for field in FORM} == EFFECTS.keys() | FIXED.keys()
-    form = {
-        "bootstrap_servers": lab.broker.servers("SASL_SSL"), "security_protocol": "SASL_SSL", "ca": authority.pem, "partitions": "1",
-        "sasl_mechanism": "SCRAM-SHA-512", "username": USER, "password": WRONG, "tombstones": "yes",
+    assert {field.name for field in (*DESTINATION_FORM, *FORM)} == EFFECTS.keys() | FIXED.keys()
+    reach = {
+        "bootstrap_servers": lab.broker.servers("SASL_SSL"), "security_protocol": "SASL_SSL", "ca": authority.pem,
+        "sasl_mechanism": "SCRAM-SHA-512", "username": USER, "password": WRONG,
     }  # fmt: skip
+    form = {"name": "events"} | {PREFIX + name: value for name, value in reach.items()}
     refused = client.post(address, form)
     assert refused.status_code == 200
     told = refused.content.decode()
     assert "reject the user" in told
     assert WRONG not in told
-    replicator.refresh_from_db()
-    assert replicator.target["security_protocol"] == "PLAINTEXT"
-    assert (
-        client.post(address, form | {"password": PASSWORD, "format": "avro"}).status_code == 302
-    )  # what is fixed is not asked for
-    replicator.refresh_from_db()
-    assert (replicator.target["security_protocol"], replicator.target["format"]) == ("SASL_SSL", "json")
-    assert full_target(replicator)["password"] == PASSWORD
-    assert client.post(address, form | {"password": "", "tombstones": "no"}).status_code == 302
+    assert public_target(lab.replicator)["security_protocol"] == "PLAINTEXT"
+    assert client.post(address, form | {PREFIX + "password": PASSWORD}).status_code == 302
+    what_is_fixed = {"partitions": "1", "tombstones": "no", "format": "avro"}  # is not asked for
+    assert client.post(own, what_is_fixed).status_code == 302
+    settings = public_target(lab.replicator)
+    assert (settings["security_protocol"], settings["format"], settings["tombstones"]) == ("SASL_SSL", "json", "no")
+    assert client.post(address, form | {PREFIX + "password": ""}).status_code == 302
     assert full_target(lab.replicator)["password"] == PASSWORD  # an empty one stays as it is
-    shown = client.get(page).content.decode()
+    shown = client.get(address).content.decode()
     assert PASSWORD not in shown
     assert 'placeholder="unchanged"' in shown
     told = TimelineEvent.objects.filter(replicator=replicator, kind="target").values_list("summary", flat=True)
@@ -129,4 +131,4 @@ def test_brokers_of_another_cluster_are_refused_once_something_was_written(lab: 
     assert answer.status_code == 400
     assert "do not have the topic" in answer.json()["message"]
     assert "same cluster" in answer.json()["remedy"]
-    assert lab.replicator.target["bootstrap_servers"] == lab.broker.bootstrap_servers
+    assert public_target(lab.replicator)["bootstrap_servers"] == lab.broker.bootstrap_servers

@@ -24,14 +24,15 @@ from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import Limits
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
+from replicator.targets.iceberg.target import IcebergTarget
 
 Row = tuple[Any, ...]
 TS = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 NAMES = itertools.count(1)
+PASSWORD = "s3cr3t-and-unique"
 
 
 def schema_of(columns: Mapping[str, str], key: Sequence[str] = (), table: TableId | None = None) -> TableSchema:

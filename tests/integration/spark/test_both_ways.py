@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from replicator.targets.base import DeleteBelow, Merge
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake, insert, schema_of
 

@@ -12,10 +12,10 @@ import pytest
 
 from replicator.errors import TargetConflict, TargetError
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
 from replicator.targets.iceberg.table import commit
+from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from replicator.errors import TargetError
-from replicator.targets.iceberg import IcebergTarget
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]

@@ -12,9 +12,9 @@ import pytest
 from replicator.errors import TableError
 from replicator.model.mode import Mode
 from replicator.targets.base import Append, DeleteBelow, Evolve, Merge, Replace, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import TS, Change, Lake, Row, delete, insert, read, schema_of, update
 from tests.integration.spark.mode_models import Model

@@ -14,11 +14,11 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import SparkUnavailable, TargetError
 from replicator.targets.base import Append, Create, Merge, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.jvm import jvm as engine
 from replicator.targets.iceberg.jvm.errors import translated
 from replicator.targets.iceberg.jvm.session import SparkPool
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from replicator.targets.base import Append, Merge, Replace
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
 
 UTC = dt.UTC

@@ -10,9 +10,9 @@ import pytest
 
 from replicator.errors import TargetConflict, ValuesLost
 from replicator.targets.base import Append, Evolve, Merge, Replace, TargetTable
-from replicator.targets.iceberg import IcebergTarget
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.spark import merge_unchanged
+from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake, schema_of
 from tests.integration.spark.unchanged_histories import SCHEMA, Event, Row, Source, staged
 

@@ -32,7 +32,9 @@ def test_every_page_is_among_those_that_the_browser_tests_visit(browser: Client,
     assert channel is not None
     assert rule is not None
     filled = {
-        "connections:*.pk": made.connection.pk, "connections:*.kind": "mysql", "accounts:*.pk": ApiToken.objects.get().pk,
+        "connections:*.pk": made.connection.pk, "connections:*.kind": "mysql",
+        "destinations:*.pk": busy.destination_id, "destinations:*.kind": "kafka", "api-destination*.pk": busy.destination_id,
+        "accounts:*.pk": ApiToken.objects.get().pk,
         "accounts:*.token": "none", "alerts:channel.pk": channel.pk, "alerts:delete.pk": channel.pk,
         "alerts:test.pk": channel.pk, "alerts:snooze.pk": rule.pk, "*.table": busy.tables.get(name="orders").pk,
         "api-*.kind": "lag", "*.pk": busy.pk, "*.replicator": busy.pk, "*.draft": made.draft.pk, "*.step": "source",

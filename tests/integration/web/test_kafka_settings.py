@@ -12,14 +12,17 @@ from django.urls import reverse
 
 from replicator.errors import ConfigurationError
 from webapp.connections import services as connections
+from webapp.connections.forms import PREFIX
 from webapp.connections.models import Connection
+from webapp.connections.selectors import full_config
 from webapp.console.definitions import apply as definitions
 from webapp.console.definitions.export import export
 from webapp.console.views.wizard_draft import Wizard
+from webapp.destinations.models import Destination
 from webapp.replicators import services
 from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.selection.entries import SelectionEntry
-from webapp.replicators.targets import checked_target, full_target
+from webapp.replicators.targets import full_target, wanted_target
 
 pytestmark = [
     pytest.mark.integration,
@@ -71,25 +74,31 @@ def made(connection: Connection) -> Replicator:
 )
 def test_settings_that_make_no_sense_are_told(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
-        checked_target(KAFKA | settings)
+        wanted_target(KAFKA | settings)
 
 
 def test_a_password_is_stored_encrypted_and_shown_nowhere(made: Replicator, admin_client: Client) -> None:
     row = Replicator.objects.values().get(pk=made.pk)
     assert SECRET not in str(row)
     assert full_target(made)["password"] == SECRET
-    assert "password" not in made.target
+    assert SECRET not in str(Destination.objects.values().get(pk=made.destination_id))
     table = made.tables.get()
     assert (table.target_namespace, table.target_name) == ("p.shop", "orders")
-    for path in (f"/api/v1/replicators/{made.pk}/", f"/replicators/{made.pk}/settings/", "/api/v1/definitions/"):
+    for path in (
+        f"/api/v1/replicators/{made.pk}/",
+        f"/replicators/{made.pk}/settings/",
+        "/api/v1/definitions/",
+        f"/destinations/{made.destination_id}/",
+        f"/api/v1/destinations/{made.destination_id}/",
+    ):
         answer = admin_client.get(path)
         assert answer.status_code == 200
         assert SECRET not in answer.content.decode()
-    assert "${COPY_PASSWORD}" in export()
+    assert "${APACHE_KAFKA_127_0_0_1_1_PASSWORD}" in export()
 
 
 def test_as_code_gives_what_export_wrote_and_changes_how_the_brokers_are_reached() -> None:
-    variables = {"KAFKA_PASSWORD": SECRET, "COPY_PASSWORD": SECRET}
+    variables = {"KAFKA_PASSWORD": SECRET, "APACHE_KAFKA_K1_9092_PASSWORD": SECRET}
     assert "replicator copy: created" in definitions.apply(FILE, variables)
     assert definitions.apply(FILE, variables) == []
     assert definitions.apply(export(), variables) == []
@@ -140,14 +149,10 @@ def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_tha
     data = {"connection": connection.pk, "selection": {"databases": ["shop"]}}
     draft = Draft.objects.create(user=admin_user, step="target", data=data)
     address = reverse("replicators:step", args=[draft.pk, "target"]) + "?kind=kafka"
-    form = {name: value for name, value in KAFKA.items() if name != "kind"} | {"security_protocol": "SASL_PLAINTEXT"}
-    form |= {
-        "format": "json",
-        "envelope": "flat",
-        "partitions": "2",
-        "tombstones": "yes",
-        "sasl_mechanism": "SCRAM-SHA-512",
-    }
+    reach = {name: value for name, value in KAFKA.items() if name not in {"kind", "topic_prefix"}}
+    reach |= {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}
+    form = {"name": "events"} | {PREFIX + name: value for name, value in reach.items()}
+    form |= {"topic_prefix": "p", "format": "json", "envelope": "flat", "partitions": "2", "tombstones": "yes"}
     if admin_client.get(address).status_code == 302:
         pytest.fail("the step is not reached")
     refused = admin_client.post(address, form)
@@ -158,9 +163,12 @@ def test_the_wizard_keeps_the_password_encrypted_and_lets_only_a_target_pass_tha
     draft.refresh_from_db()
     assert SECRET not in json.dumps(draft.data)
     wizard = Wizard(admin_user, draft)
-    assert wizard.target_secrets == {"password": SECRET}
+    assert wizard.destination is not None
+    assert (wizard.destination.name, full_config(wizard.destination)["password"]) == ("events", SECRET)
     assert wizard.target["envelope"] == "flat"
-    kept = admin_client.post(address, form | {"password": ""})
-    assert kept.status_code == 302
+    again = reverse("replicators:step", args=[draft.pk, "target"])
+    assert SECRET not in admin_client.get(again).content.decode()
+    assert admin_client.post(again, form | {"envelope": "debezium"}).status_code == 302
     draft.refresh_from_db()
-    assert Wizard(admin_user, draft).target_secrets == {"password": SECRET}
+    assert Wizard(admin_user, draft).target["envelope"] == "debezium"
+    assert Destination.objects.filter(kind="kafka").count() == 1

@@ -161,7 +161,8 @@ def arguments(replicator: Replicator) -> dict[str, object]:
     return {
         "*stream*.name": stream, "api-stream*.group": "billing",
         "api-parked-row*.pk": row.pk, "connections:*.pk": replicator.connection_id, "api-connection*.pk": replicator.connection_id,
-        "connections:*.kind": "mysql", "api-kind*.pk": "mysql",
+        "connections:*.kind": "mysql", "api-kind*.pk": "mysql", "destinations:*.kind": "kafka",
+        "destinations:*.pk": replicator.destination_id, "api-destination*.pk": replicator.destination_id,
         "accounts:*.pk": token.pk, "accounts:*.token": "none", "api-token*.pk": token.pk,
         "alerts:channel.pk": channel.pk, "alerts:delete.pk": channel.pk, "alerts:test.pk": channel.pk,
         "api-alert-channel*.pk": channel.pk, "alerts:snooze.pk": 1, "*.kind": "lag",

@@ -13,6 +13,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from replicator.errors import ConfigurationError
+from replicator.targets import registry
+from replicator.targets.registry import target_kind
 from webapp.alerts.selectors import firing_by_replicator
 from webapp.api.base import ApiViewSet
 from webapp.console.api import serializers
@@ -23,7 +25,7 @@ from webapp.replicators.models import Replicator, SnapshotRun
 from webapp.replicators.selection import assessment
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
 from webapp.replicators.source_log import log_kept
-from webapp.replicators.targets import changed_target, check_target, target_settings
+from webapp.replicators.targets import changed_target, check_target, public_target, target_settings
 
 TRUE = {"1", "true", "yes", "on"}
 STATUS = OpenApiParameter("status", str, description="Only replicators with this status")
@@ -42,12 +44,15 @@ def shown(rows: Sequence[FleetRow]) -> list[dict[str, Any]]:
 def _shown(row: FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
     one = row.replicator
     same = (
-        "id", "name", "connection_id", "desired", "status", "target", "attempt", "next_retry_at",
+        "id", "name", "connection_id", "desired", "status", "attempt", "next_retry_at",
         "next_sequence", "source_ts", "created_at",
     )  # fmt: skip
     return {
         **{name: getattr(one, name) for name in same},
         "connection_name": one.connection.name,
+        "destination": one.destination_id,
+        "destination_name": one.destination.name,
+        "target": public_target(one),
         "options": one.parsed_options.to_dict(),
         "allowed_actions": sorted(row.actions),
         "tables": row.states,
@@ -101,6 +106,7 @@ class ReplicatorViewSet(ApiViewSet):
             name=body["name"],
             connection=body["connection"],
             selection=selection,
+            destination=body.get("destination"),
             target=body["target"],
             options=serializers.parsed(body["options"]),
             user=request.user,
@@ -148,6 +154,7 @@ class ReplicatorViewSet(ApiViewSet):
             connection=body["connection"],
             selection=serializers.entries(body["selection"]),
             options=serializers.parsed(body["options"]),
+            target=target_kind(place.kind if (place := body.get("destination")) else registry.DEFAULT),
         )
         return Response(serializers.TableAssessmentSerializer(found, many=True).data)
 

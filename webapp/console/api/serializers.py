@@ -11,7 +11,10 @@ from rest_framework import serializers
 
 from replicator.model.masks import parse_masks
 from replicator.model.row_filter import parse_filter
+from replicator.sources.base import FormField
+from replicator.targets.registry import KINDS
 from webapp.connections.models import Connection
+from webapp.destinations.models import Destination
 from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
 from webapp.replicators.models import MODES, Replicator
 from webapp.replicators.options import ReplicatorOptions
@@ -137,33 +140,42 @@ class AssessSerializer(serializers.Serializer):
     """What a replicator would take."""
 
     connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
+    destination = serializers.PrimaryKeyRelatedField(
+        queryset=Destination.objects.all(), required=False, help_text="Left out: the lakehouse of this installation"
+    )
     selection = SelectionSerializer(many=True, allow_empty=False)
     options = OptionsSerializer(required=False, default=dict)
 
 
 class TargetSerializer(serializers.Serializer):
-    """Where the copy goes."""
+    """What a replicator sets of its target, as /destination-kinds/ lists it.
 
-    kind = serializers.CharField(required=False, help_text="iceberg (the default) or kafka")
-    namespace_prefix = serializers.CharField(required=False, allow_blank=True, help_text="Iceberg")
-    bootstrap_servers = serializers.CharField(required=False, help_text="Kafka: host:port, separated by commas")
-    topic_prefix = serializers.CharField(required=False, allow_blank=True)
-    format = serializers.CharField(required=False, help_text="json or avro")
-    envelope = serializers.CharField(required=False, help_text="debezium or flat")
-    partitions = serializers.IntegerField(required=False)
-    replication_factor = serializers.IntegerField(required=False)
-    tombstones = serializers.BooleanField(required=False)
-    security_protocol = serializers.CharField(required=False)
-    sasl_mechanism = serializers.CharField(required=False)
-    username = serializers.CharField(required=False, allow_blank=True)
-    password = serializers.CharField(required=False, allow_blank=True, write_only=True)
-    ca = serializers.CharField(required=False, allow_blank=True, help_text="PEM; empty for the system's authorities")
+    Without a destination, `kind` and the settings of a destination, too: one with these settings is taken or made.
+    """
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        """Those of every kind."""
+        known = f"{' or '.join(KINDS)}; where no destination is named"
+        found: dict[str, serializers.Field] = {"kind": serializers.CharField(required=False, help_text=known)}
+        for kind in KINDS.values():
+            for one in kind.settings:
+                found[one.name] = _setting(one, kind.title)
+        return found
 
     def to_internal_value(self, data: Any) -> Any:
         """A setting that does not exist is an error, not a silence."""
         if isinstance(data, Mapping) and (unknown := sorted(set(data) - set(self.fields))):
             raise serializers.ValidationError({unknown[0]: ["Unknown setting."]})
         return super().to_internal_value(data)
+
+
+def _setting(one: FormField, title: str) -> serializers.Field:
+    common = {"required": False, "write_only": one.secret, "help_text": f"{title}: {one.label}"}
+    if one.kind == "number":
+        return serializers.IntegerField(**common)
+    if {value for value, _ in one.choices} == {"yes", "no"}:
+        return serializers.BooleanField(**common)
+    return serializers.CharField(allow_blank=True, **common)
 
 
 class TargetSettingsSerializer(serializers.Serializer):
@@ -243,7 +255,9 @@ class ReplicatorSerializer(serializers.Serializer):
     desired = serializers.CharField()
     status = serializers.CharField()
     allowed_actions = serializers.ListField(child=serializers.CharField())
-    target = serializers.DictField()
+    destination = serializers.IntegerField()
+    destination_name = serializers.CharField()
+    target = serializers.DictField(help_text="Kind, and all settings that are no secret")
     options = serializers.DictField()
     tables = serializers.DictField(child=serializers.IntegerField(), help_text="State → number of tables")
     lag_ms = serializers.IntegerField(

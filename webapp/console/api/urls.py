@@ -22,6 +22,7 @@ from webapp.console.monitoring.api import (
     TimelineViewSet,
 )
 from webapp.console.monitoring.dead_letters_api import ParkedRowViewSet
+from webapp.destinations.api import DestinationKindViewSet, DestinationViewSet
 from webapp.streams.api import GroupViewSet, StreamViewSet
 
 router = SimpleRouter()
@@ -30,6 +31,8 @@ router.register("users", UserViewSet, basename="api-user")
 router.register("audit", AuditViewSet, basename="api-audit")
 router.register("source-kinds", KindViewSet, basename="api-kind")
 router.register("connections", ConnectionViewSet, basename="api-connection")
+router.register("destination-kinds", DestinationKindViewSet, basename="api-destination-kind")
+router.register("destinations", DestinationViewSet, basename="api-destination")
 router.register("alert-channels", ChannelViewSet, basename="api-alert-channel")
 router.register("alerts", AlertViewSet, basename="api-alert")
 router.register("definitions", DefinitionsViewSet, basename="api-definitions")

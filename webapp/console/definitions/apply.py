@@ -13,12 +13,17 @@
                  {table: shop.orders, mode: history, mask: {email: hash}, row_filter: "id > 9", target: sales.orders}]
         # mode: mirror, soft_delete, history, changelog; left out: as it is
         exclude: ["shop.audit"]
+        destination: lake       # left out: the lakehouse of this installation
         target: {namespace_prefix: "lake_"}
         options: {slo_minutes: 1, ddl_policy: keep}
         alerts: {lag: {minutes: 5, channels: [on call]}, slo_burn: {enabled: false}}
         streams:
           - {name: orders, shards: 4, tables: [shop.orders], retention_hours: 48}
         state: running        # running, paused, stopped; left out: as it is
+    destinations:
+      - name: events
+        kind: kafka
+        config: {bootstrap_servers: "k1:9092", security_protocol: SASL_SSL, username: tidemark, password: "${KAFKA_PASSWORD}"}
     channels:
       - name: on call
         kind: webhook         # or slack; email has recipients: [ada@example.com]
@@ -51,12 +56,17 @@ from replicator.model.masks import parse_masks
 from replicator.model.mode import Mode
 from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import NameRule
-from webapp.connections import services as connections
+from replicator.sources import registry as sources
+from replicator.targets import registry as targets
+from webapp.connections.endpoints import Endpoints
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.connections.services import CONNECTIONS
 from webapp.console.definitions.alerts import apply_channel, apply_rules
 from webapp.console.definitions.document import known, list_at, mapping_at, named, of_kind, parsed, settings_at
 from webapp.console.definitions.streams import apply_streams
+from webapp.destinations import services as destinations
+from webapp.destinations.services import DESTINATIONS
 from webapp.monitoring.models import TablePromise
 from webapp.monitoring.services import promise_for_table
 from webapp.replicators import selectors, services
@@ -80,24 +90,37 @@ STATES = {
     "paused": (Desired.PAUSED, services.pause_replicator),
     "stopped": (Desired.STOPPED, services.stop_replicator),
 }
-CONNECTION_KEYS = {"name", "kind", "config"}
+ENDPOINT_KEYS = {"name", "kind", "config"}
 TABLE_KEYS = {"table", "exclude_columns", "mask", "mode", "new_tables", "row_filter", "slo", "target"}
 PROTECTS = {
     "exclude_columns": "excluded_columns",
     "mask": "masks",
     "row_filter": "row_filter",
 }  # keys, and what they are of a line
-REPLICATOR_KEYS = {"name", "connection", "tables", "exclude", "target", "options", "alerts", "streams", "state"}
+REPLICATOR_KEYS = {
+    "name",
+    "connection",
+    "destination",
+    "tables",
+    "exclude",
+    "target",
+    "options",
+    "alerts",
+    "streams",
+    "state",
+}
 
 
 @transaction.atomic
 def apply(text: str, environ: Mapping[str, str] = os.environ, user: User | None = None) -> list[str]:
     """One line for each change that was made; all or nothing.  ConfigurationError that says where the file is wrong."""
     document = parsed(text, environ)
-    known(document, {"channels", "connections", "replicators"}, "the file")
+    known(document, {"channels", "connections", "destinations", "replicators"}, "the file")
     changes: list[str] = []
     for item in list_at(document, "connections", "the file"):
-        changes += _connection(item, user)
+        changes += _endpoint(CONNECTIONS, sources.DEFAULT, item, user)
+    for item in list_at(document, "destinations", "the file"):
+        changes += _endpoint(DESTINATIONS, targets.DEFAULT, item, user)
     for item in list_at(document, "channels", "the file"):
         changes += apply_channel(item)
     for item in list_at(document, "replicators", "the file"):
@@ -105,22 +128,24 @@ def apply(text: str, environ: Mapping[str, str] = os.environ, user: User | None 
     return changes
 
 
-def _connection(item: Mapping[str, Any], user: User | None) -> list[str]:
-    name = named(item, CONNECTION_KEYS, "connection")
-    config = settings_at(item, "config", f"connection {name}")
-    found = Connection.objects.filter(name=name).first()
+def _endpoint(endpoints: Endpoints[Any], default: str, item: Mapping[str, Any], user: User | None) -> list[str]:
+    """A connection or a destination; `default`: its kind where the item names none."""
+    word = endpoints.word
+    name = named(item, ENDPOINT_KEYS, word)
+    config = settings_at(item, "config", f"{word} {name}")
+    found = endpoints.model._default_manager.filter(name=name).first()  # noqa: SLF001 - Django's own name for it
     if found is None:
-        connections.create_connection(name=name, kind=str(item.get("kind", "mysql")), config=config, user=user)
-        return [f"connection {name}: created"]
+        endpoints.create(name=name, kind=str(item.get("kind", default)), config=config, user=user)
+        return [f"{word} {name}: created"]
     if item.get("kind", found.kind) != found.kind:
-        message = f"connection {name}: its kind cannot be changed from {found.kind} to {item['kind']}."
-        raise ConfigurationError(message, remedy="Give the new connection another name.")
+        message = f"{word} {name}: its kind cannot be changed from {found.kind} to {item['kind']}."
+        raise ConfigurationError(message, remedy=f"Give the new {word} another name.")
     stored = full_config(found)
     changed = sorted(key for key, value in config.items() if str(stored.get(key, "")) != str(value))
     if not changed:
         return []
-    connections.update_connection(connection=found, config={**found.config, **config}, user=user)
-    return [f"connection {name}: changed {', '.join(changed)}"]
+    endpoints.update(found, config={**found.config, **config}, user=user)
+    return [f"{word} {name}: changed {', '.join(changed)}"]
 
 
 def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
@@ -137,7 +162,13 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
     changes = []
     if found is None:
         found = services.create_replicator(
-            name=name, connection=connection, selection=selection, target=target, options=options, user=user
+            name=name,
+            connection=connection,
+            selection=selection,
+            destination=destinations.named(str(item["destination"])) if "destination" in item else None,
+            target=target,
+            options=options,
+            user=user,
         )
         changes.append(f"replicator {name}: created")
     else:
@@ -178,6 +209,9 @@ def _target_changes(
     if item.get("connection", replicator.connection.name) != replicator.connection.name:
         message = f"replicator {replicator.name}: its connection cannot be changed."
         raise ConfigurationError(message, remedy="Change the connection's own settings, or make another replicator.")
+    if item.get("destination", replicator.destination.name) != replicator.destination.name:
+        message = f"replicator {replicator.name}: its destination cannot be changed."
+        raise ConfigurationError(message, remedy="Change the destination's own settings, or make another replicator.")
     if "target" not in item:
         return []
     changed = services.update_target(replicator=replicator, target=target, user=user)

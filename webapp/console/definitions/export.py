@@ -14,12 +14,13 @@ import yaml
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId, written_database, written_name
 from webapp.alerts.models import Channel
-from webapp.connections.models import Connection
+from webapp.connections.models import Connection, Endpoint
 from webapp.connections.secrets import unseal
 from webapp.connections.selectors import public_config
 from webapp.console.definitions.alerts import channel_form, rules_form
 from webapp.console.definitions.document import literal
 from webapp.console.definitions.streams import forms_of, tables_told
+from webapp.destinations.models import Destination
 from webapp.monitoring.models import TablePromise
 from webapp.replicators.models import Desired, Replicator, TableSelection
 from webapp.replicators.selection.target_names import Home, chosen_home, written_home
@@ -50,20 +51,23 @@ def export(names: Sequence[str] = ()) -> str:
 
     ConfigurationError for a name that does not exist, and for what cannot be written.
     """
-    replicators = list(Replicator.objects.exclude(desired=Desired.DELETED).select_related("connection"))
+    replicators = list(Replicator.objects.exclude(desired=Desired.DELETED).select_related("connection", "destination"))
     connections, channels = list(Connection.objects.order_by("name")), list(Channel.objects.order_by("name"))
+    destinations = list(Destination.objects.order_by("name"))
     if names:
         if unknown := sorted(set(names) - {one.name for one in replicators}):
             raise ConfigurationError(f"Unknown replicator {unknown[0]}.")
         replicators = [one for one in replicators if one.name in names]
         used = {one.connection_id for one in replicators}
         connections = [one for one in connections if one.pk in used]
+        destinations = [one for one in destinations if one.pk in {row.destination_id for row in replicators}]
         channels = [one for one in channels if one.rules.filter(replicator__in=replicators).exists()]
     variables = Variables()
     document = {
-        "connections": [_connection(one, variables) for one in connections],
+        "connections": [_endpoint(one, variables) for one in connections],
+        "destinations": [_endpoint(one, variables) for one in destinations],
         "channels": [_channel(one, variables) for one in channels],
-        "replicators": [_replicator(one, variables) for one in replicators],
+        "replicators": [literal(_replicator(one)) for one in replicators],
     }
     text = yaml.safe_dump(
         {key: items for key, items in document.items() if items}, sort_keys=False, allow_unicode=True, width=140
@@ -76,12 +80,13 @@ def _to_set(names: Iterable[str]) -> str:
     return f"# Set before: {listed}\n" if listed else ""
 
 
-def _connection(connection: Connection, variables: Variables) -> dict[str, Any]:
-    config: dict[str, Any] = literal(public_config(connection))
-    for name, value in unseal(connection.secrets).items():
+def _endpoint(one: Endpoint, variables: Variables) -> dict[str, Any]:
+    """Secrets as references, all else literally."""
+    config: dict[str, Any] = literal(public_config(one))
+    for name, value in unseal(one.secrets).items():
         if value:
-            config[name] = variables.reference(connection.name, name)
-    return {"name": literal(connection.name), "kind": connection.kind, "config": config}
+            config[name] = variables.reference(one.name, name)
+    return {"name": literal(one.name), "kind": one.kind, "config": config}
 
 
 def _channel(channel: Channel, variables: Variables) -> dict[str, Any]:
@@ -89,15 +94,7 @@ def _channel(channel: Channel, variables: Variables) -> dict[str, Any]:
     return {**literal(form), **{name: variables.reference(channel.name, name) for name in hidden}}
 
 
-def _replicator(replicator: Replicator, variables: Variables) -> dict[str, Any]:
-    """Secrets as references, all else literally."""
-    form: dict[str, Any] = literal(_without_secrets(replicator))
-    for name in unseal(replicator.target_secrets):
-        form["target"][name] = variables.reference(replicator.name, name)
-    return form
-
-
-def _without_secrets(replicator: Replicator) -> dict[str, Any]:
+def _replicator(replicator: Replicator) -> dict[str, Any]:
     lines = list(replicator.selection.all())
     promises = {
         (one.table.database, one.table.name): {"percent": one.percent, "minutes": one.seconds / 60}
@@ -121,6 +118,7 @@ def _without_secrets(replicator: Replicator) -> dict[str, Any]:
     return {
         "name": replicator.name,
         "connection": replicator.connection.name,
+        "destination": replicator.destination.name,
         "tables": tables,
         **({"exclude": excluded} if excluded else {}),
         "target": dict(replicator.target),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,14 +11,13 @@ from django import forms
 from replicator.errors import ConfigurationError
 from replicator.model.retention import MAX_GRACE_HOURS
 from replicator.snapshot.sizing import MAX_ROWS
-from replicator.targets.kinds import FORMS
+from replicator.state.journal import DDL_OPERATIONS
 from webapp.connections.forms import form_field
 from webapp.replicators.models import Replicator
-from webapp.replicators.options import DDL_OPERATIONS, DDL_PRESETS, IGNORABLE, ReplicatorOptions, check_seconds
-from webapp.replicators.targets import DEFAULT_KIND
+from webapp.replicators.options import DDL_PRESETS, IGNORABLE, ReplicatorOptions, check_seconds
+from webapp.replicators.targets import kind_of
 
 CUSTOM = "custom"
-NAMESPACE = re.compile(r"[A-Za-z0-9_]*")
 NUMBER = {"class": "input input-number"}
 ACTIONS = {"apply": "Apply", "ignore": "Leave the target as it is", "stop": "Stop the table"}
 PRESETS = (
@@ -78,55 +76,6 @@ class NameForm(forms.Form):
         return name
 
 
-class TargetForm(forms.Form):
-    """Where the copy goes."""
-
-    namespace_prefix = forms.CharField(
-        label="Namespace prefix",
-        required=False,
-        max_length=60,
-        help_text="Prepended to the name of each database, so that several sources can share a catalog. Letters, digits, _.",
-        widget=forms.TextInput(attrs={"class": "input mono", "autocomplete": "off", "spellcheck": "false"}),
-    )
-
-    def clean_namespace_prefix(self) -> str:
-        """Letters, digits and underscores."""
-        prefix: str = self.cleaned_data["namespace_prefix"]
-        if not NAMESPACE.fullmatch(prefix):
-            message = "The prefix may contain only letters, digits and _."
-            raise forms.ValidationError(message)
-        return prefix
-
-
-class KafkaForm(forms.Form):
-    """What the Kafka target asks for.  Its settings are those that `webapp.replicators.targets` checks."""
-
-    main = ("bootstrap_servers", "topic_prefix", "format", "envelope")
-
-    def __init__(self, *args: Any, stored: bool = False, **kwargs: Any) -> None:
-        """`stored`: there is a password already, which is kept where the field stays empty."""
-        super().__init__(*args, **kwargs)
-        for field in FORMS["kafka"].form:
-            self.fields[field.name] = form_field(field, stored=stored)
-
-    @property
-    def main_fields(self) -> list[forms.BoundField]:
-        """What everybody fills in."""
-        return [self[name] for name in self.main]
-
-    @property
-    def further_fields(self) -> list[forms.BoundField]:
-        """What has a default."""
-        return [self[name] for name in self.fields if name not in self.main]
-
-    @property
-    def further_open(self) -> bool:
-        """Something is wrong there, or not as it is by itself."""
-        return any(
-            field.errors or str(field.value() or "") != str(field.initial or "") for field in self.further_fields
-        )
-
-
 class TargetSettingsForm(forms.Form):
     """What can be changed of a replicator's target; `effects` and `fixed` say the rest."""
 
@@ -134,17 +83,25 @@ class TargetSettingsForm(forms.Form):
         """Empty, and so not to be shown, where nothing can be changed."""
         initial = {name: value for name, value in replicator.target.items() if value != ""}
         super().__init__(*args, initial=initial, auto_id="id_target_%s", **kwargs)
-        self.kind = FORMS[str(replicator.target.get("kind") or DEFAULT_KIND)]
-        stored = bool(replicator.target_secrets)
+        self.kind = kind_of(replicator)
         for field in self.kind.form:
             if field.name in self.kind.effects:
-                self.fields[field.name] = form_field(field, stored=stored)
+                self.fields[field.name] = form_field(field, stored=False)
         self.replicator = replicator
 
     @property
     def lines(self) -> list[tuple[forms.BoundField, str]]:
         """Each with when a change of it takes effect."""
         return [(self[name], self.kind.effects[name]) for name in self.fields]
+
+    @property
+    def own(self) -> list[tuple[str, str]]:
+        """Label and value in words of all that the replicator sets."""
+        found = []
+        for field in self.kind.form:
+            value = str(self.replicator.target.get(field.name) or field.default)
+            found.append((field.label, dict(field.choices).get(value, value) or "none"))
+        return found
 
     @property
     def fixed(self) -> list[tuple[str, str, str]]:

@@ -9,24 +9,28 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import redirect, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from replicator.errors import ConfigurationError, TidemarkError
-from replicator.sources.base import Status
 from replicator.sources.registry import KINDS
-from replicator.targets.kinds import FORMS
+from replicator.targets.kind import TargetKind
+from replicator.targets.registry import target_kind
 from webapp.connections import selectors as connections
-from webapp.connections.fields import Stored
-from webapp.connections.forms import ConnectionForm
+from webapp.connections.forms import PREFIX, ConnectionForm, SettingsForm
 from webapp.connections.presentation import check_lines, check_summary
-from webapp.connections.secrets import seal
+from webapp.connections.selectors import full_config
 from webapp.connections.views import known_kind
 from webapp.connections.views import save as save_connection
-from webapp.console.presenters.forms import KafkaForm, NameForm, OptionsForm, TargetForm
+from webapp.console.presenters.forms import NameForm, OptionsForm
 from webapp.console.views.wizard_draft import STEPS, TITLES, Wizard, create, open_wizard
+from webapp.destinations import selectors as destinations
+from webapp.destinations.forms import DestinationForm
+from webapp.destinations.models import Destination
+from webapp.destinations.services import DESTINATIONS, built_in, refuse_failed
+from webapp.destinations.views import PAGES as DESTINATION_PAGES
 from webapp.replicators import services
-from webapp.replicators.targets import DEFAULT_KIND, check_target, checked_target, kind_of
+from webapp.replicators.targets import checked_settings
 from webapp.web.responses import user_of
 
 NAMES_SHOWN = 12
@@ -88,17 +92,19 @@ def discard(request: HttpRequest, draft: int) -> HttpResponse:
 def _source(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     kind = known_kind(request.GET.get("kind"))
     found = list(connections.list_connections())
+    given = request.GET.get("destination", "")
+    asked = {"destination": int(given)} if given.isdecimal() and Destination.objects.filter(pk=given).exists() else {}
     form = ConnectionForm(kind=kind)
     error = ""
     if request.method == "POST" and request.POST.get("connection", "new") == "new":
         form = ConnectionForm(request.POST, kind=kind)
         if form.is_valid() and (made := save_connection(request, form)) is not None:
-            return _next(wizard, "source", connection=made.pk)
+            return _next(wizard, "source", connection=made.pk, **asked)
     elif request.method == "POST":
         chosen = next((c for c in found if str(c.pk) == request.POST["connection"]), None)
         if chosen is not None:
             other = {} if wizard.data.get("connection") == chosen.pk else {"selection": {}, "accepted": []}
-            return _next(wizard, "source", connection=chosen.pk, **other)
+            return _next(wizard, "source", connection=chosen.pk, **other, **asked)
         error = "Choose one of the connections, or create a new one."
     preset = request.POST.get("connection") or request.GET.get("connection") or str(wizard.data.get("connection") or "")
     if preset != "new" and preset not in {str(c.pk) for c in found}:
@@ -137,53 +143,75 @@ def _tables(request: HttpRequest, wizard: Wizard) -> HttpResponse:
 
 
 def _target(request: HttpRequest, wizard: Wizard) -> HttpResponse:
-    kind = _target_kind(request, wizard)
-    form = _target_form(kind, request, wizard)
-    if request.method == "POST" and form.is_valid() and (decided := _decided(form, kind, wizard)) is not None:
-        public, secret = decided
-        return _next(wizard, "target", target=public, target_secrets=seal(secret), typed={})
-    shown = {"kind": kind} | {name: form[name].value() or "" for name in form.fields}
-    context = {"form": form, "kind": FORMS[kind], "kinds": FORMS.values(), "names": _target_names(wizard, shown)}
+    chosen, kind = _chosen(request, wizard)
+    typed = wizard.data.get("typed", {})
+    form = None if chosen else DestinationForm(request.POST or None, kind=kind.name, initial=typed)
+    same = chosen is not None and chosen == wizard.destination
+    own = SettingsForm(request.POST or None, settings=kind.form, initial=(wizard.target if same else {}) | typed)
+    valid = request.method == "POST" and [one.is_valid() for one in (form, own) if one is not None]
+    if valid and all(valid):
+        made = _decided(request, chosen, form, own)
+        if made is not None:
+            place, settings = made
+            return _next(wizard, "target", destination=place.pk, target=settings, typed={})
+    context = {
+        "form": form,
+        "own": own,
+        "chosen": chosen,
+        "kind": kind,
+        "destinations": destinations.list_destinations(),
+        "kinds": [one for one in destinations.kinds() if one.destination_form],
+        "names": _target_names(wizard, kind, {name: own[name].value() or "" for name in own.fields}),
+    }
     return _page(request, wizard, "target", context)
 
 
-def _target_kind(request: HttpRequest, wizard: Wizard) -> str:
-    kind = request.GET.get("kind") or str(wizard.target.get("kind") or DEFAULT_KIND)
-    if kind not in FORMS:
-        raise Http404
-    return kind
+def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, TargetKind]:
+    """A destination and its kind, or None and the kind of a new one; 404 for what does not exist."""
+    named, kind = request.GET.get("destination", ""), request.GET.get("kind", "")
+    if kind or named == "new":
+        return None, target_kind(DESTINATION_PAGES.known_kind(kind))
+    if not named:
+        found = wizard.destination or built_in()
+    else:
+        found = get_object_or_404(Destination, pk=named) if named.isdecimal() else None
+        if found is None:
+            raise Http404
+    return found, target_kind(found.kind)
 
 
-def _target_form(kind: str, request: HttpRequest, wizard: Wizard) -> TargetForm | KafkaForm:
-    decided = wizard.target if wizard.target.get("kind", DEFAULT_KIND) == kind else {}
-    initial = decided | wizard.data.get("typed", {})
-    if kind == "kafka":
-        return KafkaForm(request.POST or None, initial=initial, stored=bool(wizard.target_secrets))
-    return TargetForm(request.POST or None, initial=initial)
-
-
-def _decided(form: TargetForm | KafkaForm, kind: str, wizard: Wizard) -> tuple[dict[str, Any], dict[str, str]] | None:
-    """Settings that work; None where the form says why they do not."""
-    given = {"kind": kind} | {name: "" if value is None else value for name, value in form.cleaned_data.items()}
-    stored = Stored(wizard.target, wizard.target_secrets)
+def _decided(
+    request: HttpRequest, chosen: Destination | None, form: DestinationForm | None, own: SettingsForm
+) -> tuple[Destination, dict[str, Any]] | None:
+    """The destination, made where it is new, and the replicator's settings, which work; None where a form says why they do not."""
+    wrong: Any = form or own
     try:
-        failed = next((one for one in check_target(given, stored) if one.status is Status.FAILED), None)
-        if failed is None:
-            return checked_target(given, stored)
-        form.add_error(None, f"{failed.title}: {failed.detail} {failed.remedy}")
-    except ConfigurationError as error:
-        form.add_error(None, f"{error.message} {error.remedy}")
-    return None
+        if form is not None:
+            public, secret = DESTINATIONS.checked(form.kind, form.config)
+            kind, reach = target_kind(form.kind), {**public, **secret}
+        else:
+            assert chosen is not None
+            kind, reach = target_kind(chosen.kind), full_config(chosen)
+        values = {**reach, **own.config}
+        kind.valid(values)
+        refuse_failed(kind.check(values) if kind.check else [])
+        place = chosen or DESTINATION_PAGES.save(request, form)
+        return None if place is None else (place, checked_settings(place, own.config))
+    except TidemarkError as error:
+        wrong.add_error(None, f"{error.message} {error.remedy}")
+        return None
 
 
-def _target_names(wizard: Wizard, target: Mapping[str, Any]) -> list[tuple[str, str]]:
-    selected, namespace = wizard.selected, kind_of(target).namespace
-    whole = [(f"{name}.*", f"{namespace(target, name)}.*") for name in sorted(selected.databases)]
-    whole += [
-        (str(one), f"{namespace(target, one.database)}.{one.table}") for one in selected.patterns if not one.excluded
-    ]
+def _target_names(wizard: Wizard, kind: TargetKind, settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    selected, legal = wizard.selected, kind.identifiers.legal
+
+    def namespace(database: str) -> str:
+        return legal(kind.namespace(settings, database))
+
+    whole = [(f"{name}.*", f"{namespace(name)}.*") for name in sorted(selected.databases)]
+    whole += [(str(one), f"{namespace(one.database)}.{one.table}") for one in selected.patterns if not one.excluded]
     tables = sorted(selected.tables)[: NAMES_SHOWN + 1]
-    single = [(str(table), f"{namespace(target, table.database)}.{table.name}") for table in tables]
+    single = [(str(table), f"{namespace(table.database)}.{legal(table.name)}") for table in tables]
     return (whole + single)[:NAMES_SHOWN]
 
 
@@ -236,7 +264,7 @@ def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:
         "error": error,
         "options": options,
         "selected": wizard.selected,
-        "names": _target_names(wizard, wizard.target),
+        "names": _target_names(wizard, target_kind(place.kind), wizard.target) if (place := wizard.destination) else [],
     }
     return _page(request, wizard, "review", context)
 
@@ -260,11 +288,12 @@ def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
     wizard = open_wizard(user_of(request), draft, lock=True)
     typed: dict[str, Any]
     if step == "target":
-        kind = _target_kind(request, wizard)
-        plain = [field.name for field in FORMS[kind].form if not field.secret]
+        _, kind = _chosen(request, wizard)
+        plain = ["name", *(PREFIX + one.name for one in kind.destination_form if not one.secret)]
+        plain += [one.name for one in kind.form]
         typed = {name: request.POST[name][:MAX_TYPED] for name in plain if name in request.POST}
         wizard.save(step, typed=typed)
-        names = _target_names(wizard, typed | {"kind": kind})
+        names = _target_names(wizard, kind, typed)
         return render(request, "replicators/wizard/target_names.html", {"names": names})
     if step == "options":
         form = OptionsForm(options=wizard.options)

@@ -14,15 +14,16 @@ from django.http import Http404
 
 from replicator.errors import ConfigurationError
 from replicator.sources.base import DatabaseInfo
+from replicator.targets import registry
+from replicator.targets.registry import target_kind
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
-from webapp.connections.secrets import unseal
 from webapp.console.views.draft_selection import Selected
+from webapp.destinations.models import Destination
 from webapp.replicators import services
 from webapp.replicators.models import Draft
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.assessment import TableAssessment, assess
-from webapp.replicators.targets import kind_of
 
 STEPS = ("source", "test", "tables", "target", "options", "assessment", "review")
 TITLES = {
@@ -75,17 +76,13 @@ class Wizard:
 
     @property
     def target(self) -> dict[str, Any]:
-        """Its settings without the secret ones."""
+        """What the replicator sets of it for itself."""
         return dict(self.data.get("target", {}))
 
     @property
-    def target_secrets(self) -> dict[str, str]:
-        """They lie in the draft as they do in a replicator: encrypted (invariant 8)."""
-        return unseal(self.data.get("target_secrets", ""))
-
-    @property
-    def target_title(self) -> str:
-        return kind_of(self.target).title
+    def destination(self) -> Destination | None:
+        """None where none was chosen yet, or it was deleted meanwhile."""
+        return Destination.objects.filter(pk=self.data.get("destination")).first()
 
     def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
         """Store changes; `step` is where the user comes back to."""
@@ -109,7 +106,7 @@ class Wizard:
         complete, sentence = {
             "source": (self.connection is not None, "Choose a connection."),
             "tables": (not self.selected.empty, f"Select at least one table or one {word}."),
-            "target": ("target" in self.data, "Select a target."),
+            "target": ("target" in self.data and self.destination is not None, "Select a destination."),
             "options": ("options" in self.data and self.name, "Enter a name and set the options."),
             "assessment": (
                 self.data.get("assessed") == self.fingerprint,
@@ -128,7 +125,7 @@ class Wizard:
     @property
     def fingerprint(self) -> str:
         """Of everything that the assessment depends on."""
-        kept = {name: self.data.get(name) for name in ("connection", "selection", "options", "accepted")}
+        kept = {name: self.data.get(name) for name in ("connection", "destination", "selection", "options", "accepted")}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
     def databases(self) -> list[DatabaseInfo]:
@@ -144,12 +141,14 @@ class Wizard:
     def assess(self, *, fresh: bool = False) -> Sequence[TableAssessment]:
         """Of the selected tables, remembered until the selection or the options change."""
         kept = json.dumps(
-            {name: self.data.get(name) for name in ("connection", "selection", "options")}, sort_keys=True
+            {name: self.data.get(name) for name in ("connection", "destination", "selection", "options")},
+            sort_keys=True,
         )
         key = f"assessment:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
         found: Sequence[TableAssessment] | None = None if fresh else cache.get(key)
         if found is None:
-            found = assess(connection=self.source, selection=self.selected.entries(), options=self.options)
+            kind = target_kind(self.destination.kind if self.destination else registry.DEFAULT)
+            found = assess(connection=self.source, selection=self.selected.entries(), options=self.options, target=kind)
             cache.set(key, found, ASSESSMENT_SECONDS)
         return found
 
@@ -177,7 +176,8 @@ def create(wizard: Wizard, *, start: bool) -> Any:
         name=wizard.name,
         connection=wizard.source,
         selection=wizard.selected.entries(),
-        target={**wizard.target, **wizard.target_secrets},
+        destination=wizard.destination,
+        target=wizard.target,
         options=wizard.options,
         user=wizard.user,
         start=start,

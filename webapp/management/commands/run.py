@@ -37,7 +37,7 @@ class Command(MetadataCommand):
             message = f"Unknown replicator {options['name']!r}."
             raise CommandError(message, returncode=2)
         stop = stop_on_signals()
-        if kind_of(replicator.target).jvm:
+        if kind_of(replicator).capabilities.jvm:
             start_ahead()
         from webapp.worker.run.headless import HeadlessRun, source_position  # noqa: PLC0415 - seconds, beside the JVM's start
 

@@ -68,7 +68,7 @@ class Command(MetadataCommand):
 
 
 def _chosen(replicator: Replicator, names: Sequence[str]) -> list[ReplicatorTable]:
-    found = list(selectors.tables_of(replicator).select_related("replicator__connection"))
+    found = list(selectors.tables_of(replicator).select_related("replicator__connection", "replicator__destination"))
     wanted, unknown = selectors.tables_called(replicator, found, names)
     if unknown:
         message = f"{replicator.name} has no table {unknown[0]}."

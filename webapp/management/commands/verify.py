@@ -35,6 +35,7 @@ from webapp.connections.selectors import full_config
 from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
+from webapp.replicators.targets import kind_of
 
 if TYPE_CHECKING:
     from webapp.worker.store.copy_progress import CopyProgress
@@ -148,11 +149,10 @@ def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[Replicato
 
 def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: float, shown: int) -> list[TableReport]:
     """Reports in the order of `tables`.  ConfigurationError for a target that keeps changes and no rows."""
-    if replicator.target.get("kind") == "kafka":
-        message = f"{replicator.name} writes to Kafka, which holds messages instead of rows and cannot be compared row by row."
-        raise ConfigurationError(
-            message, remedy="Rebuild a table from its topic as described in docs/kafka.md, and compare that."
-        )
+    kind = kind_of(replicator)
+    if not kind.capabilities.verified:
+        message = f"{replicator.name} writes to {kind.title}, which cannot be compared row by row."
+        raise ConfigurationError(message, remedy=kind.compare or "Compare it with a program of your own.")
     retries = int(wait // Options.wait)
     options = Options(
         zero_dates="text" if replicator.parsed_options.zero_dates == "text" else "null",

@@ -13,14 +13,16 @@ from replicator.model.mode import Mode
 from replicator.model.row_filter import WHOLE_ROWS
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.table_set import TableSet
-from replicator.model.types import Kind
+from replicator.model.types import STRING, Kind
 from replicator.sources.base import Catalog, TableInfo
+from replicator.state.journal import DDL_OPERATIONS
+from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
+from replicator.targets.registry import ICEBERG
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.entries import SelectionEntry, selected, under
 
-FULL, PARTIAL, NONE = "full", "partial", "none"
 TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 PAGE = 1000
 DESCRIBE = 500
@@ -51,7 +53,11 @@ class TableAssessment:
 
 
 def assess(
-    *, connection: Connection, selection: Sequence[SelectionEntry], options: ReplicatorOptions
+    *,
+    connection: Connection,
+    selection: Sequence[SelectionEntry],
+    options: ReplicatorOptions,
+    target: TargetKind = ICEBERG,
 ) -> list[TableAssessment]:
     """One per selected table that exists or was named, by name; before them one per database or pattern that takes nothing.  Raises SourceError where the source cannot be asked."""
     with opened(connection) as source:
@@ -72,6 +78,7 @@ def assess(
             described.get(table),
             lines.get(table) or SelectionEntry(table.database, table.name),
             options,
+            target,
         )
         for table in names
     ]
@@ -82,6 +89,7 @@ def assess(
             one,
             described.get(one.table),
             modes[one.table],
+            target,
             frozenset(lines[one.table].excluded_columns if one.table in lines else ()),
         )
         for one in assessed
@@ -106,9 +114,16 @@ def _takes_nothing(entry: SelectionEntry) -> TableAssessment:
 
 
 def _in_mode(
-    one: TableAssessment, schema: TableSchema | TableError | None, mode: Mode, left_out: frozenset[str]
+    one: TableAssessment,
+    schema: TableSchema | TableError | None,
+    mode: Mode,
+    target: TargetKind,
+    left_out: frozenset[str],
 ) -> TableAssessment:
-    """Some modes need a key, and each has columns of its own."""
+    """Some modes need a key, and each has columns of its own; a target may not have it at all."""
+    if mode not in (target.capabilities.modes or Mode):
+        why = f"{target.title} does not have the mode {mode.label}."
+        return replace(one, support=NONE, reasons=(*one.reasons, why))
     try:
         if isinstance(schema, TableSchema) and one.support != NONE:
             mode.check(replace(schema, columns=tuple(c for c in schema.columns if c.name not in left_out)))
@@ -156,6 +171,7 @@ def _assess_table(
     schema: TableSchema | TableError | None,
     taken: SelectionEntry,
     options: ReplicatorOptions,
+    target: TargetKind,
 ) -> TableAssessment:
     left_out = frozenset(taken.excluded_columns)
     rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
@@ -164,7 +180,7 @@ def _assess_table(
     if isinstance(schema, TableError):
         return TableAssessment(table, NONE, key, rows, size, reasons=(f"{schema.message} {schema.remedy}",))
     columns = tuple(
-        _masked(_assess_column(schema, column.name, options), schema, taken.masks)
+        _masked(_assess_column(schema, column.name, options, target), schema, taken.masks, target)
         for column in schema.columns
         if column.name not in left_out
     )
@@ -172,6 +188,7 @@ def _assess_table(
     if not schema.key:
         reasons.append("No key: rows are compared over all columns, and a snapshot reads the table in one chunk.")
     reasons += info.notes if info else ()
+    reasons += _target_reasons(table, target)
     absent = set(info.absent if info else ()) - left_out
     if absent:
         reasons.append(
@@ -190,20 +207,33 @@ def _assess_table(
     return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))
 
 
-def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions) -> ColumnAssessment:
+def _target_reasons(table: TableId, target: TargetKind) -> list[str]:
+    """What this kind of target does not do as the source does."""
+    reasons = []
+    if (named := target.identifiers.legal(table.name)) != table.name:
+        reasons.append(f"The table is called {named} in {target.title}.")
+    if missing := sorted(set(DDL_OPERATIONS) - target.capabilities.ddl):
+        reasons.append(f"{target.title} cannot follow {', '.join(missing).replace('_', ' ')}: the table then stops.")
+    return reasons
+
+
+def _assess_column(schema: TableSchema, name: str, options: ReplicatorOptions, target: TargetKind) -> ColumnAssessment:
     column = schema.column(name)
-    target = str(column.type)
+    found = target.types(column.type)
     if name.lower() in RESERVED:
         note = "This name is reserved by Tidemark."
-        return ColumnAssessment(name, column.source_type, target, NONE, note)
+        return ColumnAssessment(name, column.source_type, found.name, NONE, note)
     note = column.warning
     if not note and column.type.kind in TEMPORAL and options.zero_dates == "text":
-        target = "string"
+        found = target.types(STRING)
         note = "Stored as text by the replicator's policy for dates like 0000-00-00 or infinity."
-    return ColumnAssessment(name, column.source_type, target, PARTIAL if note else FULL, note)
+    support = _worst([found.support, PARTIAL if note else FULL])
+    return ColumnAssessment(name, column.source_type, found.name, support, " ".join(filter(None, (note, found.note))))
 
 
-def _masked(one: ColumnAssessment, schema: TableSchema, masks: Mapping[str, Mask]) -> ColumnAssessment:
+def _masked(
+    one: ColumnAssessment, schema: TableSchema, masks: Mapping[str, Mask], target: TargetKind
+) -> ColumnAssessment:
     """A mask is the user's own wish, so nothing that has to be accepted; one that cannot be is a reason to stop."""
     mask = masks.get(one.name)
     if mask is None:
@@ -211,7 +241,7 @@ def _masked(one: ColumnAssessment, schema: TableSchema, masks: Mapping[str, Mask
     column = schema.column(one.name)
     if why := mask.refusal(one.name, column.type, key=one.name in schema.key):
         return replace(one, support=NONE, note=why)
-    return replace(one, target_type=str(mask.type(column.type)), note=f"Masked: {mask}.")
+    return replace(one, target_type=target.type_name(mask.type(column.type)), note=f"Masked: {mask}.")
 
 
 def _worst(supports: Sequence[str]) -> str:

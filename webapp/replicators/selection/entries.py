@@ -22,7 +22,7 @@ from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import describe, name_rule
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
 from webapp.replicators.selection.target_names import Home, checked_home, refuse_taken
-from webapp.replicators.targets import namespace_of
+from webapp.replicators.targets import target_name
 
 SALT_BYTES = 32
 MAX_NAME_LENGTH = 255  # what the columns of the models hold
@@ -356,7 +356,7 @@ def modes_of(replicator: Replicator, **lines: Any) -> dict[tuple[str, str], str]
 
 def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
     """(namespace, name) in the target: the database's name with the replicator's prefix, the table's own name."""
-    return namespace_of(replicator, table.database), table.name
+    return target_name(replicator, table.database, table.name)
 
 
 def home_of(row: ReplicatorTable) -> tuple[str, str]:

@@ -10,9 +10,7 @@ from django.db.models import Q, QuerySet
 from replicator.errors import ConfigurationError
 from replicator.model.identifiers import TableId
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.targets import same_place
-
-MAX_NAME_LENGTH = 255  # what the columns of the models hold
+from webapp.replicators.targets import kind_of, same_place
 
 
 class Home(NamedTuple):
@@ -52,15 +50,14 @@ def chosen_home(table: ReplicatorTable) -> Home | None:
 
 def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | None = None) -> Home:
     """Of this table, or a new one.  ConfigurationError where it is no name, or another table's."""
-    if replicator.target.get("kind") == "kafka":
-        raise ConfigurationError(
-            "Topics cannot be renamed.", remedy="Create another replicator with another topic prefix."
-        )
+    kind = kind_of(replicator)
+    if not kind.capabilities.renames:
+        message = f"The tables of {kind.title} cannot be renamed."
+        raise ConfigurationError(message, remedy="Create another replicator with another prefix.")
     home = Home(home.namespace.strip(), home.name.strip())
     for what, text in home._asdict().items():
-        if not text or len(text) > MAX_NAME_LENGTH or not text.isprintable():
-            message = f"The {what} in the target must be a string of 1 to {MAX_NAME_LENGTH} characters."
-            raise ConfigurationError(message)
+        if why := kind.identifiers.refusal(text):
+            raise ConfigurationError(f"The {what} in the target {why}.")
     others = ReplicatorTable.objects.exclude(pk=table.pk if table else None)
     if (other := owner_of(home, replicator, others)) is not None:
         message = f"{home} is the target table of {other} (replicator {other.replicator.name})."

@@ -11,6 +11,7 @@ from replicator.state.tables import HALTED, TableState
 from webapp.replicators.models import ReplicatorTable, TableSelection
 from webapp.replicators.services.tables import begin_run, replan
 from webapp.replicators.signals import note
+from webapp.replicators.targets import kind_of
 
 LOST = {
     Mode.SOFT_DELETE: "its deleted rows",
@@ -36,8 +37,14 @@ def change_mode(*, table: ReplicatorTable, mode: str, confirmed: bool = False, u
     fresh, wanted = rows.get(pk=table.pk), parsed_mode(mode)
     if fresh.mode == wanted:
         return False
-    if fresh.replicator.target.get("kind") == "kafka":
-        raise ConfigurationError("A Kafka topic holds every change, so the mode cannot be changed.")
+    kind = kind_of(fresh.replicator)
+    if wanted not in kind.capabilities.modes:
+        said = (
+            "holds every change, so the mode cannot be changed"
+            if not kind.capabilities.modes
+            else f"does not have the mode {wanted.label}"
+        )
+        raise ConfigurationError(f"{kind.title} {said}.")
     if wanted.needs_key and fresh.keyless:
         message = f"{fresh} has no key, which the mode {wanted.label} requires."
         raise ConfigurationError(message, remedy="Choose the mode mirror or changelog.")

@@ -17,15 +17,17 @@ from replicator.errors import (
     SourcePermissionDenied,
     SourceUnreachable,
 )
+from replicator.targets.registry import target_kind
 from webapp.accounts.audit import changes
 from webapp.connections.models import Connection
-from webapp.connections.secrets import seal
+from webapp.destinations.models import Destination
+from webapp.destinations.services import DESTINATIONS
 from webapp.replicators.models import Desired, Draft, Replicator, ReplicatorTable, Status
 from webapp.replicators.options import PACE, ReplicatorOptions, check_seconds
 from webapp.replicators.selection.entries import SelectionEntry, check_selection, rule_for, under, write_selection
 from webapp.replicators.services.tables import read_all_anew, try_again
 from webapp.replicators.signals import note
-from webapp.replicators.targets import check_fixed, checked_target, stored_target
+from webapp.replicators.targets import parted, refuse_options, wanted_target
 
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
 OF_THE_CONNECTION = frozenset(
@@ -43,23 +45,28 @@ def create_replicator(
     name: str,
     connection: Connection,
     selection: Sequence[SelectionEntry],
+    destination: Destination | None = None,
     target: Mapping[str, Any] | None = None,
     options: ReplicatorOptions | Mapping[str, Any] | None = None,
     user: User | None = None,
     start: bool = False,
 ) -> Replicator:
-    """ConfigurationError that names what is missing or wrong.  `options` may be their JSON form, partial."""
+    """ConfigurationError that names what is missing or wrong.  `options` may be their JSON form, partial.
+
+    target: the replicator's own settings; without a destination, those of one, too (`wanted_target`).
+    """
     _check_name(name)
     check_selection(selection)
     selection = under(rule_for(connection, selection), selection)
     wanted = _options(options)
     check_seconds(wanted.slo_minutes * 60)
-    public, secret = checked_target(target or {})
+    place, settings = wanted_target(target or {}, destination, user)
+    refuse_options(target_kind(place.kind), wanted)
     replicator = Replicator.objects.create(
         name=name.strip(),
         connection=connection,
-        target=public,
-        target_secrets=seal(secret),
+        destination=place,
+        target=settings,
         options=wanted.to_dict(),
         created_by=user if user and user.is_authenticated else None,
     )
@@ -76,7 +83,7 @@ def _options(given: ReplicatorOptions | Mapping[str, Any] | None) -> ReplicatorO
 
 @transaction.atomic
 def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: User | None = None) -> list[str]:
-    """How the target is reached; ConfigurationError for what would make it another one.
+    """Settings of its target, the destination's where no other replicator uses it; ConfigurationError for what would make it another one.
 
     Gives the names of what changed.
 
@@ -85,16 +92,17 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
     waiting = ReplicatorTable.objects.filter(replicator=replicator, retry_at__isnull=False).order_by("id")
     tables = list(waiting.select_for_update(no_key=True))  # before their replicator, as the workers lock them
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
-    stored = stored_target(fresh)
-    public, secret = checked_target(target, stored)
-    before = {**stored.public, **stored.secret}
-    changed = sorted(name for name, value in {**public, **secret}.items() if before.get(name) != value)
-    check_fixed(fresh, public["kind"], changed)
+    reach, own = parted(fresh, target)
+    changed = sorted([*reach, *(name for name, value in own.items() if fresh.target.get(name) != value)])
+    if reach:
+        destination = fresh.destination
+        DESTINATIONS.update(destination, config={**destination.config, **reach}, user=user)
+        fresh.refresh_from_db()
     if changed:
-        fresh.target, fresh.target_secrets = public, seal(secret)
+        fresh.target = own
         fresh.plan_version += 1
         fresh.next_retry_at = None
-        fresh.save(update_fields=["target", "target_secrets", "plan_version", "next_retry_at"])
+        fresh.save(update_fields=["target", "plan_version", "next_retry_at"])
         ReplicatorTable.objects.filter(pk__in=[table.pk for table in tables]).update(retry_at=None)
         note(
             replicator=fresh,

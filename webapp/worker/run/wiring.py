@@ -10,7 +10,9 @@ from django.conf import settings
 from replicator.selection.source import SelectedSource
 from replicator.sources.base import ReadOptions, Source
 from replicator.sources.registry import source_kind
+from replicator.targets import registry
 from replicator.targets.base import Target
+from replicator.targets.kind import Opening
 from webapp.connections.selectors import full_config
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
@@ -50,9 +52,7 @@ def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
 
 def open_target(replicator: Replicator) -> Target:
     """Its Spark is the process's, and started by who needs it."""
-    from replicator.targets import registry  # noqa: PLC0415 - a target's client is loaded only where it is needed
-
-    opening = registry.Opening(
+    opening = Opening(
         spark=lambda: spark(settings.DATABASE_URL),
         storage=storage(),
         replicator=label(replicator),
@@ -62,4 +62,4 @@ def open_target(replicator: Replicator) -> Target:
             settings.TIDEMARK_RETENTION_STEPS, settings.TIDEMARK_DELETION_GRACE_HOURS
         ),
     )
-    return registry.open_target(str(replicator.target.get("kind", "iceberg")), opening)
+    return registry.open_target(replicator.destination.kind, opening)

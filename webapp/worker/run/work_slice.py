@@ -81,7 +81,7 @@ def run_slice(
             if tenure.lease is None:
                 return False
             # Only now: what was read before may have changed under the owner before, its checkpoint among all.
-            replicator = Replicator.objects.select_related("connection").filter(pk=replicator_id).first()
+            replicator = Replicator.objects.select_related("connection", "destination").filter(pk=replicator_id).first()
             if replicator is None:
                 return False
             if began is not None:

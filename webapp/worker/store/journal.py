@@ -23,6 +23,7 @@ from webapp.database import fenced, stored
 from webapp.replicators import models, selectors
 from webapp.replicators.journal_notify import notify_journal
 from webapp.replicators.selection.entries import drop_unselected
+from webapp.replicators.targets import followed_ddl, kind_of
 from webapp.worker.store.journal_commit import write_entry
 from webapp.worker.store.table_discovery import discover
 
@@ -94,7 +95,7 @@ class OrmJournal:
             tables=names.selection(selectors.table_set(replicator)),
             tracked=tuple(self._tracked()),
             checkpoint=_checkpoint(replicator),
-            ddl_policy=replicator.parsed_options.ddl_actions,
+            ddl_policy=followed_ddl(kind_of(replicator), replicator.parsed_options.ddl_actions),
             signals=names.table(signals) if signals else None,
             gone=self._gone(),
             failed=self._failed(),

@@ -25,7 +25,7 @@ NAMED = 5  # tables in a sentence
 
 def apply_signals(replicator_id: int, signals: Iterable[Signal]) -> None:
     """One that is wrong is told on the timeline and in the log, and is never a failure."""
-    replicator = Replicator.objects.select_related("connection").get(pk=replicator_id)
+    replicator = Replicator.objects.select_related("connection", "destination").get(pk=replicator_id)
     for signal in signals:
         name = without_nul(f"Signal {signal.id[:100]}")
         try:
@@ -52,7 +52,9 @@ def _refused(replicator: Replicator, text: str) -> None:
 def _obeyed(replicator: Replicator, signal: Signal) -> str:
     """What was done, in words.  Raises ConfigurationError; then nothing was."""
     asked = parse_signal(signal)
-    rows = ReplicatorTable.objects.filter(replicator=replicator).select_related("replicator__connection")
+    rows = ReplicatorTable.objects.filter(replicator=replicator).select_related(
+        "replicator__connection", "replicator__destination"
+    )
     tables = [row for row in rows.order_by("id") if asked.wants(row.table_id)]
     if not tables:
         message = f"{replicator.name} has none of the tables {', '.join(asked.tables or ())}."

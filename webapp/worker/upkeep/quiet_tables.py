@@ -14,6 +14,7 @@ from replicator.state.tables import TableState
 from replicator.targets.base import TargetTable
 from webapp.database import clock, stored
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable
+from webapp.replicators.targets import kind_of
 from webapp.worker.run import wiring
 
 LOGGER = logging.getLogger("tidemark.worker")
@@ -24,7 +25,7 @@ MARGIN = timedelta(days=1)  # after the last file's time, for looks that were mi
 def keep_quiet_tables(only: Replicator | None = None) -> int:
     """Expire and delete what is due in tables that were changed lately, and not within the last hour; how many were looked at."""
     replicators = [only] if only is not None else list(_running())
-    return sum(_keep(replicator) for replicator in replicators if replicator.target.get("kind", "iceberg") != "kafka")
+    return sum(_keep(replicator) for replicator in replicators if kind_of(replicator).capabilities.upkeep)
 
 
 @stored

@@ -29,7 +29,9 @@ def delete(replicator_id: int) -> bool:
     Waits (by being sent again) while anything of it runs; failures are retried by the policy.
     """
     replicator = (
-        Replicator.objects.select_related("connection").filter(pk=replicator_id, desired=Desired.DELETED).first()
+        Replicator.objects.select_related("connection", "destination")
+        .filter(pk=replicator_id, desired=Desired.DELETED)
+        .first()
     )
     if replicator is None or any(lease_name(stage, replicator_id) in live_leases() for stage in LEASES):
         return False

@@ -64,7 +64,7 @@ def watch_one(replicator_id: int) -> None:
 
 def watched() -> QuerySet[Replicator]:
     """Whatever they do, once they were started: what nobody reads is kept all the more."""
-    return Replicator.objects.exclude(status=Status.CREATED).select_related("connection")
+    return Replicator.objects.exclude(status=Status.CREATED).select_related("connection", "destination")
 
 
 def _work(waiting: queue.SimpleQueue[int], deadline: float) -> None:

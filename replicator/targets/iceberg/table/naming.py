@@ -11,7 +11,7 @@ from replicator.folding.footers import Bound
 from replicator.model.types import DataType, Kind
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.jvm.session import CATALOG
-from replicator.targets.iceberg.spark.changes import quoted
+from replicator.targets.iceberg.spark.changes import quoted, spark_type
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 SLUG = 40
@@ -35,8 +35,8 @@ def sql_literal(value: Bound, kind: DataType) -> str:
     if isinstance(value, date):
         return f"DATE {sql_string(value.isoformat())}"
     if isinstance(value, Decimal):
-        return f"CAST({sql_string(format(value, 'f'))} AS {kind})"
-    return f"CAST({sql_string(str(value))} AS {kind})"
+        return f"CAST({sql_string(format(value, 'f'))} AS {spark_type(kind).simpleString()})"
+    return f"CAST({sql_string(str(value))} AS {spark_type(kind).simpleString()})"
 
 
 def location(warehouse: str, table: TargetTable) -> str:

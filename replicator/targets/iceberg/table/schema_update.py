@@ -20,10 +20,10 @@ from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.naming import location
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties
+from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables
 from replicator.targets.iceberg.upkeep.expiry import CHECKED, METADATA_PROPERTIES
-from replicator.targets.type_names import iceberg_type
 
 KEPT = "tidemark.kept-columns"
 PROPERTIES = {
@@ -72,7 +72,7 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool
     old = _present(table, change.schema)
     overwritten = _overwritten(old, kept, change)
     old = TableSchema(old.table, tuple(c for c in old.columns if c.name not in kept | overwritten))
-    plan = plan_evolution(old, change.schema, change.renamed)
+    plan = plan_evolution(old, change.schema, change.renamed, promotes)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
     transaction = table.handle.newTransaction()
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))

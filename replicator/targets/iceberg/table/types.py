@@ -6,9 +6,9 @@ from typing import Any
 
 from replicator.model.types import DataType, decimal
 from replicator.targets.iceberg.jvm.jvm import Engine
-from replicator.targets.type_names import ICEBERG, iceberg_type
+from replicator.targets.iceberg.table.type_names import NAMES, iceberg_type
 
-_KINDS = {name: kind for kind, name in ICEBERG.items()}
+_KINDS = {name: kind for kind, name in NAMES.items()}
 
 
 def to_iceberg(engine: Engine, kind: DataType) -> Any:

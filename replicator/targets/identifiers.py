@@ -1,0 +1,51 @@
+"""Names in a target: what is allowed there, and what a name that is not becomes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MAX_NAME_LENGTH = 255  # what the columns of the metadata database hold
+
+
+def digest(text: str) -> str:
+    """Eight hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+@dataclass(frozen=True)
+class IdentifierPolicy:
+    """One for each kind of target; the rest of Tidemark makes no name by itself.
+
+    max_length: characters of a namespace or a table's name; illegal: a character class of what is replaced by `_`;
+    fold: names with one result are one name to the target; reserved: folded names that no table can have.
+    """
+
+    max_length: int = MAX_NAME_LENGTH
+    illegal: str = ""
+    fold: Callable[[str], str] = str
+    reserved: frozenset[str] = frozenset()
+
+    def legal(self, wanted: str) -> str:
+        """`wanted` itself where the target takes it as it is; else a legal name with a digest of `wanted` behind it.
+
+        So different names of the source are different names of the target, whatever came before or comes later.
+        """
+        plain = re.sub(self.illegal, "_", wanted) if self.illegal else wanted
+        plain = self.fold(plain)[: self.max_length]
+        if plain == wanted and plain not in self.reserved:
+            return plain
+        end = f"_{digest(wanted)}"
+        return plain[: self.max_length - len(end)] + end
+
+    def refusal(self, name: str) -> str:
+        """Why a name that a user has chosen cannot be; empty where it can."""
+        if not name or len(name) > self.max_length or not name.isprintable():
+            return f"must be a string of 1 to {self.max_length} characters"
+        if self.illegal and (found := re.search(self.illegal, name)):
+            return f"cannot contain {found[0]!r}"
+        if self.fold(name) != name:
+            return f"must be written {self.fold(name)}"
+        return "is a reserved word of the target" if name in self.reserved else ""

@@ -1,0 +1,94 @@
+"""A kind of target: what there is to know of it before one is opened.  Loads neither Spark nor a client: for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from replicator.model.retention import Retention
+from replicator.model.types import DataType
+from replicator.sources.base import CheckResult, FormField
+from replicator.staging.storage import Storage
+from replicator.targets.base import Capabilities, Target
+from replicator.targets.identifiers import IdentifierPolicy
+
+if TYPE_CHECKING:
+    from replicator.targets.iceberg.jvm.session import SparkPool
+
+Settings = Mapping[str, Any]
+FULL, PARTIAL, NONE = "full", "partial", "none"
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What a target may ask for.
+
+    `replicator`: the label that marks what is its own; `config`: the settings of destination and replicator, secrets
+    included.
+
+    spark: called by who needs it only.  source: the kind of the source.  retention: of tables that have none of their
+    own.
+    """
+
+    spark: Callable[[], SparkPool]
+    storage: Storage
+    replicator: str
+    config: Settings
+    source: str
+    retention: Retention = field(default_factory=Retention.parse)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeSupport:
+    """What a target makes of one of Tidemark's types: its own name for it; support full, partial or none, and why."""
+
+    name: str
+    support: str = FULL
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class TargetKind:
+    """A plugin: how it is opened, what its forms ask for, what it can do.
+
+    destination_form: how a destination is reached; form: what each replicator sets for itself.
+    valid: ConfigurationError for settings, of both forms together, that make no sense.
+    check: tries them out, the replicator's at their defaults where there are none; None where there is nothing to try.
+    written: does the place have what was written there before?
+    namespace: that of a database's tables; place: tells destinations of one kind apart in which the same names are
+    other tables; dataset: the URI that lineage events name the place by, given the warehouse of the installation.
+    types: what becomes of one of Tidemark's types.
+    fixed: settings of a replicator that cannot be changed once it is made, with the reason.
+    effects: when a change of another one takes effect.
+    compare: how its copy is compared with the source, in a sentence, where verification cannot.
+    """
+
+    name: str
+    title: str
+    about: str
+    open: Callable[[Opening], Target]
+    capabilities: Capabilities
+    types: Callable[[DataType], TypeSupport]
+    namespace: Callable[[Settings, str], str]
+    place: Callable[[Settings], str]
+    dataset: Callable[[Settings, str], str]
+    form: Sequence[FormField]
+    destination_form: Sequence[FormField] = ()
+    valid: Callable[[Settings], object] = dict
+    identifiers: IdentifierPolicy = field(default_factory=IdentifierPolicy)
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    effects: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Settings], list[CheckResult]] | None = None
+    written: Callable[[Settings], CheckResult] | None = None
+    compare: str = ""
+    guide: str = ""
+
+    @property
+    def settings(self) -> Sequence[FormField]:
+        """Of both forms."""
+        return (*self.destination_form, *self.form)
+
+    def type_name(self, kind: DataType) -> str:
+        """The target's own name of a type."""
+        return self.types(kind).name

@@ -1,0 +1,117 @@
+"""Where the contract is tried: one for each kind of target, a registry line each (`PLACES`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from replicator.model.mode import CURRENT, DELETED, Mode
+from replicator.model.schema import TableSchema
+from replicator.staging.storage import Storage
+from replicator.targets.base import Target, TargetTable
+from replicator.targets.kind import TargetKind
+from replicator.targets.registry import target_kind
+from tests.contract.targets.staged import Row
+
+
+@dataclass
+class TargetPlace:
+    """worker: a target of its own, as another process would open it; read: the table's current rows by another program.
+
+    copies: several tests have a table of one name at the same time in the same place: `namespace` keeps them apart.
+    """
+
+    kind: TargetKind
+    storage: Storage
+    worker: Callable[[str], Target]
+    read: Callable[[TargetTable, TableSchema, Mode], Counter[Row]]
+    namespace: str
+    workers: list[Target] = field(default_factory=list)
+
+    def target(self, replicator: str = "r1") -> Target:
+        made = self.worker(replicator)
+        self.workers.append(made)
+        return made
+
+    def close(self) -> None:
+        for one in self.workers:
+            one.close()
+
+
+def iceberg(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The lake of the Spark tests, read by pyiceberg."""
+    from replicator.targets.iceberg.jvm.session import SparkPool
+    from replicator.targets.iceberg.target import IcebergTarget
+
+    lake = request.getfixturevalue("lake")
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        reader: SqlCatalog = lake.reader()
+        data = reader.load_table((table.namespace, table.name)).scan().to_arrow()
+        if mode is Mode.SOFT_DELETE:
+            data = data.filter(~data.column(DELETED).to_numpy(zero_copy_only=False).astype(bool))
+        if mode is Mode.HISTORY:
+            data = data.filter(data.column(CURRENT))
+        return Counter(tuple(row[name] for name in schema.names) for row in data.to_pylist())
+
+    def worker(replicator: str) -> Target:
+        return IcebergTarget(SparkPool(lake.config), lake.storage, replicator)
+
+    return TargetPlace(target_kind("iceberg"), lake.storage, worker, read, f"contract_{folder.name}")
+
+
+def kafka(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A broker; the tables are rebuilt from their topics by a consumer of its own."""
+    from replicator.targets.kafka.config import KafkaConfig
+    from replicator.targets.kafka.target import KafkaTarget
+    from tests.integration.kafka.consumer import Topic
+
+    broker = request.getfixturevalue("broker")
+    prefix = f"contract-{folder.name}"
+    storage = Storage(f"file://{folder}/staging")
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        del mode
+        topic = Topic.read(
+            broker.bootstrap_servers, prefix, f"{table.namespace.removeprefix(prefix + '.')}.{table.name}"
+        )
+        return Counter(tuple(row.get(name) for name in schema.names) for row in topic.table())
+
+    def worker(replicator: str) -> Target:
+        config = KafkaConfig.parse({"bootstrap_servers": broker.bootstrap_servers, "topic_prefix": prefix})
+        return KafkaTarget(config, storage, replicator, "mysql")
+
+    return TargetPlace(target_kind("kafka"), storage, worker, read, f"{prefix}.shop")
+
+
+def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The exercise: a file, read by SQL."""
+    from tests.plugins.duckdb_tables.kind import DUCKDB, IDENTIFIERS
+    from tests.plugins.duckdb_tables.target import DuckDbTarget
+
+    del request
+    storage, path = Storage(f"file://{folder}/staging"), f"{folder}/tables.duckdb"
+
+    def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
+        del mode
+        names = ", ".join(f'"{IDENTIFIERS.legal(name)}"' for name in schema.names)
+        with duckdb.connect(path) as db:
+            db.execute("SET TimeZone = 'UTC'")
+            found: list[Any] = db.execute(f'SELECT {names} FROM "{table.namespace}"."{table.name}"').fetchall()
+        return Counter(found)
+
+    return TargetPlace(DUCKDB, storage, lambda replicator: DuckDbTarget(path, storage, replicator), read, "shop")
+
+
+PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
+    "iceberg": iceberg,
+    "kafka": kafka,
+    "duckdb": duckdb_tables,
+}

@@ -1,0 +1,1 @@
+"""Destinations: where replicators write to."""

@@ -1,0 +1,26 @@
+"""Destinations, stored like connections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from replicator.targets.registry import KINDS
+from webapp.connections.models import Endpoint
+
+
+class Destination(Endpoint):
+    """Several replicators may use one; what each of them sets for itself is in `Replicator.target`."""
+
+    class Meta(Endpoint.Meta):
+        pass
+
+    @classmethod
+    def kinds(cls) -> Mapping[str, Any]:
+        """Of targets."""
+        return KINDS
+
+    @property
+    def address(self) -> str:
+        """Where it is, as lists show it."""
+        return str(KINDS[self.kind].place(self.config)) if self.kind in KINDS else ""

@@ -1,0 +1,8 @@
+"""What happens to destinations, told to what uses them."""
+
+from __future__ import annotations
+
+from django.dispatch import Signal
+
+changed = Signal()  # destination, summary, user: its settings are other ones
+works = Signal()  # destination, why, user: it was put right, or tested well

@@ -1,0 +1,9 @@
+"""Destinations and their guides."""
+
+from __future__ import annotations
+
+from webapp.connections.addresses import addresses
+from webapp.destinations.views import PAGES
+
+app_name = "destinations"
+urlpatterns = addresses(PAGES)
