@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from hashlib import md5
 from typing import Any
 
 import psycopg2
@@ -32,10 +33,10 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
-from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import connect
 from replicator.sources.postgres.ddl.event_trigger import read_key
-from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.stream import catalog_observer
 from replicator.sources.postgres.stream.reader import PgOutputReader
@@ -1183,3 +1184,37 @@ def test_a_partition_that_is_gone_has_its_table_read_again_once(log: Log) -> Non
     until(lambda m: isinstance(m, Heartbeat))
     assert start.last_commit == row
     assert not ddl(met)
+
+
+def test_over_tls_psycopg_3_reads_the_log_and_says_how_the_server_ended_it(
+    postgres_tls: tuple[EmbeddedPostgresSource, str],
+) -> None:
+    """A value that is larger than the buffer, many small ones, and feedback that moves the slot."""
+    server, _ = postgres_tls
+    log = Log(server)
+    log.config = replace(log.config, tls=TlsMode.REQUIRE)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    try:
+        log.run(
+            "INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 20000) AS i",
+            "INSERT INTO t VALUES (0, repeat('x', 9000000))",
+        )
+        found = changes(log.read(), "id", "v")
+        assert found[-1] == ("INSERT", 0, "x" * 9_000_000)
+        assert found[:-1] == [("INSERT", i, md5(str(i).encode()).hexdigest()) for i in range(1, 20001)]
+
+        reader = PgOutputReader(log.config, log.options, log.name)
+        of_slot = f"FROM pg_replication_slots WHERE slot_name = '{log.log.slot}'"
+        moved = f"confirmed_flush_lsn > '{lsn_text(log.start.lsn)}'::pg_lsn"
+
+        def read_until_the_slot_has_moved() -> None:
+            for message in reader.read(log.start, log.tables, log.schemas):
+                if isinstance(message, Heartbeat) and message.offset is not None:
+                    reader.confirm(message.offset)
+                    log.run(f"SELECT pg_terminate_backend(active_pid) {of_slot} AND {moved}")
+
+        with closing(reader), pytest.raises(SourceUnreachable, match=r"terminating connection.*administrator"):
+            read_until_the_slot_has_moved()
+    finally:
+        log.close()
