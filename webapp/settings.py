@@ -7,6 +7,7 @@ from pathlib import Path
 
 from replicator.state.lease import LEASE_SECONDS
 from webapp import environment
+from webapp.metadata_driver import keep_to_psycopg2
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TIDEMARK_HOME = environment.home()
@@ -57,6 +58,7 @@ TIDEMARK_OPENLINEAGE_FILE_MIB = int(os.environ.get("TIDEMARK_OPENLINEAGE_FILE_MI
 TIDEMARK_OPENLINEAGE_NAMESPACE = os.environ.get("TIDEMARK_OPENLINEAGE_NAMESPACE", "tidemark")
 TIDEMARK_OPENLINEAGE_MERGE_SECONDS = environment.at_least("TIDEMARK_OPENLINEAGE_MERGE_SECONDS", 300, least=60)
 TIDEMARK_OPENLINEAGE_QUEUE = int(os.environ.get("TIDEMARK_OPENLINEAGE_QUEUE", "5000"))
+keep_to_psycopg2()
 DATABASES = {"default": environment.database(DATABASE_URL)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 

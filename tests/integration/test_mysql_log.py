@@ -988,3 +988,17 @@ def test_a_table_made_like_one_whose_columns_nobody_knows_has_them_all(log: Log)
     log.run("CREATE OR REPLACE TABLE t (id INT PRIMARY KEY)")
     found = [one for one in log.read(log.all("t", "u"), schemas) if isinstance(one, SchemaChange)]
     assert [one.schema.names for one in found if one.table.name == "u" and one.schema][-1] == ("id", "c", "d")
+
+
+@pytest.mark.parametrize("server", ["mariadb", "mysql"])
+def test_a_log_is_read_from_before_its_checksums_were_switched_off(request: pytest.FixtureRequest, server: str) -> None:
+    log = Log(request.getfixturevalue(server), "log_checksums")
+    log.run("SET GLOBAL binlog_checksum = 'CRC32'", "CREATE TABLE t (id INT PRIMARY KEY)")
+    log.here()
+    log.run("INSERT INTO t VALUES (1)", "SET GLOBAL binlog_checksum = 'NONE'", "INSERT INTO t VALUES (2)")
+    try:
+        found = log.read(log.all("t"), log.schemas(log.all("t"), "t"))
+    finally:
+        log.run("SET GLOBAL binlog_checksum = 'CRC32'", "DROP DATABASE log_checksums")
+        log.control.close()
+    assert rows(found, "id") == [("INSERT", 1), ("INSERT", 2)]

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from hashlib import md5
 from typing import Any
 
 import psycopg2
 import pytest
+from psycopg.pq import ExecStatus
 
 from replicator.errors import LogPurged, SourceUnreachable, TableBusy, TidemarkError
 from replicator.model.change import (
@@ -32,15 +34,16 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import KeyRange, ReadOptions
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
-from replicator.sources.postgres.config import PostgresConfig
-from replicator.sources.postgres.connection import connect
+from replicator.sources.postgres.config import PostgresConfig, TlsMode
+from replicator.sources.postgres.connection import connect, read_rows
 from replicator.sources.postgres.ddl.event_trigger import read_key
-from replicator.sources.postgres.offset import LsnOffset
+from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.snapshot.reader import PostgresSnapshotReader
 from replicator.sources.postgres.stream import catalog_observer
 from replicator.sources.postgres.stream.reader import PgOutputReader
 from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
+from replicator.sources.postgres.wire.copy_both import CopyStream, connect_log
 from replicator.sources.postgres.wire.messages import note
 from replicator.sources.postgres.wire.socket_stream import SocketStream
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
@@ -1183,3 +1186,62 @@ def test_a_partition_that_is_gone_has_its_table_read_again_once(log: Log) -> Non
     until(lambda m: isinstance(m, Heartbeat))
     assert start.last_commit == row
     assert not ddl(met)
+
+
+def test_over_tls_psycopg_3_reads_the_log_and_says_how_the_server_ended_it(
+    postgres_tls: tuple[EmbeddedPostgresSource, str],
+) -> None:
+    """A value that is larger than the buffer, many small ones, and feedback that moves the slot."""
+    server, _ = postgres_tls
+    log = Log(server)
+    log.config = replace(log.config, tls=TlsMode.REQUIRE)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    try:
+        log.run(
+            "INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 20000) AS i",
+            "INSERT INTO t VALUES (0, repeat('x', 9000000))",
+        )
+        found = changes(log.read(), "id", "v")
+        assert found[-1] == ("INSERT", 0, "x" * 9_000_000)
+        assert found[:-1] == [("INSERT", i, md5(str(i).encode()).hexdigest()) for i in range(1, 20001)]
+
+        reader = PgOutputReader(log.config, log.options, log.name)
+        of_slot = f"FROM pg_replication_slots WHERE slot_name = '{log.log.slot}'"
+        moved = f"confirmed_flush_lsn > '{lsn_text(log.start.lsn)}'::pg_lsn"
+
+        def read_until_the_slot_has_moved() -> None:
+            for message in reader.read(log.start, log.tables, log.schemas):
+                if isinstance(message, Heartbeat) and message.offset is not None:
+                    reader.confirm(message.offset)
+                    log.run(f"SELECT pg_terminate_backend(active_pid) {of_slot} AND {moved}")
+
+        with closing(reader), pytest.raises(SourceUnreachable, match=r"terminating connection.*administrator"):
+            read_until_the_slot_has_moved()
+    finally:
+        log.close()
+
+
+def test_over_tls_all_that_has_come_is_taken_at_once(postgres_tls: tuple[EmbeddedPostgresSource, str]) -> None:
+    """The server makes a TLS record of each message, and libpq reads one record at a time."""
+    server, _ = postgres_tls
+    log = Log(server)
+    log.config = replace(log.config, tls=TlsMode.REQUIRE)
+    log.run("CREATE TABLE t (id int PRIMARY KEY, v text)")
+    log.follow("t")
+    try:
+        log.run("INSERT INTO t SELECT i, md5(i::text) FROM generate_series(1, 1500) AS i")
+        with closing(connect_log(log.config)) as connection:
+            options = f"""proto_version '1', publication_names '"{log.log.publication}"'"""
+            command = f'START_REPLICATION SLOT "{log.log.slot}" LOGICAL 0/0 ({options})'
+            end = read_rows(log.control, "SELECT pg_current_wal_insert_lsn()::text", "")[0][0]
+            assert connection.pgconn.exec_(command.encode()).status == ExecStatus.COPY_BOTH
+            sent = f"SELECT count(*) FROM pg_stat_replication WHERE sent_lsn >= '{end}'"
+            deadline = time.monotonic() + SECONDS
+            while read_rows(log.control, sent, "") == [(0,)]:
+                assert time.monotonic() < deadline
+            stream = CopyStream(connection)
+            assert stream.fill(SECONDS)
+            assert stream.end - stream.at > 1500 * len(md5(b"").hexdigest())
+    finally:
+        log.close()

@@ -10,14 +10,36 @@ from django.conf import settings
 LOADED = "import sys, django; django.setup(); print(*sorted(m for m in sys.modules if m.startswith('webapp.')))"
 
 
+def started(home: Path, program: str) -> list[str]:
+    """The words that a new process prints."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings", "TIDEMARK_HOME": str(home)}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(
+        command, cwd=settings.BASE_DIR, env=environment, check=True, capture_output=True, text=True
+    ).stdout.split()
+
+
 def test_a_process_that_starts_loads_models_and_signals_only(tmp_path: Path) -> None:
     """Seen: receivers that were connected at the start loaded the whole worker, half a second of every command."""
-    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings", "TIDEMARK_HOME": str(tmp_path)}
-    loaded = subprocess.run(
-        [sys.executable, "-c", LOADED], cwd=settings.BASE_DIR, env=environment, check=True, capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
+    loaded = started(tmp_path, LOADED)
     assert "webapp.worker.signals" in loaded
     assert not [
         name for name in loaded if name.startswith(("webapp.worker.run", "webapp.worker.store", "webapp.console"))
     ]
     assert not {"webapp.telemetry.delivery", "webapp.replicators.services"} & set(loaded)
+
+
+DRIVER = """
+import sys, django
+django.setup()
+early = "psycopg" in sys.modules
+from django.db import connection
+from django.db.backends.postgresql import psycopg_any
+import psycopg
+print(early, connection.Database.__name__, psycopg_any.is_psycopg3, psycopg.pq.__impl__)
+"""
+
+
+def test_the_metadata_database_is_reached_by_psycopg2_though_psycopg_3_is_there(tmp_path: Path) -> None:
+    """Django prefers psycopg 3; the web server's time limits are psycopg2's wait callback."""
+    assert started(tmp_path, DRIVER) == ["False", "psycopg2", "False", "binary"]

@@ -62,7 +62,7 @@ SESSION_SETTINGS = {
     "jit": "off",
 }
 SESSION_OPTIONS = " ".join(f"-c {name}={value}" for name, value in SESSION_SETTINGS.items())
-_NEWER_SETTINGS = ((140000, "SET idle_session_timeout = 0"), (170000, "SET transaction_timeout = 0"))
+NEWER_SETTINGS = ((140000, "SET idle_session_timeout = 0"), (170000, "SET transaction_timeout = 0"))
 _MIN_TIMEOUT = 2  # libpq takes less as this
 # A peer that is gone without a word is noticed within a minute; a quiet one is not mistaken for it.
 _KEEPALIVE = {
@@ -139,29 +139,38 @@ def connect(config: PostgresConfig, **overrides: Any) -> Connection:
     SourceAuthenticationFailed, SourcePermissionDenied; ConfigurationError for a database, pooler or certificate that
     will not do.
     """
-    options: dict[str, Any] = {
-        "user": config.user,
-        "password": config.password,
-        "dbname": config.database,
-        "connect_timeout": max(_MIN_TIMEOUT, math.ceil(config.connect_timeout)),
-        "application_name": "tidemark",
-        "options": f"{SESSION_OPTIONS} -c statement_timeout={config.statement_timeout}s",
-        "sslmode": str(config.tls),
-        "gssencmode": "disable",
-        **_KEEPALIVE,
-        **({} if config.verified else LIBPQ_OPTIONS),
-    }
-    reach("source.connect.before")
-    with translated(config.where), _authority(config) as authority:
-        connection: Connection = psycopg2.connect(
-            **(options | libpq_address(config.host, config.port) | authority | overrides)
-        )
+    with libpq_options(config) as options:
+        connection: Connection = psycopg2.connect(**(options | overrides))
         try:
             _prepare(connection)
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+@contextmanager
+def libpq_options(config: PostgresConfig) -> Iterator[dict[str, Any]]:
+    """What to connect with; the file of the certificate authority is there within the block.
+
+    Errors inside become Tidemark's as in `translated`.
+    """
+    reach("source.connect.before")
+    with translated(config.where), _authority(config) as authority:
+        yield {
+            "user": config.user,
+            "password": config.password,
+            "dbname": config.database,
+            "connect_timeout": max(_MIN_TIMEOUT, math.ceil(config.connect_timeout)),
+            "application_name": "tidemark",
+            "options": f"{SESSION_OPTIONS} -c statement_timeout={config.statement_timeout}s",
+            "sslmode": str(config.tls),
+            "gssencmode": "disable",
+            **_KEEPALIVE,
+            **({} if config.verified else LIBPQ_OPTIONS),
+            **libpq_address(config.host, config.port),
+            **authority,
+        }
 
 
 def cancel(config: PostgresConfig, *connections: Connection | None) -> None:
@@ -184,7 +193,7 @@ def _prepare(connection: Connection) -> None:
     if not isinstance(connection, LogicalReplicationConnection):  # which is so by itself
         connection.autocommit = True
     with connection.cursor() as cursor:
-        for since, statement in _NEWER_SETTINGS:
+        for since, statement in NEWER_SETTINGS:
             if connection.server_version >= since:
                 cursor.execute(statement)
 
@@ -229,13 +238,13 @@ def translated(where: str | TableId) -> Iterator[None]:
 def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     state = sql_state(error)
-    severity = error.diag.severity_nonlocalized if isinstance(error, psycopg2.Error) else None
+    severity = _told_field(error, "severity_nonlocalized")
     return _worded(state, _reason(error, state), where, severity or "")
 
 
 def server_error(state: str, message: str, where: str | TableId, severity: str = "") -> TidemarkError:
-    """The same of an ErrorResponse: its SQLSTATE, message and severity."""
-    return _worded(state, _told(state, message), where, severity)
+    """The same of an ErrorResponse: its SQLSTATE (empty: libpq says it), message and severity."""
+    return _worded(state, _told(state, message) if state else message, where, severity)
 
 
 def _worded(state: str, reason: str, where: str | TableId, severity: str) -> TidemarkError:
@@ -296,15 +305,20 @@ def _kind(state: str, reason: str) -> tuple[type[TidemarkError], str | None]:
 
 
 def sql_state(error: BaseException) -> str:
-    """The server's code of five characters; empty for an error of the connection."""
-    return str(getattr(error, "pgcode", None) or "")
+    """The server's code of five characters, of an error of psycopg2 or psycopg 3; empty for one of the connection."""
+    return str(getattr(error, "pgcode", None) or getattr(error, "sqlstate", None) or "")
 
 
 def _reason(error: Exception, state: str) -> str:
     """What the server said first, with its code: DETAIL may hold a row, and libpq's text has the statement."""
     if state:
-        return _told(state, error.diag.message_primary if isinstance(error, psycopg2.Error) else None)
+        return _told(state, _told_field(error, "message_primary"))
     return " ".join(str(error).split()) or type(error).__name__
+
+
+def _told_field(error: Exception, name: str) -> str | None:
+    value: str | None = getattr(getattr(error, "diag", None), name, None)
+    return value
 
 
 def _told(state: str, message: str | None) -> str:

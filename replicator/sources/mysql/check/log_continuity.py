@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 
 from replicator.errors import LogCorrupt, SourceReplaced, SourceUnreachable
 from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.mysql.connection import connect, translated
 from replicator.sources.mysql.log_identity import closed_by
 from replicator.sources.mysql.offset import Past
 from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.binlog_dump import begin_dump
 from replicator.sources.mysql.wire.events import Event, EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
 from replicator.sources.mysql.wire.stream_error import OK, stream_error
 
-_DUMP = 0x12
-_NO_WAIT = 1  # the server ends the stream where the log ends
 _SECONDS = 60.0
 _NO_EVENT = "the first event '"  # in what the server says of an event that it cannot read
-_SETTINGS = (
-    "SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, "
-    "@mariadb_slave_capability = 4"
-)
 
 
 def check_past(config: MySqlConfig, server_id: int, past: Past) -> None:
@@ -69,13 +62,8 @@ def _closed(events: Iterator[Event], begun: Past) -> Past | None:
 
 def log_events(config: MySqlConfig, server_id: int, file: str, position: int) -> Generator[Event]:
     """The log from there on, with what the server sends before; endless but for errors."""
-    connection = connect(config)
+    connection = begin_dump(config, server_id, file, position, follow=False)
     try:
-        with translated(f"{config.host}:{config.port}"):
-            with connection.cursor() as cursor:
-                cursor.execute(_SETTINGS)
-            body = struct.pack("<IHI", position, _NO_WAIT, server_id) + file.encode()
-            connection._execute_command(_DUMP, body)  # type: ignore[attr-defined]  # noqa: SLF001 - no other way in
         stream, parser = PacketStream(connection), EventParser(file, position)
         while stream.fill(_SECONDS):
             while (packet := stream.next()) is not None:
@@ -87,7 +75,7 @@ def log_events(config: MySqlConfig, server_id: int, file: str, position: int) ->
         message = f"The source did not send its log file {file} within {_SECONDS:.0f} s."
         raise SourceUnreachable(message)
     finally:
-        connection._force_close()  # type: ignore[attr-defined]  # noqa: SLF001 - in the midst of a stream there is nothing to say
+        connection.close()
 
 
 def _moment(seconds: int) -> str:

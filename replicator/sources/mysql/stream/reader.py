@@ -1,8 +1,4 @@
-"""The binary log, live.
-
-mysql-replication's BinLogStreamReader connects, registers and sends the dump command, by file and position or by GTID;
-from there on the packets are ours (packets, events).  This file is the only one that knows that library.
-"""
+"""The binary log, live: from the server's packets to messages."""
 
 from __future__ import annotations
 
@@ -11,9 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-from pymysqlreplication import BinLogStreamReader
 
 from replicator.errors import LogPurged, SourceUnreachable, TableError, TableNotRead
 from replicator.model.change import Heartbeat, LogMessage
@@ -31,11 +24,12 @@ from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.offset import BinlogOffset, Prepared
 from replicator.sources.mysql.stream.event_runs import PLAIN, plain_run
 from replicator.sources.mysql.stream.log_status import log_end
-from replicator.sources.mysql.stream.resume_point import LogStart, find_start
+from replicator.sources.mysql.stream.resume_point import find_start
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
 from replicator.sources.mysql.stream.table_registry import Marks
 from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
+from replicator.sources.mysql.wire.binlog_dump import begin_dump
 from replicator.sources.mysql.wire.events import EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
 from replicator.sources.mysql.wire.stream_error import OK, stream_error
@@ -52,7 +46,7 @@ class BinlogReader:
         self._config, self._options, self._replicator = config, options, replicator
         self._marks = Marks(watermark_table, replicator)
         self._server_id = config.server_id_for(replicator)
-        self._library: BinLogStreamReader | None = None
+        self._log: Connection | None = None
         self._control: Connection | None = None
         self._interpreter: TransactionAssembler | None = None
 
@@ -74,7 +68,11 @@ class BinlogReader:
         for one in start.prepared:
             if interpreter.xa.wanted(one):
                 self._recall(one, interpreter)
-        stream = PacketStream(self._dump(where))
+        self._log = begin_dump(
+            self._config, self._server_id, where.file, where.position,
+            gtid=where.gtid, mariadb=where.mariadb, follow=True,
+        )  # fmt: skip
+        stream = PacketStream(self._log)
         try:
             parser = EventParser(start.file, start.position)
             yield from _Loop(stream, parser, interpreter, self._options.batch_bytes).messages()
@@ -104,36 +102,12 @@ class BinlogReader:
 
     def close(self) -> None:
         """Ends the stream; a `read` under way ends with SourceUnreachable."""
-        library, self._library = self._library, None
-        if library is not None:
-            with suppress(Exception):
-                library.close()
+        log, self._log = self._log, None
         control, self._control = self._control, None
-        if control is not None and control.open:
-            with suppress(Exception):
-                control.close()
-
-    def _dump(self, where: LogStart) -> Any:
-        """The connection with the dump under way."""
-        by_gtid = bool(where.gtid)
-        library = BinLogStreamReader(
-            connection_settings={"read_timeout": 60},
-            server_id=self._server_id,
-            resume_stream=True,
-            blocking=True,
-            log_file=where.file,
-            log_pos=where.position,
-            auto_position=where.gtid or None,
-            is_mariadb=where.mariadb and by_gtid,
-            report_slave="tidemark",
-            slave_heartbeat=1,
-            enable_logging=False,
-            pymysql_wrapper=lambda **_: connect(self._config),
-        )
-        with translated(f"{self._config.host}:{self._config.port}"):
-            library._BinLogStreamReader__connect_to_stream()  # noqa: SLF001 - its public methods also decode
-        self._library = library
-        return library._stream_connection  # noqa: SLF001
+        for connection in (log, control):
+            if connection is not None and connection.open:
+                with suppress(Exception):
+                    connection.close()
 
     def _describer(self, tables: TableSet) -> Callable[[TableId], TableDescription | TableError | None]:
         def describe(table: TableId) -> TableDescription | TableError | None:

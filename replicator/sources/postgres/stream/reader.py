@@ -1,6 +1,6 @@
-"""The log, live: pgoutput over psycopg2's replication connection.
+"""The log, live: pgoutput over a replication connection.
 
-psycopg2 connects; what the server answers to START_REPLICATION is read in bulk (socket_stream, libpq with TLS), and
+psycopg 3 connects; what the server answers to START_REPLICATION is read in bulk (socket_stream, libpq with TLS), and
 taken in runs of messages as far as these are plain (plain_changes), else one by one (decoding).
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
 
+import psycopg
 import psycopg2
-from psycopg2.extras import LogicalReplicationConnection
+from psycopg.pq import ExecStatus
 
 from replicator.errors import LogPurged, SourceUnreachable, TableError, TidemarkError
 from replicator.model.change import HEARTBEAT, Heartbeat, LogMessage, Settled
@@ -25,7 +25,7 @@ from replicator.sources.postgres.catalog.attributes import with_publication_of
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.charset import Charset, read_charset
 from replicator.sources.postgres.config import PostgresConfig
-from replicator.sources.postgres.connection import Connection, connect, literal, server_version, sql_state, translated
+from replicator.sources.postgres.connection import Connection, connect, literal, server_version
 from replicator.sources.postgres.ddl import event_trigger
 from replicator.sources.postgres.offset import LsnOffset, lsn_text
 from replicator.sources.postgres.rows.columns import exact
@@ -38,7 +38,7 @@ from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire import messages as m
-from replicator.sources.postgres.wire.copy_both import CopyStream
+from replicator.sources.postgres.wire.copy_both import CopyStream, LogConnection, connect_log, refusal, told_by
 from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 from replicator.sources.postgres.wire.socket_stream import SocketStream
 from replicator.sources.postgres.xid_snapshot import parsed
@@ -67,7 +67,7 @@ class PgOutputReader:
     def __init__(self, config: PostgresConfig, options: ReadOptions, replicator: str) -> None:
         self._config, self._options, self._replicator = config, options, replicator
         self._control: Connection | None = None
-        self._connection: Any = None
+        self._connection: LogConnection | None = None
         self._stream: MessageBuffer | None = None
         self._durable = 0
         self._was_at, self._moved_at, self._marked_at = 0, time.monotonic(), 0
@@ -134,7 +134,7 @@ class PgOutputReader:
             stream.close()
         for connection in (self._connection, self._control):
             if connection is not None:
-                with suppress(psycopg2.Error):
+                with suppress(psycopg2.Error, psycopg.Error):
                     connection.close()
         self._connection = self._control = None
 
@@ -178,24 +178,23 @@ class PgOutputReader:
         deadline = time.monotonic() + _TAKEOVER_SECONDS
         while True:
             more = {"options": self._charset.options} if self._charset else {}
-            self._connection = connect(self._config, connection_factory=LogicalReplicationConnection, **more)
-            command = self._command(slot)
-            plain = not self._connection.info.ssl_in_use
+            self._connection = connect_log(self._config, **more)
+            command = self._command(slot, self._connection.info.server_version)
+            plain = not self._connection.pgconn.ssl_in_use
             if plain and (stream := SocketStream.begin(self._connection, command)) is not None:
                 return stream
-            try:
-                with self._connection.cursor() as cursor:
-                    cursor.start_replication_expert(command)
-            except psycopg2.Error as error:
-                self._connection.close()
-                if sql_state(error) != _BUSY or time.monotonic() > deadline:
-                    raise self._failure(str(error), sql_state(error), error) from None
-                slot.release()
-            else:
+            answer = self._connection.pgconn.exec_(command.encode())
+            if answer.status == ExecStatus.COPY_BOTH:
                 return CopyStream(self._connection)
+            self._connection.close()
+            told = told_by(answer)
+            if told.get("C") != _BUSY or time.monotonic() > deadline:
+                failure = self._failure(told.get("", ""), told.get("C", ""))
+                raise failure if isinstance(failure, LogPurged) else refusal(told, self._config.where)
+            slot.release()
 
-    def _command(self, slot: ReplicationSlot) -> str:
-        options = self._plugin_options(slot, server_version(self._connection))
+    def _command(self, slot: ReplicationSlot, version: int) -> str:
+        options = self._plugin_options(slot, version)
         if int(options["proto_version"]) > 1:
             options |= {"streaming": "on"}
         listed = ", ".join(f"{name} {literal(value)}" for name, value in options.items())
@@ -209,12 +208,9 @@ class PgOutputReader:
             options |= {"binary": "true"} if self._decoder.binary else {}
         return options
 
-    def _failure(self, text: str, state: str, error: psycopg2.Error | None = None) -> TidemarkError:
+    def _failure(self, text: str, state: str) -> TidemarkError:
         if state == _NO_OBJECT or any(sign in text for sign in _GONE):
             return LogPurged(f"The source no longer has the log to resume from: {text.strip()}")
-        if error is not None:
-            with suppress(TidemarkError), translated(self._config.where):
-                raise error
         return SourceUnreachable(f"The source ended the stream of its log: {text.strip()}")
 
     # ---- reading

@@ -1,117 +1,140 @@
-"""The copy-both stream of a replication connection, below psycopg2: whole messages, and feedback that says no more than we mean.
+"""The copy-both stream of a replication connection by psycopg 3: whole messages, and feedback that says no more than we mean.
 
 psycopg2's own `read_message` confirms by itself what a keepalive names once all before it was confirmed: then the slot
 is ahead of our checkpoint, and one that somebody else has moved on could not be told from ours.  Here a place is
-confirmed when the journal has it, and only then (invariant 1).  https://www.postgresql.org/docs/current/libpq-copy.html
+confirmed when the journal has it, and only then (invariant 1).  `psycopg.pq` gives libpq's functions as they are.
+https://www.postgresql.org/docs/current/libpq-copy.html https://www.psycopg.org/psycopg3/docs/api/pq.html
 """
 
 from __future__ import annotations
 
-import ctypes
 import select
 import struct
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-import psycopg2
+import psycopg
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
 
-from replicator.errors import SourceUnreachable
-from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, MessageBuffer
+from replicator.errors import SourceUnreachable, TidemarkError
+from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.postgres.connection import NEWER_SETTINGS, libpq_options, server_error, tidemark_error
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, SEND_SECONDS, MessageBuffer
+
+LogConnection: TypeAlias = "psycopg.Connection[Any]"
 
 _HEAD = struct.Struct(">Bi")
-_SQLSTATE = ord("C")  # PG_DIAG_SQLSTATE
 _MAX_BYTES = 1 << 20  # bytes that are taken at once, but for a message that is larger
 
 
-class CopyStream(MessageBuffer):
-    """Of a psycopg2 connection on which START_REPLICATION was executed: what libpq gives by message goes into one buffer."""
+def connect_log(config: PostgresConfig, **overrides: Any) -> LogConnection:
+    """A connection that may read the log, with SESSION_SETTINGS.
 
-    def __init__(self, connection: Any) -> None:
+    `overrides` are options of libpq.  Raises as `connection.connect`.
+    """
+    with libpq_options(config) as options:
+        try:
+            connection = psycopg.connect(autocommit=True, **(options | {"replication": "database"} | overrides))
+        except psycopg.Error as error:
+            raise tidemark_error(error, config.where) from None  # its text may hold what the user typed (invariant 8)
+    for since, statement in NEWER_SETTINGS:
+        if connection.info.server_version >= since:
+            answer = connection.pgconn.exec_(statement.encode())
+            if answer.status != ExecStatus.COMMAND_OK:
+                connection.close()
+                raise refusal(told_by(answer), config.where)
+    return connection
+
+
+class CopyStream(MessageBuffer):
+    """Of a connection on which START_REPLICATION was executed: what libpq gives by message goes into one buffer."""
+
+    def __init__(self, connection: LogConnection) -> None:
         super().__init__()
-        self._connection = connection
-        self._conn = ctypes.c_void_p(connection.pgconn_ptr)
-        self._lib = _library()
-        self._buffer = ctypes.c_void_p()
-        self._pointer = ctypes.byref(self._buffer)
-        self._last = 0
+        self._pgconn = connection.pgconn
+        self._poll = select.poll()
+        self._poll.register(self._pgconn.socket, select.POLLIN)
+        self._writable = select.poll()
+        self._writable.register(self._pgconn.socket, select.POLLOUT)
+        self._over = False
+        self._failure: SourceUnreachable | None = None
 
     def fill(self, seconds: float) -> bool:
         """As `MessageBuffer` says."""
-        if self._take():
-            return True
-        readable, _, _ = select.select([self._connection.fileno()], [], [], seconds)
-        if not readable:
-            return False
-        if not self._lib.PQconsumeInput(self._conn):
-            raise self._lost()
-        self._take()
-        return True
+        if self._failure is not None:
+            raise self._failure
+        try:
+            if not self._take():
+                if not self._poll.poll(seconds * 1000):
+                    return False
+                self._take()
+        except psycopg.Error as error:
+            self._failure = _lost(str(error))
+            if self.end == self.at:
+                raise self._failure from None
+        return True  # what came before it first
 
     def close(self) -> None:
         """The connection has all."""
 
     def _take(self) -> bool:
-        """What libpq has; False if that is nothing."""
-        if self._last < 0:
-            raise EOFError(*self._ended()) if self._last == -1 else self._lost()
-        taken = 0
+        """What is there; False if that is nothing.
+
+        The server sends each message as a TLS record of its own, and libpq reads one at a time: what is left would be
+        taken row by row, each at the cost of a run.
+        """
+        if self._over:
+            raise EOFError(*self._ended())
         self._make_room()
-        while taken < _MAX_BYTES:
-            size = self._last = self._lib.PQgetCopyData(self._conn, self._pointer, 1)
+        receive, until = self._pgconn.get_copy_data, self.end + _MAX_BYTES
+        before = self.end
+        while self.end < until:
+            size, message = receive(1)
+            if not size:
+                self._pgconn.consume_input()
+                size, message = receive(1)
             if size <= 0:
+                self._over = size < 0
                 break
-            if len(self.data) - self.end < HEAD + size:
+            if len(self._view) - self.end < HEAD + size:
                 self._make_room(HEAD + size)
+            start = self.end + HEAD
             _HEAD.pack_into(self._view, self.end, COPY_DATA, 4 + size)
-            ctypes.memmove(self.data.ctypes.data + self.end + HEAD, self._buffer, size)
-            self._lib.PQfreemem(self._buffer)
-            self.end += HEAD + size
-            taken += HEAD + size
-        return taken > 0 or self._last < 0
+            self.end = start + size
+            self._view[start : self.end] = message
+        return self.end > before or self._over
 
     def _send(self, message: bytes) -> None:
-        if self._lib.PQputCopyData(self._conn, message, len(message)) != 1 or self._lib.PQflush(self._conn) < 0:
-            raise self._lost()
+        try:
+            self._pgconn.put_copy_data(message)
+            while self._pgconn.flush():
+                if not self._writable.poll(SEND_SECONDS * 1000):
+                    raise _lost("the server no longer accepts data")
+        except psycopg.Error as error:
+            raise _lost(str(error)) from None
 
     def _ended(self) -> tuple[str, str]:
         """What the server said at the stream's end, and its SQLSTATE."""
-        text, state = b"", b""
-        if result := self._lib.PQgetResult(self._conn):
-            text = ctypes.string_at(self._lib.PQresultErrorMessage(result))
-            state = self._lib.PQresultErrorField(result, _SQLSTATE) or b""
-            self._lib.PQclear(result)
-        return text.decode("utf-8", "replace").strip() or "the server ended the stream", state.decode()
-
-    def _lost(self) -> SourceUnreachable:
-        text = ctypes.string_at(self._lib.PQerrorMessage(self._conn)).decode("utf-8", "replace").strip()
-        return SourceUnreachable(f"The connection for the source's log was lost: {text}")
+        result = self._pgconn.get_result()
+        told = {} if result is None else told_by(result)
+        return told.get("", "") or "the server ended the stream", told.get("C", "")
 
 
-def send_query(connection: Any, text: str) -> bool:
-    """To the server of a psycopg2 connection that has nothing under way; the answer is not read.
-
-    False where it cannot be sent.
-    """
-    return bool(_library().PQsendQuery(ctypes.c_void_p(connection.pgconn_ptr), text.encode()))
-
-
-def _library() -> Any:
-    """The libpq that psycopg2 itself has loaded: the symbols of what its module depends on are found through it."""
-    library = ctypes.CDLL(psycopg2._psycopg.__file__)  # noqa: SLF001 - where it is, is said nowhere else
-    pointer, text = ctypes.c_void_p, ctypes.c_char_p
-    signatures: dict[str, tuple[list[Any], Any]] = {
-        "PQsendQuery": ([pointer, text], ctypes.c_int),
-        "PQconsumeInput": ([pointer], ctypes.c_int),
-        "PQgetCopyData": ([pointer, ctypes.POINTER(pointer), ctypes.c_int], ctypes.c_int),
-        "PQputCopyData": ([pointer, text, ctypes.c_int], ctypes.c_int),
-        "PQflush": ([pointer], ctypes.c_int),
-        "PQfreemem": ([pointer], None),
-        "PQgetResult": ([pointer], pointer),
-        "PQresultErrorMessage": ([pointer], pointer),
-        "PQresultErrorField": ([pointer, ctypes.c_int], text),
-        "PQerrorMessage": ([pointer], pointer),
-        "PQclear": ([pointer], None),
+def told_by(result: PGresult) -> dict[str, str]:
+    """An error's fields by their codes, as `socket_stream.fields`; all of it as libpq words it under the empty one."""
+    found = {chr(field): result.error_field(field) for field in DiagnosticField}
+    return {
+        code: value.decode("utf-8", "replace").strip()
+        for code, value in {**found, "": result.error_message}.items()
+        if value
     }
-    for name, (arguments, result) in signatures.items():
-        function = getattr(library, name)
-        function.argtypes, function.restype = arguments, result
-    return library
+
+
+def refusal(told: Mapping[str, str], where: str) -> TidemarkError:
+    """Tidemark's error for `told_by`."""
+    return server_error(told.get("C", ""), told.get("M") or told.get("", ""), where, told.get("V", ""))
+
+
+def _lost(why: str) -> SourceUnreachable:
+    return SourceUnreachable(f"The connection for the source's log was lost: {why.strip()}")

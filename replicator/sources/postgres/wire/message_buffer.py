@@ -22,6 +22,7 @@ _SIZE = struct.Struct(">i")
 _EPOCH = 946_684_800  # 2000-01-01
 _FEEDBACK = struct.Struct(">cqqqqb")
 HEAD = 5
+SEND_SECONDS = 10.0  # a server that takes nothing for so long is lost
 COPY_DATA = ord("d")
 
 

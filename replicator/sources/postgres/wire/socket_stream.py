@@ -1,6 +1,6 @@
 """The server's messages, read straight from the socket of a connection: where libpq would take message by message.
 
-libpq connects, and must not have read any of what comes: so this works without TLS only; `libpq.CopyStream` does it
+libpq connects, and must not have read any of what comes: so this works without TLS only; `copy_both.CopyStream` does it
 with. https://www.postgresql.org/docs/current/protocol-replication.html
 """
 
@@ -14,9 +14,10 @@ import time
 from contextlib import suppress
 from typing import Any, Self
 
+import psycopg
+
 from replicator.errors import SourceUnreachable
-from replicator.sources.postgres.wire.copy_both import send_query
-from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, MessageBuffer
+from replicator.sources.postgres.wire.message_buffer import COPY_DATA, HEAD, SEND_SECONDS, MessageBuffer
 
 _SIZE = struct.Struct(">i")
 _MUCH = (
@@ -25,13 +26,12 @@ _MUCH = (
     # millisecond
 )
 _NAP = 100  # milliseconds that they are waited for at most
-_SEND_SECONDS = 10.0
 _PEEKED = 64 * 1024
 COPY_BOTH, NOTICE, PARAMETER, ERROR = b"WNSE"
 
 
 class SocketState:
-    """The socket of a psycopg2 connection; libpq keeps its own hold of it."""
+    """The socket of a connection of psycopg2 or psycopg 3; libpq keeps its own hold of it."""
 
     def __init__(self, connection: Any, lost: str = "The connection for the source's log was lost") -> None:
         """`lost`: how an error begins."""
@@ -70,7 +70,7 @@ class SocketState:
         left = memoryview(bytes([kind]) + _SIZE.pack(4 + len(body)) + body)
         try:
             while left:
-                if not self._writable.poll(_SEND_SECONDS * 1000):
+                if not self._writable.poll(SEND_SECONDS * 1000):
                     raise self._lost("the server no longer accepts data")
                 left = left[self.peer.send(left) :]
         except OSError as error:
@@ -100,12 +100,13 @@ class SocketStream(MessageBuffer):
 
     @classmethod
     def begin(cls, connection: Any, command: str) -> Self | None:
-        """Of a psycopg2 connection that has nothing under way; None where the server refuses: it says why when asked again."""
+        """Of a psycopg 3 connection that has nothing under way; None where the server refuses: it says why when asked again."""
         line = SocketState(connection)
         try:
-            if send_query(connection, command) and _accepted(line.peer):
+            connection.pgconn.send_query(command.encode())
+            if _accepted(line.peer):
                 return cls(line)
-        except OSError:
+        except (OSError, psycopg.Error):
             pass
         line.close()
         return None
