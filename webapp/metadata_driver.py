@@ -1,6 +1,6 @@
 """The driver of the metadata database: psycopg2.
 
-Django takes psycopg 3 wherever it finds it.  Here it is installed for the log of a Postgres source (ADR 38), and the
+Django takes psycopg 3 wherever it finds it.  Here it is installed for the log of a Postgres source (ADR 39), and the
 web server's time limits are psycopg2's (`web/serving.py`).
 """
 
