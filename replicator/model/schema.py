@@ -20,7 +20,7 @@ TXN_ID = "_txn_id"
 OFFSET = "_offset"
 # in changes of a partial schema: places of the columns that an UPDATE left out because they kept their value
 UNCHANGED = "_unchanged"
-ZERO_DATES = "_zero_dates"  # in raw chunks: how many of a row's values were dates that do not exist
+REPLACED = "_zero_dates"  # in raw chunks: how many of a row's values could not be kept, and became null
 
 # The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
 CHANGE_FIELDS = (
@@ -33,7 +33,7 @@ CHANGE_FIELDS = (
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
 _STORED = frozenset({"database", "table", "columns", "key", "partial", "identity"})
 _STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked"})
-RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES, UNCHANGED}
+RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPLACED, UNCHANGED}
 
 
 @dataclass(frozen=True, slots=True)

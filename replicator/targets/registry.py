@@ -21,7 +21,7 @@ class Opening:
 
     `replicator`: the label that marks what is its own; `config`: its settings, secrets included.
 
-    spark: called by who needs it only.  source: the kind of the source.  retention: of tables that have none of their
+    spark: called by who needs it only.  source: what Debezium calls its connector.  retention: of tables that have none of their
     own.
     """
 

@@ -9,6 +9,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, Masked, MaskKind
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
+from replicator.sources.registry import KINDS
 from replicator.sources.shared.conditions import MAX_CONDITION_LENGTH, condition_sql
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
@@ -49,8 +50,9 @@ SCHEMA = TableSchema(
     ],
 )
 def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
-    assert condition_sql(text, SCHEMA, dialect) == meant
-    assert condition_sql(meant, SCHEMA, dialect) == meant
+    sql = KINDS[dialect].dialect
+    assert condition_sql(text, SCHEMA, sql) == meant
+    assert condition_sql(meant, SCHEMA, sql) == meant
 
 
 @pytest.mark.parametrize(
@@ -90,4 +92,4 @@ def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
 @pytest.mark.parametrize("dialect", ["mysql", "postgres"])
 def test_what_it_may_not_be(dialect: str, text: str, why: str) -> None:
     with pytest.raises(ConditionRefused, match=why):
-        condition_sql(text, SCHEMA, dialect)
+        condition_sql(text, SCHEMA, KINDS[dialect].dialect)

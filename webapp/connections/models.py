@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.conf import settings
 from django.db import models
 
+from replicator.sources.base import FormField
 from replicator.sources.registry import KINDS
 
 
@@ -35,9 +38,19 @@ class Connection(models.Model):
         return KINDS[self.kind].title if self.kind in KINDS else self.kind
 
     @property
+    def address(self) -> str:
+        """Where the source is, in short."""
+        return KINDS[self.kind].address(self.config) if self.kind in KINDS else ""
+
+    @property
     def database_word(self) -> str:
         """What users of this source call a database of the selection: "database" or "schema"."""
         return KINDS[self.kind].database_word if self.kind in KINDS else "database"
+
+    @property
+    def value_options(self) -> Sequence[FormField]:
+        """What replicators of it may choose of how values are read."""
+        return KINDS[self.kind].value_options if self.kind in KINDS else ()
 
     @property
     def check_status(self) -> str:

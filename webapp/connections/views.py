@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.sources.base import CheckResult
-from replicator.sources.registry import KINDS
+from replicator.sources.registry import DEFAULT_KIND, KINDS
 from webapp.connections import selectors, services
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.models import Connection
@@ -25,9 +25,9 @@ SECTION = {"section": "connections"}
 
 
 def known_kind(kind: str | None) -> str:
-    """`kind`, or the first where none was named; 404 for an unknown one."""
+    """`kind`, or the usual one where none was named; 404 for an unknown one."""
     if not kind:
-        return next(iter(KINDS))
+        return DEFAULT_KIND
     if kind not in KINDS:
         raise Http404
     return kind

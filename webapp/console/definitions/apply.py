@@ -51,6 +51,7 @@ from replicator.model.masks import parse_masks
 from replicator.model.mode import Mode
 from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import NameRule
+from replicator.sources.registry import DEFAULT_KIND
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
@@ -110,7 +111,7 @@ def _connection(item: Mapping[str, Any], user: User | None) -> list[str]:
     config = settings_at(item, "config", f"connection {name}")
     found = Connection.objects.filter(name=name).first()
     if found is None:
-        connections.create_connection(name=name, kind=str(item.get("kind", "mysql")), config=config, user=user)
+        connections.create_connection(name=name, kind=str(item.get("kind", DEFAULT_KIND)), config=config, user=user)
         return [f"connection {name}: created"]
     if item.get("kind", found.kind) != found.kind:
         message = f"connection {name}: its kind cannot be changed from {found.kind} to {item['kind']}."

@@ -189,7 +189,7 @@ def _target_names(wizard: Wizard, target: Mapping[str, Any]) -> list[tuple[str, 
 
 def _options(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     name_form = NameForm(request.POST or None, initial={"name": wizard.name})
-    form = OptionsForm(request.POST or None, options=wizard.options)
+    form = OptionsForm(request.POST or None, options=wizard.options, values_of=wizard.source.value_options)
     typed = wizard.data.get("typed_options", {})
     form.initial |= typed
     if request.method == "POST" and all([name_form.is_valid(), form.is_valid()]):
@@ -235,6 +235,9 @@ def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     context = {
         "error": error,
         "options": options,
+        "values": [
+            (one.label, dict(one.choices).get(getattr(options, one.name))) for one in wizard.source.value_options
+        ],
         "selected": wizard.selected,
         "names": _target_names(wizard, wizard.target),
     }
@@ -267,7 +270,7 @@ def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
         names = _target_names(wizard, typed | {"kind": kind})
         return render(request, "replicators/wizard/target_names.html", {"names": names})
     if step == "options":
-        form = OptionsForm(options=wizard.options)
+        form = OptionsForm(options=wizard.options, values_of=wizard.source.value_options)
         typed = {name: request.POST[name][:100] for name in form.fields if name in request.POST}
         typed["initial_snapshot"] = "initial_snapshot" in request.POST
         wizard.save(step, name=request.POST.get("name", "").strip()[:100], typed_options=typed)

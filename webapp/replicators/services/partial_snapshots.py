@@ -78,9 +78,9 @@ def read_rows(
 
 def signal_statement(replicator: Replicator) -> str:
     """The SQL that makes the signalling table: the one of the options, or one that could be."""
-    line = replicator.selection.first()
-    table = replicator.parsed_options.signals or TableId(line.database if line else "public", OFFERED)
-    return create_table(table, '"' if replicator.connection.kind == "postgres" else "`")
+    kind, line = source_kind(replicator.connection.kind), replicator.selection.first()
+    table = replicator.parsed_options.signals or TableId(line.database if line else kind.database_word, OFFERED)
+    return create_table(table, kind.dialect)
 
 
 def require_streaming(table: ReplicatorTable) -> None:
