@@ -31,7 +31,7 @@ CHANGE_FIELDS = (
     pa.field(OFFSET, pa.string(), nullable=True),
 )
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
-_STORED = frozenset({"database", "table", "columns", "key", "partial", "identity"})
+_STORED = frozenset({"catalog", "database", "table", "columns", "key", "partial", "identity"})
 _STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked"})
 RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPLACED, UNCHANGED}
 
@@ -111,6 +111,7 @@ class TableSchema:
         ]
         more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
         named = {"database": self.table.database, "table": self.table.name}
+        named |= {"catalog": self.table.catalog} if self.table.catalog else {}
         return named | {"columns": columns, "key": list(self.key)} | more
 
     @classmethod
@@ -132,7 +133,7 @@ class TableSchema:
                 )
                 for c in data["columns"]
             )
-            table = TableId(data["database"], data["table"])
+            table = TableId(data["database"], data["table"], str(data.get("catalog", "")))
             more = (bool(data.get("partial", False)), str(data.get("identity", "")))
             schema = cls(table, columns, tuple(data["key"]), *more)
             unknown = [*(data.keys() - _STORED), *(n for c in data["columns"] for n in c.keys() - _STORED_COLUMN)]
