@@ -9,10 +9,12 @@ import pytest
 from tests.contract.mariadb import MariaDbPlace
 from tests.contract.place import Place
 from tests.contract.postgres import PostgresPlace
+from tests.plugins.sqlite_log.place import SqlitePlace
 
 PLACES: Mapping[str, type[Place]] = {
     "mariadb": MariaDbPlace,
     "postgres": PostgresPlace,
+    "sqlite_log": SqlitePlace,
 }
 
 

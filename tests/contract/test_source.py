@@ -162,6 +162,18 @@ def test_a_quiet_log_says_so_with_a_place_to_resume_from(place: Place) -> None:
     assert found[0].source_ts <= found[1].source_ts  # type: ignore[operator]
 
 
+def test_rows_under_the_schema_that_holds_need_not_wait_for_the_log(place: Place) -> None:
+    place.run(KEYED)
+    start = place.follow("t")
+    schema = place.schemas[place.table("t")]
+    reader = place.source.log_reader(REPLICATOR, ReadOptions())
+    messages = reader.read(start, place.tables, place.schemas)
+    next(messages)
+    assert reader.learned(schema, schema) == schema
+    messages.close()  # type: ignore[attr-defined]
+    reader.close()
+
+
 def test_what_the_source_keeps_for_a_replicator_can_be_taken_away_twice(place: Place) -> None:
     place.run(KEYED)
     start = place.follow("t")
