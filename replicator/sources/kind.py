@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
+from replicator.model.schema import Column
 from replicator.sources.base import FormField, Source
 from replicator.sources.shared.dataset_names import server_dataset
 from replicator.sources.shared.dialect import Dialect
@@ -24,6 +25,12 @@ def host_and_port(config: Mapping[str, Any]) -> str:
     return ":".join(str(config[name]) for name in ("host", "port") if config.get(name))
 
 
+def as_written(column: Column, text: str) -> str:
+    """As people write it."""
+    del column
+    return text
+
+
 @dataclass(frozen=True)
 class SourceKind:
     """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
@@ -34,6 +41,7 @@ class SourceKind:
     plural takes an s.
     `address`: where it is, in short, for lists; of settings without secrets.
     `own_databases`: those that are Tidemark's on the source, in small letters; they are no data.
+    `key_text`: a text that people write for a value of a key, as the source shows such values.
     `lineage`: OpenLineage's namespace and name of a table (openlineage.io/docs/spec/naming), of settings without
     secrets; None: `kind://host:port` and `database.table`.
     `verification_reader` opens the reader of `manage.py verify` with a connection's settings; None: there is none.
@@ -55,6 +63,7 @@ class SourceKind:
     load: Callable[[], None] = lambda: None
     address: Callable[[Mapping[str, Any]], str] = host_and_port
     own_databases: Callable[[Mapping[str, Any]], Collection[str]] = lambda _: ()
+    key_text: Callable[[Column, str], str] = as_written
     lineage: Callable[[Mapping[str, Any], TableId], tuple[str, str]] | None = None
     verification_reader: Callable[[Mapping[str, Any]], SourceReader] | None = None
     type_document: Callable[[], str] | None = None

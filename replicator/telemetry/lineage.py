@@ -265,7 +265,12 @@ def value_notes(column: Column, policy: Policy, *, key: bool = False) -> tuple[s
             notes.append(f"{NO_DATE} stops the table")
         else:
             notes.append(f"{NO_DATE} becomes null, and is counted")
-    elif column.type.kind is Kind.STRING and column.source_type.lower().startswith(TEMPORAL_NAMES) and not notes:
+    elif (
+        policy.zero_dates
+        and column.type.kind is Kind.STRING
+        and column.source_type.lower().startswith(TEMPORAL_NAMES)
+        and not notes
+    ):
         notes.append("kept as text, by the policy for zero dates")
     return tuple(notes)
 

@@ -11,6 +11,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
 from replicator.sources.registry import KINDS
 from replicator.sources.shared.conditions import MAX_CONDITION_LENGTH, condition_sql
+from replicator.sources.shared.dialect import Dialect
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(
@@ -93,3 +94,11 @@ def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
 def test_what_it_may_not_be(dialect: str, text: str, why: str) -> None:
     with pytest.raises(ConditionRefused, match=why):
         condition_sql(text, SCHEMA, KINDS[dialect].dialect)
+
+
+def test_a_dialect_says_how_names_are_quoted_and_compared() -> None:
+    loud = Dialect("oracle", unquoted=str.upper)
+    assert [loud.means("v", "V", quoted=False), loud.means("v", "V", quoted=True)] == [True, False]
+    careless = Dialect("sqlite", ignores_case=True)
+    assert careless.means("NAME", "Name", quoted=True)
+    assert Dialect("mysql", quote="`").quoted("my`shop", "t") == "`my``shop`.`t`"

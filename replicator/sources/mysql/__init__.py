@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+from replicator.model.schema import Column
 from replicator.sources.kind import SourceKind, read_guide
 from replicator.sources.mysql.config import FORM, MySqlConfig
 from replicator.sources.mysql.dialect import MYSQL
@@ -46,6 +47,11 @@ def _own_databases(config: Mapping[str, Any]) -> Collection[str]:
     return {MySqlConfig.parse(config).watermark_database.lower()}
 
 
+def _key_text(column: Column, text: str) -> str:
+    """MariaDB shows a UUID in small letters."""
+    return text.strip().lower() if column.source_type == "uuid" else text
+
+
 KIND = SourceKind(
     name="mysql",
     title="MySQL or MariaDB",
@@ -58,6 +64,7 @@ KIND = SourceKind(
     valid=MySqlConfig.parse,
     guide=read_guide(__file__),
     dialect=MYSQL,
+    key_text=_key_text,
     verification_reader=_verification_reader,
     type_document=_type_document,
     value_options=(ZERO_DATES,),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from replicator.model.identifiers import TableId
+from replicator.model.schema import Column
 from replicator.sources.kind import SourceKind, read_guide
 from replicator.sources.postgres.config import FORM, PostgresConfig
 from replicator.sources.postgres.dialect import POSTGRES
@@ -50,6 +51,14 @@ def _lineage(config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
     return namespace, f"{config['database']}.{name}" if config.get("database") else name
 
 
+def _key_text(column: Column, text: str) -> str:
+    """UUIDs in small letters, character(n) with blanks."""
+    if column.source_type == "uuid":
+        return text.strip().lower()
+    size = column.source_type.removeprefix("character(").removesuffix(")")
+    return text.ljust(int(size)) if column.source_type.startswith("character(") and size.isdigit() else text
+
+
 KIND = SourceKind(
     name="postgres",
     title="PostgreSQL",
@@ -63,6 +72,7 @@ KIND = SourceKind(
     valid=PostgresConfig.parse,
     guide=read_guide(__file__),
     dialect=POSTGRES,
+    key_text=_key_text,
     lineage=_lineage,
     verification_reader=_verification_reader,
     type_document=_type_document,
