@@ -164,9 +164,7 @@ class EventUndecodable(TableError):
 
 class RowImageIncomplete(TableError):
     code = "row_image_incomplete"
-    default_remedy = (
-        "SET GLOBAL binlog_row_image = 'FULL'; then reconnect the writing sessions and resnapshot the table."
-    )
+    default_remedy = "Enable full row images in the source's log, and resnapshot the table."
 
 
 class ValueDoesNotFit(TableError):

@@ -29,7 +29,7 @@ from replicator.errors import (
 )
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
-from replicator.model.schema import ZERO_DATES, TableSchema
+from replicator.model.schema import REPLACED, TableSchema
 from replicator.periodic import periodically
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.throttle import Throttle
@@ -56,7 +56,7 @@ CONDITION_SECONDS = 1800.0  # of one statement with a condition: it is another's
 # slow a table's key is.
 PLANNED_TOGETHER, PLANNING_SECONDS = 64, 1.0
 QUEUE_BYTES = 16 * 1024 * 1024  # of a chunk, that are read and not written; a larger batch is alone
-ZERO_DATES_FIELD = pa.field(ZERO_DATES, pa.int32())
+REPLACED_FIELD = pa.field(REPLACED, pa.int32())
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class _Worker:
         with self._storage.writer(path, _raw_schema(data), **options) as file:
             with behind("chunk", QUEUE_BYTES) as thread:
                 for batch in data.batches:
-                    whole = _with_zero_dates(batch, data.zero_dates())
+                    whole = _with_replaced(batch, data.replaced())
                     thread.put(partial(_write, file, whole, first=rows == 0), whole.nbytes)
                     rows += batch.num_rows
                     del batch, whole
@@ -390,11 +390,11 @@ def _write(file: pq.ParquetWriter, rows: pa.RecordBatch, *, first: bool) -> None
 
 def _raw_schema(data: Chunk) -> pa.Schema:
     """Of a raw chunk's file."""
-    schema = data.schema.row_arrow.append(ZERO_DATES_FIELD)
+    schema = data.schema.row_arrow.append(REPLACED_FIELD)
     return schema.with_metadata({EVIDENCE: data.evidence}) if data.evidence else schema
 
 
-def _with_zero_dates(batch: pa.RecordBatch, counts: pa.Array | None) -> pa.RecordBatch:
+def _with_replaced(batch: pa.RecordBatch, counts: pa.Array | None) -> pa.RecordBatch:
     """Which rows of a chunk enter the sequence, only capture will know: so the count stands beside each."""
-    column = pa.nulls(batch.num_rows, ZERO_DATES_FIELD.type) if counts is None else counts
-    return batch.append_column(ZERO_DATES_FIELD, column)
+    column = pa.nulls(batch.num_rows, REPLACED_FIELD.type) if counts is None else counts
+    return batch.append_column(REPLACED_FIELD, column)

@@ -43,14 +43,14 @@ class ChangeBatch:
     `data` has the Arrow schema `schema.change_arrow`.  Its `_sequence_num` is the change's ordinal since `read` began
     (0, 1, 2 … over all tables and DDL together); capture shifts it to the sequence number. INSERT fills the row
     columns; UPDATE both; DELETE the before image and, of the row columns, the key (all where there is none), as in
-    CDAP's example.  `zero_dates`: how many values were dates that do not exist, and became null.
+    CDAP's example.  `replaced`: how many values could not be kept, and became null.
     `hidden`: operations of changes that a row filter left out or made into others; then there may be no row at all.
     """
 
     table: TableId
     schema: TableSchema
     data: pa.RecordBatch
-    zero_dates: int = 0
+    replaced: int = 0
     hidden: frozenset[str] = frozenset()
 
 

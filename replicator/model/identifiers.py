@@ -3,41 +3,69 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, total_ordering
 
 
-@dataclass(frozen=True, order=True, slots=True)
+@total_ordering
+@dataclass(frozen=True, slots=True)
 class TableId:
-    """A table of a source: no quoting; case as `NameRule` leaves it, so that equal names are the same table to the source."""
+    """A table of a source: no quoting; case as `NameRule` leaves it, so that equal names are the same table to the source.
+
+    `catalog`: what is above the database, of sources that name a table by three names; others have none.  Tables are in
+    order by catalog, database and name.
+    """
 
     database: str
     name: str
+    catalog: str = field(default="", hash=False)
 
     def __str__(self) -> str:
-        return f"{self.database}.{self.name}"
+        return f"{self.catalog}.{self.database}.{self.name}" if self.catalog else f"{self.database}.{self.name}"
+
+    def __lt__(self, other: object) -> bool:
+        if not isinstance(other, TableId):
+            return NotImplemented
+        return (self.catalog, self.database, self.name) < (other.catalog, other.database, other.name)
+
+    @property
+    def above(self) -> str:
+        """All but its name, as one text that `split_above` reads: what selections compare, and a database column holds."""
+        if not self.catalog:
+            return self.database
+        return f"{written_database(self.catalog)}.{written_database(self.database)}"
 
 
 _QUOTED = r'"(?:[^"]|"")+"|`(?:[^`]|``)+`'
-_WRITTEN = re.compile(rf"({_QUOTED}|[^.\"`][^.]*)\.({_QUOTED}|.+)", re.DOTALL)
+_PART = rf"{_QUOTED}|[^.\"`][^.]*"
+_ABOVE = re.compile(rf"({_PART})\.({_PART})", re.DOTALL)
+_WRITTEN = re.compile(rf"({_PART})\.({_QUOTED}|.+)", re.DOTALL)
+_WRITTEN_IN_CATALOG = re.compile(rf"({_PART})\.({_PART})\.({_QUOTED}|.+)", re.DOTALL)
 
 
-def parse_name(text: str) -> tuple[TableId, bool] | None:
+def parse_name(text: str, *, catalogs: bool = False) -> tuple[TableId, bool] | None:
     """The table that people write as `shop.orders`, or, as a source would, `"my.shop"."orders"` or with `back quotes`; None for no name.
 
     Without quotes the database ends at the first dot.  A quote is doubled inside quotes.  True: the table's name is
-    quoted, so `*` and `?` in it stand for themselves.
+    quoted, so `*` and `?` in it stand for themselves.  catalogs: the source has them, and a name has three parts.
     """
-    found = _WRITTEN.fullmatch(text)
+    found = (_WRITTEN_IN_CATALOG if catalogs else _WRITTEN).fullmatch(text)
     if found is None:
         return None
-    return TableId(*map(_unquoted, found.groups())), _is_quoted(found[2])
+    *above, name = map(_unquoted, found.groups())
+    return TableId(above[-1], name, above[0] if catalogs else ""), _is_quoted(found.groups()[-1])
+
+
+def split_above(text: str) -> tuple[str, str] | None:
+    """Catalog and database of a `TableId.above` that has both; None for any other text."""
+    found = _ABOVE.fullmatch(text)
+    return (_unquoted(found[1]), _unquoted(found[2])) if found else None
 
 
 def written_name(table: TableId) -> str:
     """As `parse_name` reads it: quoted only where it has to be."""
     name = _quoted(table.name) if _is_quoted(table.name) or set(table.name) & set("*?") else table.name
-    return f"{written_database(table.database)}.{name}"
+    return f"{table.above if table.catalog else written_database(table.database)}.{name}"
 
 
 def written_database(name: str) -> str:
@@ -59,7 +87,7 @@ def _unquoted(part: str) -> str:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TablePattern:
-    """Tables of a database by name: `*` stands for any characters, `?` for one; all others for themselves, case included."""
+    """Tables of a database (`TableId.above`) by name: `*` stands for any characters, `?` for one; all others for themselves, case included."""
 
     database: str
     pattern: str
@@ -69,7 +97,7 @@ class TablePattern:
 
     def matches(self, table: TableId) -> bool:
         """Does the pattern mean this table?"""
-        return table.database == self.database and _compiled(self.pattern).fullmatch(table.name) is not None
+        return table.above == self.database and _compiled(self.pattern).fullmatch(table.name) is not None
 
 
 @lru_cache(maxsize=1000)

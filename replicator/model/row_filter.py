@@ -2,6 +2,8 @@
 
 Each condition compares one column with literals of its type; text is compared by its bytes in UTF-8, whatever the
 source's collation. Nothing is ever equal to, less or greater than null, as in SQL.
+
+It is no source's SQL, and no source is sent it: a name that is no plain word stands in double quotes, or in back quotes.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ from replicator.model.literals import WRITABLE, Value, value_of
 from replicator.model.schema import TableSchema
 from replicator.model.types import DataType, Kind
 
-WHOLE_ROWS = "Enable full before images in the source's log (Postgres: ALTER TABLE … REPLICA IDENTITY FULL;), or remove the filter."
 MAX_FILTER_LENGTH = 2000  # characters of a filter
 _QUOTED = frozenset({Kind.STRING, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_NTZ})
 _TOKEN = re.compile(

@@ -20,7 +20,7 @@ TXN_ID = "_txn_id"
 OFFSET = "_offset"
 # in changes of a partial schema: places of the columns that an UPDATE left out because they kept their value
 UNCHANGED = "_unchanged"
-ZERO_DATES = "_zero_dates"  # in raw chunks: how many of a row's values were dates that do not exist
+REPLACED = "_zero_dates"  # in raw chunks: how many of a row's values could not be kept, and became null
 
 # The columns that stand before the row columns in every change batch and segment (the CDAP staging contract).
 CHANGE_FIELDS = (
@@ -31,9 +31,9 @@ CHANGE_FIELDS = (
     pa.field(OFFSET, pa.string(), nullable=True),
 )
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
-_STORED = frozenset({"database", "table", "columns", "key", "partial", "identity"})
+_STORED = frozenset({"catalog", "database", "table", "columns", "key", "partial", "identity"})
 _STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked"})
-RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", ZERO_DATES, UNCHANGED}
+RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPLACED, UNCHANGED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,7 @@ class TableSchema:
         ]
         more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
         named = {"database": self.table.database, "table": self.table.name}
+        named |= {"catalog": self.table.catalog} if self.table.catalog else {}
         return named | {"columns": columns, "key": list(self.key)} | more
 
     @classmethod
@@ -132,7 +133,7 @@ class TableSchema:
                 )
                 for c in data["columns"]
             )
-            table = TableId(data["database"], data["table"])
+            table = TableId(data["database"], data["table"], str(data.get("catalog", "")))
             more = (bool(data.get("partial", False)), str(data.get("identity", "")))
             schema = cls(table, columns, tuple(data["key"]), *more)
             unknown = [*(data.keys() - _STORED), *(n for c in data["columns"] for n in c.keys() - _STORED_COLUMN)]

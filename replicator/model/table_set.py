@@ -14,6 +14,7 @@ from replicator.model.row_filter import RowFilter
 class TableSet:
     """What a replicator takes: single tables, and whole databases and patterns with the tables that they will get later.
 
+    Databases are as `TableId.above` has them.
     `excluded` wins over all others; `tables` wins over `excluded_patterns`, and these over `databases` and `patterns`.
     `excluded_columns` never names a key column.
     `masks`: by column; `row_filters`: which rows are taken; `salt`: what hashes begin with, a secret (invariant 8).
@@ -37,7 +38,7 @@ class TableSet:
             return True
         if any(one.matches(table) for one in self.excluded_patterns):
             return False
-        return table.database in self.databases or any(one.matches(table) for one in self.patterns)
+        return table.above in self.databases or any(one.matches(table) for one in self.patterns)
 
     @property
     def searched(self) -> frozenset[str]:
@@ -70,7 +71,7 @@ class NameRule:
 
     def table(self, table: TableId) -> TableId:
         """The table's one name."""
-        return TableId(self.fold(table.database), self.fold(table.name)) if self.fold else table
+        return TableId(*map(self.fold, (table.database, table.name, table.catalog))) if self.fold else table
 
     def pattern(self, one: TablePattern) -> TablePattern:
         """The same tables."""

@@ -47,6 +47,7 @@ from replicator.sources.base import (
     Source,
     SourceLog,
     TableInfo,
+    cascades_of,
 )
 
 TELLING = (ValueDoesNotFit, TooManyParked)  # errors whose texts have values
@@ -66,10 +67,10 @@ KNOWN: tuple[type, ...] = (
 
 
 class SelectedSource:
-    """`tables`, where set, has the row filters and masks."""
+    """`tables`, where set, has the row filters and masks.  `whole_rows`: see `SourceKind`."""
 
-    def __init__(self, source: Source) -> None:
-        self._source = source
+    def __init__(self, source: Source, whole_rows: str = "") -> None:
+        self._source, self._whole_rows = source, whole_rows
 
     @property
     def tables(self) -> TableSet | None:
@@ -97,7 +98,7 @@ class SelectedSource:
 
     def catalog(self) -> Catalog:
         """With masked schemas."""
-        return _Catalog(self._source.catalog(), self._selection())
+        return _Catalog(self._source.catalog(), self._taken())
 
     def log(self, replicator: str) -> SourceLog:
         """As the source."""
@@ -105,16 +106,16 @@ class SelectedSource:
 
     def log_reader(self, replicator: str, options: ReadOptions) -> LogReader:
         """Of masked changes."""
-        return _LogReader(self._source.log_reader(replicator, options), self._source.names)
+        return _LogReader(self._source.log_reader(replicator, options), self._source.names, self._whole_rows)
 
     def snapshot_reader(self, replicator: str, options: ReadOptions) -> SnapshotReader:
         """Of masked rows."""
-        return _SnapshotReader(self._source.snapshot_reader(replicator, options), self._selection())
+        return _SnapshotReader(self._source.snapshot_reader(replicator, options), self._taken())
 
-    def _selection(self) -> TableSet:
+    def _taken(self) -> dict[TableId, Taken]:
         """Under the names that the source gives."""
         tables = self.tables or TableSet()
-        return self._source.names().selection(tables) if taken_of(tables) else tables
+        return taken_of(self._source.names().selection(tables), self._whole_rows) if taken_of(tables) else {}
 
     def cancel(self) -> None:
         """As the source."""
@@ -126,8 +127,8 @@ class SelectedSource:
 
 
 class _Catalog:
-    def __init__(self, catalog: Catalog, tables: TableSet) -> None:
-        self._catalog, self._tables = catalog, tables
+    def __init__(self, catalog: Catalog, taken: Mapping[TableId, Taken]) -> None:
+        self._catalog, self._taken = catalog, taken
 
     def databases(self) -> list[DatabaseInfo]:
         return self._catalog.databases()
@@ -141,10 +142,10 @@ class _Catalog:
         return self._catalog.infos(tables)
 
     def describe(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema | TableError]:
-        return _taken_schemas(self._catalog.describe(tables), taken_of(self._tables))
+        return _taken_schemas(self._catalog.describe(tables), self._taken)
 
     def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
-        return self._catalog.cascades(tables)
+        return cascades_of(self._catalog, tables)
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         self._catalog.try_rows(table, rows)
@@ -166,8 +167,8 @@ def _taken_schema(found: TableSchema | TableError, taken: Taken | None) -> Table
 
 
 class _SnapshotReader:
-    def __init__(self, reader: SnapshotReader, tables: TableSet) -> None:
-        self._reader, self._taken = reader, taken_of(tables)
+    def __init__(self, reader: SnapshotReader, taken: Mapping[TableId, Taken]) -> None:
+        self._reader, self._taken = reader, taken
 
     def mark(self, token: str) -> None:
         self._reader.mark(token)
@@ -201,7 +202,7 @@ class _SnapshotReader:
 
 
 class _TakenRows:
-    """The rows of a chunk that are taken, masked; zero dates are counted of these only."""
+    """The rows of a chunk that are taken, masked; what became null is counted of these only."""
 
     def __init__(self, chunk: Chunk, taken: Taken) -> None:
         self._chunk, self._taken = chunk, taken
@@ -209,7 +210,7 @@ class _TakenRows:
         self._places: pa.Array | None = None
 
     def chunk(self) -> Chunk:
-        return replace(self._chunk, schema=self._schema, batches=self._batches(), zero_dates=self._zero_dates)
+        return replace(self._chunk, schema=self._schema, batches=self._batches(), replaced=self._replaced)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
@@ -221,16 +222,16 @@ class _TakenRows:
         except ValueDoesNotFit as error:
             raise _unsaid(self._schema.table, error) from None
 
-    def _zero_dates(self) -> pa.Array | None:
-        counts = self._chunk.zero_dates()
+    def _replaced(self) -> pa.Array | None:
+        counts = self._chunk.replaced()
         return counts if counts is None or self._places is None else counts.filter(self._places)
 
 
 class _LogReader:
     """What is taken of a table goes with it when it is renamed, and stays for whatever has its old name then."""
 
-    def __init__(self, reader: LogReader, names: Callable[[], NameRule]) -> None:
-        self._reader, self._names = reader, names
+    def __init__(self, reader: LogReader, names: Callable[[], NameRule], whole_rows: str) -> None:
+        self._reader, self._names, self._whole_rows = reader, names, whole_rows
         self._taken: dict[TableId, Taken] = {}
         self._schemas: dict[TableId, tuple[TableSchema, TableSchema]] = {}
         self._failed: set[TableId] = set()
@@ -238,7 +239,7 @@ class _LogReader:
 
     def read(self, start: Offset, tables: TableSet, schemas: Mapping[TableId, TableSchema]) -> Iterator[LogMessage]:
         tables = self._names().selection(tables)
-        self._taken, self._at = taken_of(tables), start
+        self._taken, self._at = taken_of(tables, self._whole_rows), start
         plain = {table: unmasked_schema(schema) for table, schema in schemas.items()}
         for message in self._reader.read(start, tables, plain):
             told = self._message(message)

@@ -11,7 +11,7 @@ from replicator.errors import SelectionDoesNotFit
 from replicator.model.change import ChangeBatch
 from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask
-from replicator.model.row_filter import WHOLE_ROWS, RowFilter
+from replicator.model.row_filter import RowFilter
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.selection.filtering import chosen_changes, matching
@@ -20,16 +20,17 @@ from replicator.selection.masking import masked_rows, masked_schema
 
 @dataclass(frozen=True)
 class Taken:
-    """`salt`: what hashes begin with."""
+    """`salt`: what hashes begin with.  `whole_rows`: the remedy where a row filter lacks rows as they were before."""
 
     row_filter: RowFilter = field(default_factory=RowFilter)
     masks: Mapping[str, Mask] = field(default_factory=dict)
     salt: bytes = field(default=b"", repr=False)
+    whole_rows: str = ""
 
     def schema(self, plain: TableSchema) -> TableSchema:
         """What is staged of the source's own.  SelectionDoesNotFit."""
         if why := self.row_filter.refusal(plain):
-            remedy = WHOLE_ROWS if plain.partial else None
+            remedy = self.whole_rows if plain.partial else None
             raise SelectionDoesNotFit(f"{plain.table}: {why}", table=str(plain.table), remedy=remedy)
         return masked_schema(plain, self.masks)
 
@@ -43,9 +44,9 @@ class Taken:
         return matching(rows, self.row_filter, plain) if self.row_filter else None
 
 
-def taken_of(tables: TableSet) -> dict[TableId, Taken]:
-    """Of the tables that are not taken as they are."""
+def taken_of(tables: TableSet, whole_rows: str = "") -> dict[TableId, Taken]:
+    """Of the tables that are not taken as they are; `whole_rows` is `Taken`'s."""
     return {
-        table: Taken(tables.row_filters.get(table, RowFilter()), tables.masks.get(table, {}), tables.salt)
+        table: Taken(tables.row_filters.get(table, RowFilter()), tables.masks.get(table, {}), tables.salt, whole_rows)
         for table in {*tables.row_filters, *tables.masks}
     }

@@ -19,30 +19,32 @@ from replicator.errors import ConfigurationError, KeyChanged
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import Kind
 from replicator.snapshot.window import Key
+from replicator.sources.kind import as_written
 
 MAX_KEYS = 100_000
 TextKey = tuple[str, ...]
+KeyText = Callable[[Column, str], str]
 _TRUE, _FALSE = frozenset({"true", "t", "1", "yes"}), frozenset({"false", "f", "0", "no"})
 
 
-def parse_lines(text: str, schema: TableSchema) -> list[TextKey]:
-    """One key a line: its value, several as CSV or as a JSON array.  ConfigurationError names the line."""
+def parse_lines(text: str, schema: TableSchema, key_text: KeyText = as_written) -> list[TextKey]:
+    """One key a line: its value, several as CSV or as a JSON array; `key_text` is `SourceKind`'s.  ConfigurationError names the line."""
     found: list[TextKey] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
             try:
-                found.append(_parsed(_fields(line.strip(), len(schema.key)), schema))
+                found.append(_parsed(_fields(line.strip(), len(schema.key)), schema, key_text))
             except ValueError as error:
                 raise _wrong(f"Line {number}: {error}", schema) from None
     return _distinct(found, schema)
 
 
-def parse_values(keys: Iterable[Any], schema: TableSchema) -> list[TextKey]:
+def parse_values(keys: Iterable[Any], schema: TableSchema, key_text: KeyText = as_written) -> list[TextKey]:
     """Of a JSON document: each key a value, or a list of values.  ConfigurationError names the place."""
     found: list[TextKey] = []
     for number, key in enumerate(keys, 1):
         try:
-            found.append(_parsed(key if isinstance(key, list | tuple) else [key], schema))
+            found.append(_parsed(key if isinstance(key, list | tuple) else [key], schema, key_text))
         except ValueError as error:
             raise _wrong(f"Key {number}: {error}", schema) from None
     return _distinct(found, schema)
@@ -75,12 +77,13 @@ def _fields(line: str, columns: int) -> Sequence[Any]:
         raise ValueError(message) from None
 
 
-def _parsed(fields: Sequence[Any], schema: TableSchema) -> TextKey:
+def _parsed(fields: Sequence[Any], schema: TableSchema, key_text: KeyText) -> TextKey:
     names = schema.key
     if len(fields) != len(names):
         message = f"the key of {schema.table} is ({', '.join(names)}): {len(names)} value{'s' if len(names) > 1 else ''}, not {len(fields)}."
         raise ValueError(message)
-    return tuple(_kept(schema.column(name), _written(field)) for name, field in zip(names, fields, strict=True))
+    columns = map(schema.column, names)
+    return tuple(_kept(one, key_text(one, _written(field))) for one, field in zip(columns, fields, strict=True))
 
 
 def _written(field: Any) -> str:
@@ -110,19 +113,11 @@ def _value(column: Column, text: str) -> Any:
         message = f"{column.name} is a {column.type}, whose values cannot be given exactly. Use a condition instead."
         raise ValueError(message)
     try:
-        value = read(_padded(column, text) if kind is Kind.STRING else text.strip())
+        value = read(text if kind is Kind.STRING else text.strip())
         return pa.scalar(value, column.type.arrow).as_py()
     except (ValueError, ArithmeticError, pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         message = f"{text!r} is not a valid value of {column.name} ({column.source_type})."
         raise ValueError(message) from None
-
-
-def _padded(column: Column, text: str) -> str:
-    """As the source shows such values: UUIDs in small letters; Postgres' character(n) with blanks."""
-    if column.source_type == "uuid":
-        return text.strip().lower()
-    size = column.source_type.removeprefix("character(").removesuffix(")")
-    return text.ljust(int(size)) if column.source_type.startswith("character(") and size.isdigit() else text
 
 
 def _decimal(text: str) -> Decimal:

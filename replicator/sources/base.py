@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -89,11 +89,11 @@ class TableInfo:
 class ReadOptions:
     """How rows are read, the same for log and snapshot so that both give equal values.
 
-    zero_dates: "null", "text" (the column becomes a string) or "fail".
+    values: what the user chose of the kind's `value_options`, by name.
     park: a row of the log that cannot be decoded is handed on as its bytes (`RowsParked`), and does not stop its table.
     """
 
-    zero_dates: str = "null"
+    values: Mapping[str, str] = field(default_factory=dict)
     batch_rows: int = 20_000
     batch_bytes: int = 32 * 1024 * 1024
     park: bool = False
@@ -118,16 +118,26 @@ class Catalog(Protocol):
         """Present schemas; tables that do not exist are absent; an error where a column's type is unknown."""
         ...
 
-    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
-        """Foreign keys of these tables, and of those that they refer to, whose actions the log does not show (none where it shows them)."""
-        ...
-
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Would the server read them?  Reads none.
 
         Raises ConditionRefused with the server's words; TableDisappeared where the table is known to be gone.
         """
         ...
+
+
+@runtime_checkable
+class CascadeCatalog(Catalog, Protocol):
+    """Of a source whose log does not show what foreign keys do to other rows."""
+
+    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
+        """Foreign keys of these tables, and of those that they refer to, with actions."""
+        ...
+
+
+def cascades_of(catalog: Catalog, tables: Collection[TableId]) -> list[Cascade]:
+    """Foreign keys whose actions the log does not show."""
+    return catalog.cascades(tables) if isinstance(catalog, CascadeCatalog) else []
 
 
 class LogReader(Protocol):
@@ -146,15 +156,17 @@ class LogReader(Protocol):
 
     def shows(self, evidence: str, transaction: str) -> bool:
         """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?  Asked for evidence that is not empty only."""
-        ...
+        del evidence, transaction
+        return False
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
         """Rows that were read say that `shown` holds at the message given last, where `known` does so far.
 
         Returns `known` with what only reading tells of the table: it goes on so.  None: the log will tell first, and
-        with it what became of rows that were read before, or that it is another table by now.
+        with it what became of rows that were read before, or that it is another table by now.  Equal schemas are no
+        news; of a log that tells every statement all others are.
         """
-        ...
+        return known if shown == known else None
 
     def close(self) -> None: ...
 
@@ -196,15 +208,15 @@ class KeyRange:
 class Chunk:
     """Rows of one range.  `schema` held during the SELECT; `batches` have `schema.row_arrow` and are read lazily.
 
-    `zero_dates()`: of each row of the batch given last, how many values were dates that do not exist, and became null
-    (int32; None where there were none).
+    `replaced()`: of each row of the batch given last, how many values could not be kept, and became null (int32; None
+    where there were none).
     `evidence`: which transactions the rows show, for `LogReader.shows`; empty: those before the low mark, and nobody
     knows of those between the marks.
     """
 
     schema: TableSchema
     batches: Iterator[pa.RecordBatch]
-    zero_dates: Callable[[], pa.Array | None] = lambda: None
+    replaced: Callable[[], pa.Array | None] = lambda: None
     evidence: str = ""
 
 
@@ -249,13 +261,18 @@ class SnapshotReader(Protocol):
 
 @dataclass(frozen=True)
 class SourceState:
-    """Where the log ends now, and who the server is.  `identity` tells one server's log from another's."""
+    """Where the log ends now, and who the server is.  `identity` tells one server's log from another's.
+
+    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole
+    from here on.
+    """
 
     offset: Offset
     identity: str
     at: datetime
     version: str = ""
     extra: Mapping[str, Any] = field(default_factory=dict)
+    has_gaps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,13 +328,7 @@ WITHOUT_END = Waiting()
 
 
 class SourceLog(Protocol):
-    """The log as a whole, for one replicator: where it ends, and what the source has to keep of it.
-
-    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole
-    from then on.
-    """
-
-    has_gaps: bool
+    """The log as a whole, for one replicator: where it ends, and what has to be there for it to be read."""
 
     def state(self) -> SourceState:
         """SourceMisconfigured where the source writes no log."""
@@ -332,9 +343,27 @@ class SourceLog(Protocol):
         """
         ...
 
+    def load(self) -> SourceLoad:
+        """How busy the server is at this moment; a source that does not know is not."""
+        return SourceLoad(0)
+
+    def remove(self) -> None:
+        """Take away all that `prepare`, marks and reading have left on the source; what is not there is no error."""
+        ...
+
+
+@runtime_checkable
+class MeasuredLog(SourceLog, Protocol):
+    """Of a source that tells how much of its log there is."""
+
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
         """What there is from `checkpoint` on, where the replicator would go on; None where that is nothing, or is not known."""
         ...
+
+
+@runtime_checkable
+class RetainedLog(MeasuredLog, Protocol):
+    """Of a source that keeps its log for this one replicator (a replication slot)."""
 
     def give_up(self) -> bool:
         """Where more is kept than the connection allows: keep nothing any more.
@@ -342,14 +371,6 @@ class SourceLog(Protocol):
         True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has
         brought is left alone.
         """
-        ...
-
-    def load(self) -> SourceLoad:
-        """How busy the server is at this moment."""
-        ...
-
-    def remove(self) -> None:
-        """Take away all that `prepare`, marks and reading have left on the source; what is not there is no error."""
         ...
 
 

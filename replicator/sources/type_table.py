@@ -6,18 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 
-from replicator.sources.mysql import types as mysql
-from replicator.sources.postgres import types as postgres
-
-SECTIONS: tuple[Callable[[], str], ...] = (mysql.type_document, postgres.type_document)
+from replicator.sources.registry import KINDS
 
 
 def document() -> str:
     """The whole of docs/types.md."""
     head = "# Types\n\nMade from the code: `python -m replicator.sources.type_table > docs/types.md`.\n"
-    return "\n".join([head, *(section() for section in SECTIONS)])
+    return "\n".join([head, *(kind.type_document() for kind in KINDS.values() if kind.type_document)])
 
 
 if __name__ == "__main__":

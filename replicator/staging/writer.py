@@ -42,7 +42,7 @@ class _Open:
     first: int = -1
     last: int = -1
     operations: dict[str, int] = field(default_factory=dict)
-    zero_dates: int = 0
+    replaced: int = 0
     first_commit: datetime | None = None
     last_commit: datetime | None = None
 
@@ -110,9 +110,9 @@ class SegmentWriter:
         kind: SegmentKind = SegmentKind.LOG,
         *,
         key: Collection[str] = (),
-        zero_dates: int = 0,
+        replaced: int = 0,
     ) -> None:
-        """`batch` has the change schema, with this `key`, and final sequence numbers; `zero_dates` of its values became null."""
+        """`batch` has the change schema, with this `key`, and final sequence numbers; `replaced` of its values became null."""
         if batch.num_rows == 0:
             return
         current = self._open.get(table)
@@ -121,7 +121,7 @@ class SegmentWriter:
             current = self._open[table] = self._begin(table, version, kind, batch, key)
         _note(current, batch)
         size = batch.nbytes
-        current.zero_dates += zero_dates
+        current.replaced += replaced
         current.batches.append(batch)
         current.buffered += size
         self.rows += batch.num_rows
@@ -216,7 +216,7 @@ class SegmentWriter:
             updates=count(Operation.UPDATE, 0),
             deletes=count(Operation.DELETE, 0),
             reads=count(Operation.READ, 0),
-            zero_dates=part.zero_dates,
+            replaced=part.replaced,
             first_commit_ts=part.first_commit,
             last_commit_ts=part.last_commit,
         )

@@ -31,7 +31,7 @@ class Segment:
     """An immutable staged file: one table, one schema version, a contiguous run of the table's changes.
 
     `path` is relative to the staging location.  `size` in bytes.  Commit times are the source's.
-    zero_dates: values that were dates that do not exist, and became null.
+    replaced: values that could not be kept, and became null.
 
     bare: the file is a chunk as its reader staged it: row columns alone (and what else is named in no schema).  Its row
     at place i, from 0 in the file's order, is the READ change with number first_sequence + i; all other columns are
@@ -55,7 +55,7 @@ class Segment:
     reads: int = 0
     first_commit_ts: datetime | None = None
     last_commit_ts: datetime | None = None
-    zero_dates: int = 0
+    replaced: int = 0
     bare: bool = False
     without: tuple[int, ...] = ()
     journaled_at: datetime | None = None

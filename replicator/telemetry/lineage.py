@@ -157,7 +157,7 @@ def _step(after: Definition, change: Change) -> Step:
 
 @dataclass(frozen=True)
 class Policy:
-    """What the replicator's options say about values; `zero_dates` is null, text or fail."""
+    """What the replicator's options say about values; `zero_dates` is null, text or fail; empty where the source has no such."""
 
     zero_dates: str = "null"
 
@@ -260,12 +260,17 @@ def value_notes(column: Column, policy: Policy, *, key: bool = False) -> tuple[s
     notes = [column.warning] if column.warning else []
     if column.masked is not None:
         return (f"masked before it is staged: {column.masked.mask}", *notes)
-    if column.type.kind in TEMPORAL:
+    if column.type.kind in TEMPORAL and policy.zero_dates:
         if key or policy.zero_dates != "null":
             notes.append(f"{NO_DATE} stops the table")
         else:
             notes.append(f"{NO_DATE} becomes null, and is counted")
-    elif column.type.kind is Kind.STRING and column.source_type.lower().startswith(TEMPORAL_NAMES) and not notes:
+    elif (
+        policy.zero_dates
+        and column.type.kind is Kind.STRING
+        and column.source_type.lower().startswith(TEMPORAL_NAMES)
+        and not notes
+    ):
         notes.append("kept as text, by the policy for zero dates")
     return tuple(notes)
 

@@ -12,6 +12,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from replicator.model.identifiers import TableId
+from replicator.sources.kind import SourceKind
 from replicator.telemetry.lineage import FieldLine
 
 PRODUCER = "urn:tidemark:0.1.0"
@@ -29,7 +31,6 @@ SCHEMAS = {
     "jobType": f"{SPEC}/facets/2-0-4/JobTypeJobFacet.json#/$defs/JobTypeJobFacet",
 }
 _RUNS = uuid.UUID("6f0a3c1e-8f0d-5c7b-9c39-7b1f5a6f2d11")  # namespace of our run ids
-_SCHEMES = {"mysql": "mysql", "postgres": "postgres"}
 
 
 class EventType(StrEnum):
@@ -87,14 +88,10 @@ class Run:
         return str(uuid.uuid5(_RUNS, self.identity))
 
 
-def source_dataset(kind: str, config: Mapping[str, Any], table: tuple[str, str], name: str) -> Dataset:
-    """`mysql://host:port` and `database.table`; Postgres: `postgres://host:port` and `database.schema.table`.
-
-    name: the connection's, for people.
-    """
-    namespace = f"{_SCHEMES.get(kind, kind)}://{config.get('host', 'localhost')}:{config.get('port', '')}".rstrip(":")
-    above = [str(config["database"])] if kind == "postgres" and config.get("database") else []
-    return Dataset(namespace, ".".join([*above, *table]), name, namespace)
+def source_dataset(kind: SourceKind, config: Mapping[str, Any], table: TableId, name: str) -> Dataset:
+    """As the kind names it.  name: the connection's, for people."""
+    namespace, path = kind.dataset(config, table)
+    return Dataset(namespace, path, name, namespace)
 
 
 def run_event(kind: EventType, at: datetime, run: Run, job: Job, copy: Copy) -> dict[str, Any]:

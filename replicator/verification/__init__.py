@@ -11,11 +11,13 @@ from replicator.verification.model import (
     TableReport,
 )
 from replicator.verification.selection import SelectionLine, absent_tables
+from replicator.verification.source import OpenReader
 
 __all__ = [
     "CatalogConfig",
     "Difference",
     "DifferenceKind",
+    "OpenReader",
     "Options",
     "SelectionLine",
     "SourceConfig",

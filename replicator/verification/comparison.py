@@ -9,7 +9,7 @@ import marshal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,25 +26,20 @@ from replicator.verification.model import (
     Difference,
     DifferenceKind,
     Options,
-    SourceConfig,
     TablePair,
     TableReport,
 )
 from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_problems
-from replicator.verification.mysql.reader import MySqlReader
-from replicator.verification.postgres.reader import PostgresReader
 from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
-from replicator.verification.source import SourceReader, SourceTable
+from replicator.verification.source import OpenReader, SourceTable
 from replicator.verification.target import TargetTable, key_filter, open_catalog, open_table
-
-READERS: Mapping[str, Callable[[SourceConfig], SourceReader]] = {"mysql": MySqlReader, "postgres": PostgresReader}
 
 
 def compare(
-    source: SourceConfig, catalog: CatalogConfig, tables: Sequence[TablePair], options: Options | None = None
+    source: OpenReader, catalog: CatalogConfig, tables: Sequence[TablePair], options: Options | None = None
 ) -> list[TableReport]:
-    """One report per table, in order.  One that cannot be compared has `error`; the others go on.
+    """One report per table, in order; `source` opens a reader of the source.  One that cannot be compared has `error`; the others go on.
 
     Raises SourceUnreachable and TargetError where nothing can be compared at all.
     """
@@ -110,10 +105,10 @@ class _Check:
 
 
 class _Comparison:
-    def __init__(self, source: SourceConfig, catalog: CatalogConfig, options: Options) -> None:
+    def __init__(self, source: OpenReader, catalog: CatalogConfig, options: Options) -> None:
         self._options = options
         self._catalog: SqlCatalog = open_catalog(catalog)
-        self._source = TakenReader(READERS[source.kind](source))
+        self._source = TakenReader(source())
 
     def __enter__(self) -> Self:
         return self

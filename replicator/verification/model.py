@@ -14,8 +14,7 @@ class SourceConfig:
     """Where to read the source.
 
     `connect` is passed on to pymysql.connect or psycopg2.connect (TLS and the like).  verified: TLS proves who the
-    server is.  Only for kind "postgres": `database`, and `ca`, the PEM text of the authorities that sslmode verify-…
-    trusts.
+    server is.  Only for Postgres: `database`, and `ca`, the PEM text of the authorities that sslmode verify-… trusts.
     """
 
     host: str
@@ -23,7 +22,6 @@ class SourceConfig:
     user: str
     password: str = field(repr=False, default="")
     connect: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    kind: str = "mysql"
     database: str = ""
     ca: str = field(default="", repr=False)
     verified: bool = False

@@ -11,8 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Self
 
-from replicator.verification.comparison import READERS
-from replicator.verification.model import SourceConfig
+from replicator.verification.source import OpenReader
 
 Name = tuple[str, str]
 
@@ -52,13 +51,13 @@ class SelectionLine:
 
 
 def absent_tables(
-    source: SourceConfig, lines: Sequence[SelectionLine], known: Collection[Name], hidden: Collection[str] = ()
+    source: OpenReader, lines: Sequence[SelectionLine], known: Collection[Name], hidden: Collection[str] = ()
 ) -> list[Name]:
     """Tables of the source that the lines take and that are not `known`, sorted; those of the databases `hidden` are no data.
 
     Raises SourceUnreachable, SourceError.
     """
-    with closing(READERS[source.kind](source)) as reader:
+    with closing(source()) as reader:
         found, folded = reader.tables(), reader.folds_names()
     if folded:
         lines, known, hidden = (

@@ -11,6 +11,7 @@ from replicator.verification.cells import Cell, Rule
 from replicator.verification.model import TablePair
 
 Row = tuple[Cell, ...]
+OpenReader = Callable[[], "SourceReader"]  # raises SourceUnreachable
 
 
 class NamedColumn(Protocol):

@@ -67,9 +67,6 @@ class FakeCatalog:
     def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
         return {info.table: info for info in _tables() if info.table in tables}
 
-    def cascades(self, tables: object) -> list[object]:
-        return []
-
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:

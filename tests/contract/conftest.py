@@ -1,26 +1,25 @@
-"""The contract is kept by every source: one parameter each."""
+"""The contract is kept by every source: one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
-from replicator.sources.registry import source_kind
+from tests.contract.mariadb import MariaDbPlace
 from tests.contract.place import Place
+from tests.contract.postgres import PostgresPlace
+from tests.plugins.sqlite_log.place import SqlitePlace
+
+PLACES: Mapping[str, type[Place]] = {
+    "mariadb": MariaDbPlace,
+    "postgres": PostgresPlace,
+    "sqlite_log": SqlitePlace,
+}
 
 
-@pytest.fixture(params=["mariadb", "postgres"])
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if request.param == "mariadb":
-        server = request.getfixturevalue("mariadb")
-        session = server.connect()
-        session.autocommit(False)
-        place = Place(source_kind("mysql"), server.address, session)
-    else:
-        server = request.getfixturevalue("postgres_source")
-        session = server.connect()
-        session.autocommit = False
-        place = Place(source_kind("postgres"), server.address | {"database": server.database}, session)
-    yield place
-    place.close()
+    opened = PLACES[request.param].opened(request)
+    yield opened
+    opened.close()

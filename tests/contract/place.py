@@ -1,12 +1,17 @@
-"""Servers of every kind behind one face: what the contract needs beyond the ports."""
+"""Servers of every kind behind one face: what the contract needs beyond the ports.
+
+A kind has a module here (a plugin outside of the product has it in its own folder) and a line in conftest.py.
+"""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
+
+import pytest
 
 from replicator.model.change import ChangeBatch, Commit, Heartbeat, LogMessage, Watermark
 from replicator.model.identifiers import TableId
@@ -25,7 +30,9 @@ _numbers = itertools.count(1)
 class Place:
     """A namespace of its own on a live server, a source that reads it, and a session that writes."""
 
-    kind: SourceKind
+    kind: ClassVar[SourceKind]
+    wrong: ClassVar[Sequence[Mapping[str, Any]]]  # settings with which its check fails at the login
+
     config: Mapping[str, Any]
     session: Any
     name: str = field(default_factory=lambda: f"contract_{next(_numbers)}")
@@ -35,7 +42,20 @@ class Place:
     def __post_init__(self) -> None:
         self.source: Source = self.kind.open(self.config)
         self.log: SourceLog = self.source.log(REPLICATOR)
+        self.create()
+
+    @classmethod
+    def opened(cls, request: pytest.FixtureRequest) -> Self:
+        """On the test run's server of this kind."""
+        raise NotImplementedError
+
+    def create(self) -> None:
+        """The namespace."""
         self.run(f"CREATE SCHEMA {self.name}")
+
+    def drop(self) -> None:
+        """The namespace, with all that is in it."""
+        self.run(f"DROP SCHEMA IF EXISTS {self.name}")
 
     def run(self, *statements: str) -> None:
         """One transaction.  `@` stands for the namespace."""
@@ -53,8 +73,6 @@ class Place:
     def keyless(self, name: str) -> None:
         """A table with one column, whose log has whole rows."""
         self.run(f"CREATE TABLE @.{name} (v int)")
-        if self.kind.name == "postgres":
-            self.run(f"ALTER TABLE @.{name} REPLICA IDENTITY FULL")
 
     def table(self, name: str) -> TableId:
         return TableId(self.name, name)
@@ -100,7 +118,7 @@ class Place:
     def close(self) -> None:
         self.session.rollback()
         self.log.remove()
-        self.run(f"DROP SCHEMA IF EXISTS {self.name}{'' if self.kind.name == 'mysql' else ' CASCADE'}")
+        self.drop()
         self.source.close()
         self.session.close()
 

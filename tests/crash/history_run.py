@@ -35,7 +35,7 @@ from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
-from webapp.management.commands.verify import catalog_config, pairs, source_config
+from webapp.management.commands.verify import catalog_config, pairs, source_reader
 from webapp.monitoring.models import Failure
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SegmentRow, SnapshotRun
@@ -364,7 +364,7 @@ class Trial:
         for name in sorted(there ^ known):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
         options = Options(zero_dates=self.plan.options.get("zero_dates", "null"), shown=5)
-        reports = compare(source_config(replicator.connection), catalog_config(), pairs(replicator, live), options)
+        reports = compare(source_reader(replicator.connection), catalog_config(), pairs(replicator, live), options)
         self.result.tables = len(reports)
         for report in reports:
             if not report.equal:

@@ -13,10 +13,9 @@ from replicator.errors import SourceUnreachable
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, Status
-from replicator.sources.mysql import open_source
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
-from replicator.sources.mysql.source import MySqlSource
+from replicator.sources.mysql.source import MySqlSource, open_source
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 

@@ -47,6 +47,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 from replicator.sources.mysql.stream.reader import BinlogReader, current_offset, identity
 from replicator.sources.mysql.watermark import WatermarkTable, watermark_table
+from replicator.sources.shared.date_policy import date_policy
 from webapp.embedded.mariadb import EmbeddedMariaDB
 
 pytestmark = pytest.mark.integration
@@ -75,7 +76,7 @@ class Log:
         return TableId(self.database, name)
 
     def schemas(self, tables: TableSet, *names: str) -> dict[TableId, TableSchema]:
-        catalog = MySqlCatalog(self.control, zero_dates=self.options.zero_dates, left_out=tables)
+        catalog = MySqlCatalog(self.control, zero_dates=date_policy(self.options), left_out=tables)
         found = catalog.describe([self.table(name) for name in names])
         return {table: schema for table, schema in found.items() if isinstance(schema, TableSchema)}
 
@@ -317,13 +318,13 @@ def test_zero_dates_follow_the_policy(log: Log) -> None:
     )
     messages = log.read(log.all("z"), log.schemas(TableSet(), "z"))
     assert rows(messages, "d", "t", "s")[0] == ("INSERT", None, None, None)
-    log.options = ReadOptions(zero_dates="text")
+    log.options = ReadOptions(values={"zero_dates": "text"})
     messages = log.read(log.all("z"), log.schemas(TableSet(), "z"))
     assert rows(messages, "d", "t", "s") == [
         ("INSERT", "0000-00-00", "2020-00-10 01:02:03.500", "0000-00-00 00:00:00.00"),
         ("INSERT", "2020-01-02", None, "2020-01-02 00:00:00.00"),
     ]
-    log.options = ReadOptions(zero_dates="fail")
+    log.options = ReadOptions(values={"zero_dates": "fail"})
     (failed,) = [m for m in log.read(log.all("z"), log.schemas(TableSet(), "z")) if isinstance(m, TableFailed)]
     assert "0000-00-00" in failed.error.message
 

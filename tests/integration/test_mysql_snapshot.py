@@ -182,11 +182,11 @@ def test_zero_dates_follow_the_policy(server: pymysql.Connection[Any], config: M
         {"a": None, "b": None},
         {"a": date(2020, 2, 2), "b": None},
     ]
-    assert reader.zero_dates_nulled == 3
-    texts = MySqlSnapshotReader(config, ReadOptions(zero_dates="text"), "test")
+    assert reader.replaced == 3
+    texts = MySqlSnapshotReader(config, ReadOptions(values={"zero_dates": "text"}), "test")
     assert whole(texts, table).column("b").to_pylist() == ["0000-00-00 00:00:00.000", "2020-00-01 01:02:03.004"]
     with pytest.raises(ValueDoesNotFit, match=r"a of snapshot tests\.zero dates: '0000-00-00'"):
-        whole(MySqlSnapshotReader(config, ReadOptions(zero_dates="fail"), "test"), table)
+        whole(MySqlSnapshotReader(config, ReadOptions(values={"zero_dates": "fail"}), "test"), table)
 
 
 TEXTS = [
@@ -288,7 +288,7 @@ def test_chunks_over_keys_that_only_mariadb_has(server: pymysql.Connection[Any],
 
 
 def test_chunks_over_a_zero_date_keep_it_as_text(server: pymysql.Connection[Any], config: MySqlConfig) -> None:
-    reader = MySqlSnapshotReader(config, ReadOptions(zero_dates="text"), "test")
+    reader = MySqlSnapshotReader(config, ReadOptions(values={"zero_dates": "text"}), "test")
     dates = ["'0000-00-00'", "'2020-00-10'", "'2020-01-00'", "'2020-02-31'", "'2021-01-01'"]
     check_key(server, reader, "k date", dates)
     check_key(server, reader, "k datetime(2)", dates)

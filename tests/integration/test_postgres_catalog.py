@@ -10,6 +10,7 @@ import pytest
 from replicator.errors import TableError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
+from replicator.sources.base import cascades_of
 from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.config import PostgresConfig
@@ -486,7 +487,7 @@ def test_no_foreign_key_changes_rows_behind_the_log(db: Connection) -> None:
         f"CREATE TABLE {SCHEMA}.parent (id int PRIMARY KEY)",
         f"CREATE TABLE {SCHEMA}.child (id int PRIMARY KEY, p int REFERENCES {SCHEMA}.parent ON DELETE CASCADE)",
     )
-    assert PostgresCatalog(db).cascades([table("child"), table("parent")]) == []
+    assert cascades_of(PostgresCatalog(db), [table("child"), table("parent")]) == []
 
 
 def test_thousands_of_tables_are_described_by_few_queries(db: Connection) -> None:

@@ -23,10 +23,9 @@ from replicator.errors import (
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, Status
-from replicator.sources.postgres import open_source
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import SESSION_SETTINGS, Connection, connect, literal, quoted, read_rows
-from replicator.sources.postgres.source import PostgresSource
+from replicator.sources.postgres.source import PostgresSource, open_source
 from tests.environment import HOME
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 

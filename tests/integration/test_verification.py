@@ -7,6 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from replicator.verification import (
     TableReport,
     compare,
 )
+from replicator.verification.mysql.reader import MySqlReader
 
 Write = Callable[[str, pa.Table], None]
 UTC = dt.UTC
@@ -117,7 +119,7 @@ def check(config: SourceConfig, lake: SqlCatalog) -> Callable[..., TableReport]:
     ) -> TableReport:
         catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
         pair = TablePair("verify me", table, "verify me", table, key, excluded)
-        [report] = compare(config, catalog, [pair], Options(**options))
+        [report] = compare(partial(MySqlReader, config), catalog, [pair], Options(**options))
         return report
 
     return check
@@ -294,7 +296,9 @@ def test_names_may_hold_any_character(sql: Any, lake: SqlCatalog, config: Source
     table = lake.create_table(("verify me", "any"), schema)
     table.append(pa.table([pa.array([1], pa.int32()), pa.array([0])], schema=schema))
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
-    [report] = compare(config, catalog, [TablePair("verify me", name, "verify me", "any", (name,))])
+    [report] = compare(
+        partial(MySqlReader, config), catalog, [TablePair("verify me", name, "verify me", "any", (name,))]
+    )
     assert [(d.kind, dict(d.row)) for d in report.differences] == [(DifferenceKind.MISSING, {name: "2"})]
     assert not report.columns
 
@@ -327,7 +331,7 @@ def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
     write("t", small([(1, "one"), (2, None), (3, "")]))
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     pairs = [TablePair("verify me", n, "verify me", m, ("id",)) for n, m in (("no", "t"), ("t", "no"), ("t", "t"))]
-    reports = compare(config, catalog, pairs)
+    reports = compare(partial(MySqlReader, config), catalog, pairs)
     assert [r.error for r in reports] == [
         "verify me.no does not exist in the source", "verify me.no does not exist in the target", ""
     ]  # fmt: skip
@@ -370,7 +374,7 @@ def test_a_table_of_many_files_with_deletes_and_a_widened_column(
 def check_all(config: SourceConfig, lake: SqlCatalog) -> Callable[..., list[TableReport]]:
     def check_all(pairs: list[TablePair], **options: Any) -> list[TableReport]:
         catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
-        return compare(config, catalog, pairs, Options(**options))
+        return compare(partial(MySqlReader, config), catalog, pairs, Options(**options))
 
     return check_all
 
@@ -448,7 +452,7 @@ def any_server(request: pytest.FixtureRequest) -> Iterator[Any]:
 def compared(server: Any, lake: SqlCatalog, pair: TablePair, **account: str) -> TableReport:
     account = {"user": server.user, "password": server.password} | account
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
-    [report] = compare(SourceConfig(server.host, server.port, **account), catalog, [pair])
+    [report] = compare(partial(MySqlReader, SourceConfig(server.host, server.port, **account)), catalog, [pair])
     return report
 
 

@@ -16,6 +16,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.state.tables import TableState
 from replicator.verification import CatalogConfig
+from replicator.verification.postgres.settings import source_config
 from tests.integration.kafka.security import Authority
 from webapp.connections.models import Connection
 from webapp.connections.secrets import seal
@@ -228,12 +229,11 @@ def test_a_postgres_source_is_read_with_the_settings_of_its_connection(
     ],
 )
 def test_tls_of_a_postgres_source_is_that_of_its_connection(
-    config: dict[str, str], tls: dict[str, str], db: None, monkeypatch: pytest.MonkeyPatch
+    config: dict[str, str], tls: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = ssl.get_default_verify_paths()._replace(cafile="authorities.pem")
     monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: paths)
-    source = Connection.objects.create(name="p", kind="postgres", config={"host": "h", "user": "u", **config})
-    found = verify.source_config(source)
+    found = source_config({"host": "h", "user": "u", **config})
     assert found.connect == {**tls, "gssencmode": "disable"}
     assert (found.port, found.database, found.ca) == (5432, "u", config.get("ca", ""))
     assert found.verified == (config.get("tls") == "verify-full")

@@ -105,7 +105,7 @@ def test_a_damaged_row_is_refused_or_read_as_its_bytes_are() -> None:
     for number in range(examples(1500, 60_000)):
         rng = random.Random(f"{start}/{number}")
         damaged = _damaged(image(_row(rng)), rng)
-        gathered = TableRows(SCHEMA, COLUMNS, ReadOptions(zero_dates="fail"))
+        gathered = TableRows(SCHEMA, COLUMNS, ReadOptions(values={"zero_dates": "fail"}))
         try:
             gathered.add(rows_event(e.WRITE_V2, [damaged]), 0, 1, "t")
             batch = gathered.take()

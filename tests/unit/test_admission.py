@@ -16,7 +16,7 @@ from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.capture.table_registry import TableRegistry
 from replicator.model.change import HEARTBEAT, ChangeBatch, Watermark
 from replicator.model.identifiers import TableId
-from replicator.model.schema import ZERO_DATES, Column, TableSchema
+from replicator.model.schema import REPLACED, Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import BIGINT, INT, STRING
 from replicator.snapshot.window import Windows
@@ -46,10 +46,10 @@ class Stand:
         self, path: Path, schema: TableSchema, keys: Sequence[int] = (), zero_dates: Sequence[int] = ()
     ) -> None:
         storage = self.storage = Storage(f"file://{path}")
-        arrow = schema.row_arrow.append(pa.field(ZERO_DATES, pa.int32()))
+        arrow = schema.row_arrow.append(pa.field(REPLACED, pa.int32()))
         with storage.writer("raw", arrow) as writer:
             counts = [*zero_dates, *[None] * (len(keys) - len(zero_dates))]
-            rows = [{"k": key, "big": f"big {key}", ZERO_DATES: count} for key, count in zip(keys, counts, strict=True)]
+            rows = [{"k": key, "big": f"big {key}", REPLACED: count} for key, count in zip(keys, counts, strict=True)]
             writer.write_table(pa.Table.from_pylist(rows, schema=arrow), row_group_size=5)
         self.chunk = RawChunk(CHUNK, "raw", len(keys), 1, 0.1, schema)
         self.told: list[TableSchema] = []
@@ -187,7 +187,7 @@ def test_rows_that_the_log_touched_are_named_and_their_numbers_used_up(tmp_path:
     stand.meet(101, 106, 107)
     segment = stand.segment()
     assert segment is not None
-    assert (segment.bare, segment.without, segment.zero_dates) == (True, (1, 6, 7), 1)
+    assert (segment.bare, segment.without, segment.replaced) == (True, (1, 6, 7), 1)
     assert (segment.first_sequence, segment.last_sequence, segment.rows) == (0, 7, 5)
 
 
@@ -205,7 +205,7 @@ def test_a_chunk_is_written_anew_where_the_journal_would_have_to_name_many_rows(
     assert segment is not None
     assert (segment.bare, segment.without, segment.kind) == (False, (), SegmentKind.CHUNK)
     assert (segment.first_sequence, segment.last_sequence, segment.rows) == (0, 59, 60)
-    assert segment.zero_dates == sum(range(10)) + sum(range(50, 100))
+    assert segment.replaced == sum(range(10)) + sum(range(50, 100))
     assert stand.writer.seal().durable(10)
     with stand.storage.open(segment.path) as file:
         rows = file.read()

@@ -373,6 +373,7 @@ def test_a_partial_json_update_that_does_not_fit_fails_the_table() -> None:
     machine.feed(e.PARTIAL_UPDATE, partial(diff(2, b"$.zzz")))
     (failed,) = [m for m in machine.inner.out if isinstance(m, TableFailed)]
     assert isinstance(failed.error, RowImageIncomplete)
+    assert failed.error.remedy.startswith("SET GLOBAL binlog_row_image = 'FULL';")
 
 
 @pytest.mark.parametrize(

@@ -110,9 +110,6 @@ class World:
     def catalog(self) -> World:
         return self
 
-    def cascades(self, tables: Any) -> list[Any]:
-        return []
-
     def describe(self, tables: Any) -> dict[TableId, TableSchema]:
         return {table: schema(table) for table in tables}
 
@@ -126,7 +123,7 @@ class World:
         return self.state_of_log()
 
     def state_of_log(self) -> SourceState:
-        return SourceState(Place(self.ends), "server", None)  # type: ignore[arg-type]
+        return SourceState(Place(self.ends), "server", None, has_gaps=self.has_gaps)  # type: ignore[arg-type]
 
     def read(self, start: Place, tables: Any, schemas: Any) -> Iterator[LogMessage]:
         ordinal = 0

@@ -9,7 +9,9 @@ from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask, Masked, MaskKind
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
+from replicator.sources.registry import KINDS
 from replicator.sources.shared.conditions import MAX_CONDITION_LENGTH, condition_sql
+from replicator.sources.shared.dialect import Dialect
 
 COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(
@@ -49,8 +51,9 @@ SCHEMA = TableSchema(
     ],
 )
 def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
-    assert condition_sql(text, SCHEMA, dialect) == meant
-    assert condition_sql(meant, SCHEMA, dialect) == meant
+    sql = KINDS[dialect].dialect
+    assert condition_sql(text, SCHEMA, sql) == meant
+    assert condition_sql(meant, SCHEMA, sql) == meant
 
 
 @pytest.mark.parametrize(
@@ -90,4 +93,12 @@ def test_what_a_condition_may_be(dialect: str, text: str, meant: str) -> None:
 @pytest.mark.parametrize("dialect", ["mysql", "postgres"])
 def test_what_it_may_not_be(dialect: str, text: str, why: str) -> None:
     with pytest.raises(ConditionRefused, match=why):
-        condition_sql(text, SCHEMA, dialect)
+        condition_sql(text, SCHEMA, KINDS[dialect].dialect)
+
+
+def test_a_dialect_says_how_names_are_quoted_and_compared() -> None:
+    loud = Dialect("oracle", unquoted=str.upper)
+    assert [loud.means("v", "V", quoted=False), loud.means("v", "V", quoted=True)] == [True, False]
+    careless = Dialect("sqlite", ignores_case=True)
+    assert careless.means("NAME", "Name", quoted=True)
+    assert Dialect("mysql", quote="`").quoted("my`shop", "t") == "`my``shop`.`t`"

@@ -15,6 +15,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DataType
 from replicator.snapshot import keys as snapshot_keys
 from replicator.snapshot.keys import parse_lines, parse_values, values_of
+from replicator.sources import mysql, postgres
 
 
 def schema(*columns: tuple[str, DataType, str]) -> TableSchema:
@@ -55,9 +56,17 @@ def test_what_is_kept_is_read_back_as_the_value_in_rows(
     kind: DataType, source: str, written: str, kept: str, value: Any
 ) -> None:
     table = schema(("k", kind, source))
-    assert parse_values([written], table) == [(kept,)]
-    assert parse_values([kept], table) == [(kept,)]
+    assert parse_values([written], table, postgres.KIND.key_text) == [(kept,)]
+    assert parse_values([kept], table, postgres.KIND.key_text) == [(kept,)]
     assert values_of([(kept,)], table) == [(value,)]
+
+
+def test_texts_of_a_key_are_as_their_source_shows_them() -> None:
+    uuid, padded = schema(("k", types.STRING, "uuid")), schema(("k", types.STRING, "character(3)"))
+    assert parse_lines(" AB ", uuid, mysql.KIND.key_text) == [("ab",)]
+    assert parse_lines("a", padded, mysql.KIND.key_text) == [("a",)]
+    assert parse_lines("a", padded, postgres.KIND.key_text) == [("a  ",)]
+    assert parse_lines("AB", uuid) == [("AB",)]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from referencing import Registry, Resource
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.types import DATE, INT, STRING
+from replicator.sources.registry import KINDS
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.telemetry.differences import Definition
 from replicator.telemetry.lineage import fields
@@ -42,7 +43,7 @@ def copy() -> Copy:
     schema = TableSchema(TableId("shop", "customers"), columns, ("id",))
     definition = Definition(1, schema, left_out=frozenset({"ssn"}))
     lines = fields([definition], 1, target_type=iceberg_type)
-    source = source_dataset("mysql", {"host": "db", "port": 3306}, ("shop", "customers"), "shop db")
+    source = source_dataset(KINDS["mysql"], {"host": "db", "port": 3306}, TableId("shop", "customers"), "shop db")
     return Copy(source, Dataset("s3://lake/warehouse", "shop.customers", "iceberg", "s3://lake/warehouse"), lines)
 
 
@@ -66,9 +67,13 @@ def test_each_target_column_names_the_one_source_column_it_comes_from() -> None:
 
 
 def test_names_follow_the_conventions_of_each_source() -> None:
-    postgres = source_dataset("postgres", {"host": "pg", "port": "5432", "database": "erp"}, ("public", "t"), "erp")
+    postgres = source_dataset(
+        KINDS["postgres"], {"host": "pg", "port": "5432", "database": "erp"}, TableId("public", "t"), "erp"
+    )
     assert (postgres.namespace, postgres.name) == ("postgres://pg:5432", "erp.public.t")
-    mysql = source_dataset("mysql", {"host": "db", "port": 3306, "user": "u", "password": "p"}, ("shop", "t"), "x")
+    mysql = source_dataset(
+        KINDS["mysql"], {"host": "db", "port": 3306, "user": "u", "password": "p"}, TableId("shop", "t"), "x"
+    )
     assert (mysql.namespace, mysql.name, mysql.uri) == ("mysql://db:3306", "shop.t", "mysql://db:3306")
 
 

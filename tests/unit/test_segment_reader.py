@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from replicator.model.identifiers import TableId
-from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
+from replicator.model.schema import BEFORE, REPLACED, Column, TableSchema
 from replicator.model.types import INT, STRING
 from replicator.staging import reader
 from replicator.staging.reader import read
@@ -37,8 +37,8 @@ def staged(storage: Storage, data: pa.Table, **told: object) -> Segment:
 
 
 def bare(storage: Storage, *without: int) -> Segment:
-    arrow = SCHEMA.row_arrow.append(pa.field(ZERO_DATES, pa.int32()))
-    rows = [{**row, ZERO_DATES: 1} for row in ROWS]
+    arrow = SCHEMA.row_arrow.append(pa.field(REPLACED, pa.int32()))
+    rows = [{**row, REPLACED: 1} for row in ROWS]
     return staged(storage, pa.Table.from_pylist(rows, schema=arrow), bare=True, without=without)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.conf import settings
 from django.db import models
 
+from replicator.sources.base import FormField
 from replicator.sources.registry import KINDS
 
 
@@ -46,8 +47,7 @@ class Endpoint(models.Model):
     @property
     def address(self) -> str:
         """Where it is, as lists show it; empty where its kind has no such setting."""
-        host, port = self.config.get("host", ""), self.config.get("port", "")
-        return f"{host}:{port}" if host and port else str(host)
+        return ""
 
     @property
     def check_status(self) -> str:
@@ -71,3 +71,13 @@ class Connection(Endpoint):
     def database_word(self) -> str:
         """What users of this source call a database of the selection: "database" or "schema"."""
         return KINDS[self.kind].database_word if self.kind in KINDS else "database"
+
+    @property
+    def address(self) -> str:
+        """Where the source is, in short."""
+        return KINDS[self.kind].address(self.config) if self.kind in KINDS else ""
+
+    @property
+    def value_options(self) -> Sequence[FormField]:
+        """What replicators of it may choose of how values are read."""
+        return KINDS[self.kind].value_options if self.kind in KINDS else ()

@@ -40,7 +40,10 @@ class Words:
 
 @dataclass(frozen=True)
 class EndpointPages:
-    """section: the namespace of the addresses, and of the top bar; param: how the wizard is told of one."""
+    """usual: the kind of a new one where none is named; makes: can one of the kind be made?
+
+    section: the namespace of the addresses, and of the top bar; param: how the wizard is told of one.
+    """
 
     section: str
     words: Words
@@ -48,6 +51,7 @@ class EndpointPages:
     form: type[EndpointForm]
     kinds: Callable[[], Mapping[str, Any]]
     listed: Callable[[], Any]
+    usual: str
     makes: Callable[[Any], bool] = lambda _: True
 
     @property
@@ -57,9 +61,9 @@ class EndpointPages:
         return {"section": self.section, "words": self.words, "kinds": new}
 
     def known_kind(self, kind: str | None) -> str:
-        """`kind`, or the first where none was named; 404 for an unknown one."""
+        """`kind`, or the usual one where none was named; 404 for an unknown one."""
         if not kind:
-            return str(next(one.name for one in self.kinds().values() if self.makes(one)))
+            return self.usual
         if kind not in self.kinds():
             raise Http404
         return kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replicator.sources.registry import KINDS
+from replicator.sources.registry import DEFAULT_KIND, KINDS
 from webapp.connections import selectors
 from webapp.connections.forms import ConnectionForm
 from webapp.connections.pages import EndpointPages, Words
@@ -19,6 +19,12 @@ WORDS = Words(
     use="Replicate from",
 )
 PAGES = EndpointPages(
-    "connections", WORDS, CONNECTIONS, ConnectionForm, kinds=lambda: KINDS, listed=selectors.list_connections
+    "connections",
+    WORDS,
+    CONNECTIONS,
+    ConnectionForm,
+    kinds=lambda: KINDS,
+    listed=selectors.list_connections,
+    usual=DEFAULT_KIND,
 )
 known_kind, save = PAGES.known_kind, PAGES.save

@@ -25,5 +25,6 @@ PAGES = EndpointPages(
     DestinationForm,
     kinds=lambda: KINDS,
     listed=selectors.list_destinations,
+    usual=next(kind.name for kind in KINDS.values() if kind.destination_form),
     makes=lambda kind: bool(kind.destination_form),
 )

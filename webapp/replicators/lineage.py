@@ -88,10 +88,16 @@ def lineage_at(
         definitions,
         version,
         target_type=kind_of(replicator).type_name,
-        policy=Policy(replicator.parsed_options.zero_dates),
+        policy=Policy(_date_policy(replicator)),
         made_anew=anew,
         mode=Mode(mode),
     )
+
+
+def _date_policy(replicator: Replicator) -> str:
+    """Empty where the source has no dates that the target has not."""
+    offered = {one.name for one in replicator.connection.value_options}
+    return replicator.parsed_options.zero_dates if "zero_dates" in offered else ""
 
 
 def table_lineage(

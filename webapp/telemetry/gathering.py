@@ -15,6 +15,7 @@ from django.conf import settings
 from django.db.models import Q, Sum
 
 from replicator.redaction import redacted
+from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
 from replicator.telemetry.openlineage import Copy, Dataset, EventType, Job, Outcome, Run, run_event, source_dataset
 from webapp.connections.selectors import public_config
@@ -158,7 +159,7 @@ def copies_of(tables: Iterable[int]) -> Mapping[int, tuple[ReplicatorTable, Copy
 
 def _source(row: ReplicatorTable) -> Dataset:
     connection = row.replicator.connection
-    return source_dataset(connection.kind, public_config(connection), (row.database, row.name), connection.name)
+    return source_dataset(source_kind(connection.kind), public_config(connection), row.table_id, connection.name)
 
 
 def _target(row: ReplicatorTable) -> Dataset:

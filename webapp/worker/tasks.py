@@ -7,7 +7,6 @@ import logging
 import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 from celery import shared_task
@@ -41,8 +40,8 @@ STOPPING = multiprocessing.Event()
 @worker_init.connect  # type: ignore[untyped-decorator] - celery has no hints
 def keep_what_is_imported(**_: object) -> None:
     """All modules are there and the pool is not: no garbage collection looks through them again, 0.1 s each time, and forks share them."""
-    for kind in KINDS:
-        import_module(f"replicator.sources.{kind}.source")
+    for kind in KINDS.values():
+        kind.load()
     gc.freeze()
 
 

@@ -45,7 +45,7 @@ from replicator.model.change import (
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.snapshot.window import Windows
-from replicator.sources.base import LogReader, ReadOptions, Source, Waiting
+from replicator.sources.base import LogReader, ReadOptions, Source, Waiting, cascades_of
 from replicator.sources.shared.undecodable_rows import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
@@ -113,7 +113,7 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         prepared = partial(prepare, report, waiting)
         plan = begin(replicator, source, parse_offset, journal, lease, plan, prepared, late)
         followed = {tracked.table for tracked in plan.tracked}
-        cascades = Cascades(source.catalog().cascades(followed))
+        cascades = Cascades(cascades_of(source.catalog(), followed))
         reader = source.log_reader(replicator, options.read)
         capture = _Capture(
             replicator, source, journal, chunks, storage, lease, options, report, plan, cascades, reader, keep,
@@ -294,7 +294,7 @@ class _Capture:
         assert version is not None
         self._windows.observe(batch)
         numbered = self.entry.number(batch)
-        self.writer.add(batch.table, version, numbered, key=batch.schema.key, zero_dates=batch.zero_dates)
+        self.writer.add(batch.table, version, numbered, key=batch.schema.key, replaced=batch.replaced)
         self._waiting = True
 
     def _park(self, message: RowsParked) -> None:

@@ -62,7 +62,7 @@ def begin(
     state = prepared(log, plan)
     checkpoint = plan.checkpoint or Checkpoint(state.offset.to_dict(), 0, state.identity)
     wanted = parse_offset(checkpoint.offset)
-    update_deferred(late, plan, log, wanted, state.offset)
+    update_deferred(late, plan, wanted, state)
     known = {
         one.table: one.schema
         for one in plan.tracked
@@ -133,8 +133,8 @@ def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | Table
     return {table for table, schema in found.items() if table in known and schema.is_another(known[table].schema)}
 
 
-def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, log: SourceLog, read: Offset, end: Offset) -> None:
-    """Which tables wait: what lies between `read` and `end`, the log's end, may have been written while nobody asked for them.
+def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, read: Offset, log: SourceState) -> None:
+    """Which tables wait: what lies between `read` and the log's end may have been written while nobody asked for them.
 
     One that was taken out and in again would show rows there whose deletion it does not show.
     """
@@ -142,8 +142,8 @@ def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, log: SourceL
     for table in late.keys() - fresh:
         del late[table]
     for table in fresh:
-        if log.has_gaps and read < late.get(table, end):
-            late.setdefault(table, end)
+        if log.has_gaps and read < late.get(table, log.offset):
+            late.setdefault(table, log.offset)
         else:
             late.pop(table, None)
 

@@ -22,7 +22,7 @@ from replicator.engine.reporting import Level, Reporter
 from replicator.faults import reach
 from replicator.model.change import HEARTBEAT, Operation, Watermark
 from replicator.model.evolution import plan_evolution
-from replicator.model.schema import BEFORE, CHANGE_FIELDS, UNCHANGED_FIELD, ZERO_DATES, TableSchema
+from replicator.model.schema import BEFORE, CHANGE_FIELDS, REPLACED, UNCHANGED_FIELD, TableSchema
 from replicator.snapshot.keys import values_of
 from replicator.snapshot.overlay import overlaid
 from replicator.snapshot.window import Key, Shows, Window, Windows, touched_places, tuples
@@ -240,7 +240,7 @@ class ChunkAdmitter:
             rows=kept,
             size=raw.size,
             reads=kept,
-            zero_dates=_zero_dates(file, stale),
+            replaced=_replaced(file, stale),
             bare=True,
             without=tuple(stale),
         )
@@ -271,7 +271,7 @@ class ChunkAdmitter:
     def _add(self, rows: pa.RecordBatch, schema: TableSchema, version: int, kind: SegmentKind) -> None:
         if rows.num_rows:
             reads = _as_reads(rows, schema, self._entry.take(rows.num_rows))
-            self._writer.add(schema.table, version, reads, kind, key=schema.key, zero_dates=_zero_dates_of(rows))
+            self._writer.add(schema.table, version, reads, kind, key=schema.key, replaced=_replaced_of(rows))
 
     def _changed_version(self, raw: RawChunk) -> int:
         """The chunk was read under a schema that capture did not know; no DDL lies in its window, so it holds here."""
@@ -308,16 +308,16 @@ def _rows_at(file: pq.ParquetFile, places: list[int]) -> Iterator[pa.RecordBatch
         at += rows.num_rows
 
 
-def _zero_dates(file: pq.ParquetFile, without: list[int]) -> int:
+def _replaced(file: pq.ParquetFile, without: list[int]) -> int:
     """Of a raw chunk's rows but these; files of earlier versions do not say."""
-    if ZERO_DATES not in file.schema_arrow.names:
+    if REPLACED not in file.schema_arrow.names:
         return 0
-    counts = file.read(columns=[ZERO_DATES]).column(ZERO_DATES)
+    counts = file.read(columns=[REPLACED]).column(REPLACED)
     return _sum(counts) - (_sum(counts.take(pa.array(without, pa.int64()))) if without else 0)
 
 
-def _zero_dates_of(rows: pa.RecordBatch) -> int:
-    return _sum(rows.column(ZERO_DATES)) if ZERO_DATES in rows.schema.names else 0
+def _replaced_of(rows: pa.RecordBatch) -> int:
+    return _sum(rows.column(REPLACED)) if REPLACED in rows.schema.names else 0
 
 
 def _sum(counts: pa.Array | pa.ChunkedArray) -> int:

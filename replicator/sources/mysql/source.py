@@ -15,6 +15,7 @@ from replicator.sources.mysql.names import names_of
 from replicator.sources.mysql.snapshot.reader import MySqlSnapshotReader
 from replicator.sources.mysql.stream.log_retention import MySqlLog
 from replicator.sources.mysql.watermark import watermark_table
+from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.source import ServerSource
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class MySqlSource(ServerSource[MySqlConfig, Connection]):
     def catalog(self) -> MySqlCatalog:
         """Discovery on the shared connection."""
         hidden = frozenset({self.config.watermark_database})
-        return MySqlCatalog(self._open(), left_out=self.tables, hidden=hidden, zero_dates=self.options.zero_dates)
+        return MySqlCatalog(self._open(), left_out=self.tables, hidden=hidden, zero_dates=date_policy(self.options))
 
     def log(self, replicator: str) -> MySqlLog:
         """On the shared connection."""

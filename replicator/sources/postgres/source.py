@@ -13,6 +13,7 @@ from replicator.sources.postgres.check.checks import run_checks
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, cancel, connect, read_rows
 from replicator.sources.postgres.stream.slot import ReplicationSlot
+from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.source import ServerSource
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class PostgresSource(ServerSource[PostgresConfig, Connection]):
 
     def catalog(self) -> PostgresCatalog:
         """Discovery on the shared connection."""
-        return PostgresCatalog(self._open(), zero_dates=self.options.zero_dates, left_out=self.tables)
+        return PostgresCatalog(self._open(), zero_dates=date_policy(self.options), left_out=self.tables)
 
     def log(self, replicator: str) -> ReplicationSlot:
         """On the shared connection."""

@@ -17,6 +17,7 @@ import pyarrow as pa
 from replicator.errors import ConditionRefused, ConfigurationError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
+from replicator.sources.shared.dialect import Dialect
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -103,8 +104,8 @@ _TYPES = frozenset(
 _NAMED = frozenset({"NOW"})  # functions for which sqlglot has no class
 
 
-def condition_sql(text: str, schema: TableSchema, dialect: str) -> str:
-    """The condition in the words of the source (`mysql`, `postgres`).
+def condition_sql(text: str, schema: TableSchema, dialect: Dialect) -> str:
+    """The condition in the words of the source.
 
     ConditionRefused for all that is none over columns of the schema.
 
@@ -118,7 +119,7 @@ def condition_sql(text: str, schema: TableSchema, dialect: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
+def _rebuilt(text: str, schema: TableSchema, dialect: Dialect) -> str:
     import sqlglot  # noqa: PLC0415 - a third of a second, and few processes need it
     from sqlglot import exp  # noqa: PLC0415
 
@@ -127,7 +128,7 @@ def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
     if len(text) > MAX_CONDITION_LENGTH or "\0" in text:
         raise _refused(schema, f"it is longer than {MAX_CONDITION_LENGTH:,} characters, or has a NUL")
     try:
-        [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect)
+        [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect.parser)
     except (sqlglot.errors.SqlglotError, ValueError):
         raise _refused(schema, "it is not a single boolean expression") from None
     if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions", "from_", "where"}:  # fmt: skip
@@ -135,10 +136,10 @@ def _rebuilt(text: str, schema: TableSchema, dialect: str) -> str:
     found: exp.Expr = statement.args["where"].this
     for part in list(found.walk()):
         _check(part, schema, dialect)
-    return found.sql(dialect=dialect, comments=False)
+    return found.sql(dialect=dialect.parser, comments=False)
 
 
-def _check(part: exp.Expr, schema: TableSchema, dialect: str) -> None:
+def _check(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> None:
     """Names of columns are quoted on the way, as the schema has them."""
     kind = type(part).__name__
     if kind == "Column":
@@ -152,14 +153,11 @@ def _check(part: exp.Expr, schema: TableSchema, dialect: str) -> None:
         raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which is not supported in a condition")  # fmt: skip
 
 
-def _column(part: exp.Expr, schema: TableSchema, dialect: str) -> exp.Expr:
+def _column(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> exp.Expr:
     from sqlglot import exp  # noqa: PLC0415
 
-    name, quoted = part.name, bool(getattr(part.this, "quoted", False))
-    fold = str.casefold if dialect == "mysql" else str if quoted else str.lower
-    known = [
-        one for one in schema.columns if one.name == fold(name) or (dialect == "mysql" and fold(one.name) == fold(name))
-    ]
+    quoted = bool(getattr(part.this, "quoted", False))
+    known = [one for one in schema.columns if dialect.means(part.name, one.name, quoted=quoted)]
     if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db", "catalog")):  # fmt: skip
         raise _refused(schema, f"it names {part.sql()}, which is not a replicated column")
     if known[0].masked:

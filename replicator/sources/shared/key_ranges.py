@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from replicator.model.schema import TableSchema
 from replicator.sources.base import KeyRange
 from replicator.sources.shared.conditions import condition_sql
+from replicator.sources.shared.dialect import Dialect
 
 
 class KeyRanges(ABC):
     """Of one table.  Key values are literals of the dialect, columns of the key are told by their place in it."""
 
-    dialect: str  # as `condition_sql` knows it
+    dialect: Dialect
 
     def __init__(self, schema: TableSchema) -> None:
         self.schema = schema

@@ -39,7 +39,7 @@ class SqlSnapshotReader(ABC, Generic[D, C]):
         self._marking: C | None = None
         self._known: dict[TableId, D] = {}
         self._described: dict[TableId, D] = {}
-        self.zero_dates_nulled = 0
+        self.replaced = 0  # values that became null, so far
 
     @abstractmethod
     def _connection(self) -> C:

@@ -51,7 +51,6 @@ SKIPPED = "skip"
 SLICE_BYTES = 8 * 1024 * 1024  # of Arrow, made into messages at a time (invariant 9)
 Counts = tuple[int, int, int]
 NOTHING: Counts = (0, 0, 0)
-CONNECTORS = {"postgres": "postgresql"}  # as Debezium calls them
 NO_NAMES: Mapping[str, str] = {}
 
 
@@ -69,9 +68,9 @@ class KafkaTarget:
     capabilities = CAPABILITIES
 
     def __init__(self, config: KafkaConfig, storage: Storage, replicator: str, source: str) -> None:
-        """`storage`: where segments lie; `source`: its kind.  Nothing starts before the first use."""
+        """`storage`: where segments lie; `source`: what Debezium calls its connector.  Nothing starts before the first use."""
         self._config, self._storage = config, storage
-        self._replicator, self._connector = replicator, CONNECTORS.get(source, source)
+        self._replicator, self._connector = replicator, source
         self._applied, self._schemas = config.topic(APPLIED), config.topic(SCHEMAS)
         self._producers = Producers(config, replicator)
         self._opened: _Opened | None = None

@@ -43,9 +43,6 @@ class FakeCatalog:
     def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
         return {info.table: info for info in self.tables()[0] if info.table in tables}
 
-    def cascades(self, tables: object) -> list[object]:
-        return []
-
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:

@@ -77,9 +77,6 @@ class MemoryCatalog:
     def infos(self, tables: Sequence[TableId]) -> dict[TableId, TableInfo]:
         return {info.table: info for info in self.tables()[0] if info.table in tables}
 
-    def cascades(self, tables: object) -> list[object]:
-        return []
-
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         del table
         if "nothing" in rows.condition:
@@ -91,8 +88,6 @@ class MemoryCatalog:
 
 class MemorySource:
     """Two tables of one database."""
-
-    has_gaps = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.config = config
@@ -118,9 +113,6 @@ class MemorySource:
     def prepare(self, tables: object, *, first: bool, waiting: object = None) -> SourceState:
         del tables, first, waiting
         return self.state()
-
-    def held(self) -> None:
-        return None
 
     def remove(self) -> None:
         """Nothing was made."""

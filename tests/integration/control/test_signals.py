@@ -121,4 +121,4 @@ def test_the_plan_names_the_table_and_the_command_its_statement(capture: Capture
     assert plan.signals in plan.followed
     assert plan.signals not in plan.tables
     call_command("snapshot", capture.replicator.name, "--signal-table")
-    assert capsys.readouterr().out.startswith("CREATE TABLE `ops`.`tide.marks` (id VARCHAR(42) PRIMARY KEY")
+    assert capsys.readouterr().out.startswith('CREATE TABLE "ops"."tide.marks" (id VARCHAR(42) PRIMARY KEY')

@@ -15,7 +15,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.verification import Options, TableReport, compare
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.management.commands.verify import catalog_config, pairs, source_config
+from webapp.management.commands.verify import catalog_config, pairs, source_reader
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.entries import SelectionEntry
@@ -119,7 +119,7 @@ class Lab:
         """Row by row, every table that the source still has."""
         replicator = self.replicator
         tables = [t for t in selectors.tables_of(replicator) if t.state != "dropped"]
-        source = source_config(replicator.connection)
+        source = source_reader(replicator.connection)
         return compare(source, catalog_config(), pairs(replicator, tables), Options(**options))
 
     def assert_equal(self, expected_tables: int | None = None, **options: Any) -> int:

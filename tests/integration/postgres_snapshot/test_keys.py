@@ -90,7 +90,7 @@ def test_chunks_over_a_nondeterministic_collation_are_the_table(
 
 def test_chunks_over_infinite_dates_keep_them_as_text(server: Connection, config: PostgresConfig) -> None:
     dates = ["'infinity'", "'-infinity'", "'0044-03-15 BC'", "'10000-01-01'", "'2021-01-01'"]
-    with closing(reader_of(config, zero_dates="text")) as reader:
+    with closing(reader_of(config, values={"zero_dates": "text"})) as reader:
         for kind in ("date", "timestamp", "timestamptz"):
             table = make(server, "keys", f"id int, k {kind} primary key", [])
             assert_chunks_are_the_table(reader, table, fill(server, dates))

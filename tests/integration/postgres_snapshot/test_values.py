@@ -206,17 +206,20 @@ def test_infinite_dates_follow_the_policy(server: Connection, config: PostgresCo
     with closing(reader_of(config)) as nulls:
         chunk = nulls.read_chunk(table, KeyRange())
         batch = next(chunk.batches)
-        counts = chunk.zero_dates()
+        counts = chunk.replaced()
         assert counts is not None
         assert dict(zip(batch.column("id").to_pylist(), counts.to_pylist(), strict=True)) == {1: 2, 2: 1, 3: 0}
         assert batch.column("a").to_pylist() == [None, date(2020, 2, 2), date(2020, 2, 2)]
         assert list(chunk.batches) == []
-        assert nulls.zero_dates_nulled == 3
-    with closing(reader_of(config, zero_dates="text")) as texts:
+        assert nulls.replaced == 3
+    with closing(reader_of(config, values={"zero_dates": "text"})) as texts:
         read = whole(texts, table)
         assert read.column("a").to_pylist() == ["infinity", "2020-02-02", "2020-02-02"]
         assert read.column("b").to_pylist() == ["0044-03-15 00:00:00+00 BC", "-infinity", "2020-02-02 00:00:00+00"]
-    with closing(reader_of(config, zero_dates="fail")) as fails, pytest.raises(ValueDoesNotFit, match="'infinity'"):
+    with (
+        closing(reader_of(config, values={"zero_dates": "fail"})) as fails,
+        pytest.raises(ValueDoesNotFit, match="'infinity'"),
+    ):
         whole(fails, table)
 
 

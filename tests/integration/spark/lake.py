@@ -18,7 +18,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
-from replicator.model.schema import BEFORE, ZERO_DATES, Column, TableSchema
+from replicator.model.schema import BEFORE, REPLACED, Column, TableSchema
 from replicator.model.types import DataType
 from replicator.staging.segment_file import SegmentFile, make_durable
 from replicator.staging.storage import Storage
@@ -130,7 +130,7 @@ class Lake:
         data = pa.table(
             [pa.array(v, f.type) for v, f in zip(zip(*rows, strict=True), arrow, strict=True)], schema=arrow
         )
-        data = data.append_column(ZERO_DATES, pa.nulls(len(rows), pa.int32()))
+        data = data.append_column(REPLACED, pa.nulls(len(rows), pa.int32()))
         with self.storage.writer(path, data.schema) as writer:
             writer.write_table(data, row_group_size=3)
         kept = len(rows) - len(without)

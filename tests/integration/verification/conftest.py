@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.verification import CatalogConfig, Options, SourceConfig, TablePair, TableReport, compare
+from replicator.verification import CatalogConfig, OpenReader, Options, SourceConfig, TablePair, TableReport, compare
+from replicator.verification.postgres.reader import PostgresReader
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 Write = Callable[[str, pa.Table], None]
@@ -33,9 +35,11 @@ PREPARE = f"""
 
 
 def config_of(server: EmbeddedPostgresSource) -> SourceConfig:
-    return SourceConfig(
-        server.host, server.port, server.user, server.password, kind="postgres", database=server.database
-    )
+    return SourceConfig(server.host, server.port, server.user, server.password, database=server.database)
+
+
+def reader_of(server: EmbeddedPostgresSource) -> OpenReader:
+    return partial(PostgresReader, config_of(server))
 
 
 def runs(server: EmbeddedPostgresSource) -> Sql:
@@ -56,7 +60,7 @@ def checker(server: EmbeddedPostgresSource, lake: SqlCatalog) -> Check:
     ) -> TableReport:
         catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
         pair = TablePair("verify me", table, "verify me", table, key, excluded)
-        [report] = compare(config_of(server), catalog, [pair], Options(**options))
+        [report] = compare(reader_of(server), catalog, [pair], Options(**options))
         return report
 
     return check

@@ -6,6 +6,7 @@ import datetime as dt
 import shutil
 import uuid
 from dataclasses import replace
+from functools import partial
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from replicator.verification import CatalogConfig, Options, SourceConfig, TableP
 from replicator.verification.postgres.reader import PostgresReader
 from replicator.verification.source import SourceTable
 from tests.environment import HOME
-from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, runs, small
+from tests.integration.verification.conftest import SCHEMA, Sql, Write, config_of, reader_of, runs, small
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -35,10 +36,12 @@ def test_rows_that_a_policy_hides_are_an_error_and_not_a_smaller_table(
     )
     write("t", small([(1, "one")]))
     server = postgres_source
-    config = SourceConfig(server.host, server.port, "reader", "reader", kind="postgres", database=server.database)
+    config = SourceConfig(server.host, server.port, "reader", "reader", database=server.database)
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     try:
-        [report] = compare(config, catalog, [TablePair("verify me", "t", "verify me", "t", ("id",))])
+        [report] = compare(
+            partial(PostgresReader, config), catalog, [TablePair("verify me", "t", "verify me", "t", ("id",))]
+        )
     finally:
         small_source(f"DROP TABLE {SCHEMA}.t; DROP OWNED BY reader; DROP ROLE reader")
     assert "row-level security policy" in report.error
@@ -56,7 +59,7 @@ def test_a_source_that_breaks_off_is_read_again_with_the_next_table(
     kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark-verify'"
     pair = TablePair("verify me", "t", "verify me", "t", ("id",))
     options = Options(retries=1, before_recheck=lambda: small_source(kill))
-    first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
+    first, second = compare(reader_of(postgres_source), catalog, [pair, pair], options)
     assert [(one.missing, one.error, one.rechecks) for one in (first, second)] == [(1, "", 1)] * 2, "between two looks"
     describe = PostgresReader.describe
 
@@ -66,7 +69,7 @@ def test_a_source_that_breaks_off_is_read_again_with_the_next_table(
         return table
 
     monkeypatch.setattr(PostgresReader, "describe", killed)
-    first, second = compare(config_of(postgres_source), catalog, [pair, pair], options)
+    first, second = compare(reader_of(postgres_source), catalog, [pair, pair], options)
     assert "the connection to the source was lost while verify me.t was read" in first.error
     assert "the connection to the source was lost" in second.error, (
         "the second began with a connection of its own, and lost that one"
@@ -77,10 +80,10 @@ def test_a_source_that_refuses_the_login_is_unreachable_without_its_password(
     lake: SqlCatalog, postgres_source: EmbeddedPostgresSource
 ) -> None:
     server = postgres_source
-    config = SourceConfig(server.host, server.port, server.user, "wr0ng", kind="postgres", database="shop")
+    config = SourceConfig(server.host, server.port, server.user, "wr0ng", database="shop")
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     with pytest.raises(SourceUnreachable, match="password authentication failed") as caught:
-        compare(config, catalog, [])
+        compare(partial(PostgresReader, config), catalog, [])
     assert "wr0ng" not in str(caught.value)
 
 
@@ -116,8 +119,8 @@ def test_only_a_server_that_the_given_authority_vouches_for_is_read(lake: SqlCat
         runs(server)("SELECT pg_reload_conf()")
         config = replace(config_of(server), connect={"sslmode": "verify-full"})
         catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
-        assert compare(replace(config, ca=own), catalog, []) == []
+        assert compare(partial(PostgresReader, replace(config, ca=own)), catalog, []) == []
         with pytest.raises(SourceUnreachable, match="certificate verify failed"):
-            compare(replace(config, ca=certificate()[0]), catalog, [])
+            compare(partial(PostgresReader, replace(config, ca=certificate()[0])), catalog, [])
     finally:
         server.stop()

@@ -9,7 +9,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.verification import CatalogConfig, DifferenceKind, TablePair, TableReport, compare
-from tests.integration.verification.conftest import PREPARE, SCHEMA, Check, Sql, Write, checker, config_of, runs, small
+from tests.integration.verification.conftest import PREPARE, SCHEMA, Check, Sql, Write, checker, reader_of, runs, small
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 
@@ -133,7 +133,7 @@ def test_names_may_hold_any_character(sql: Sql, lake: SqlCatalog, postgres_sourc
     table.append(pa.table([pa.array([1], pa.int32()), pa.array([0])], schema=schema))
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     pair = TablePair("verify me", name, "verify me", "any", (name,))
-    [report] = compare(config_of(postgres_source), catalog, [pair])
+    [report] = compare(reader_of(postgres_source), catalog, [pair])
     assert [(d.kind, dict(d.row)) for d in report.differences] == [(DifferenceKind.MISSING, {name: "2"})]
     assert not report.columns
 
@@ -155,7 +155,7 @@ def test_a_table_that_cannot_be_compared_says_why_and_the_others_go_on(
     catalog = CatalogConfig("lake", lake.properties["uri"], lake.properties["warehouse"])
     asked = (("no", "t"), ("seen", "t"), ("t", "no"), ("t", "t"))
     pairs = [TablePair("verify me", n, "verify me", m, ("id",)) for n, m in asked]
-    reports = compare(config_of(postgres_source), catalog, pairs)
+    reports = compare(reader_of(postgres_source), catalog, pairs)
     assert [r.error for r in reports] == [
         "verify me.no does not exist in the source",
         "verify me.seen is not a table in the source",

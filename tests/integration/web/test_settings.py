@@ -15,7 +15,7 @@ from webapp.replicators.options import ReplicatorOptions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.integration, pytest.mark.filterwarnings("ignore:No directory at")]
 # Told under another name; pausing snapshots is a button of its own, which says so.
-UNDER = {"slo_percent": "slo", "slo_minutes": "slo", "ddl_policy": "ddl"}
+UNDER = {"slo_percent": "slo", "slo_minutes": "slo", "ddl_policy": "ddl", "zero_dates": "values"}
 ELSEWHERE = {"snapshot_paused"}
 
 

@@ -56,7 +56,7 @@ from replicator.model.masks import parse_masks
 from replicator.model.mode import Mode
 from replicator.model.row_filter import parse_filter
 from replicator.model.table_set import NameRule
-from replicator.sources import registry as sources
+from replicator.sources.registry import DEFAULT_KIND
 from replicator.targets import registry as targets
 from webapp.connections.endpoints import Endpoints
 from webapp.connections.models import Connection
@@ -118,7 +118,7 @@ def apply(text: str, environ: Mapping[str, str] = os.environ, user: User | None 
     known(document, {"channels", "connections", "destinations", "replicators"}, "the file")
     changes: list[str] = []
     for item in list_at(document, "connections", "the file"):
-        changes += _endpoint(CONNECTIONS, sources.DEFAULT, item, user)
+        changes += _endpoint(CONNECTIONS, DEFAULT_KIND, item, user)
     for item in list_at(document, "destinations", "the file"):
         changes += _endpoint(DESTINATIONS, targets.DEFAULT, item, user)
     for item in list_at(document, "channels", "the file"):

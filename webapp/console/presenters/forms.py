@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from django import forms
 from replicator.errors import ConfigurationError
 from replicator.model.retention import MAX_GRACE_HOURS
 from replicator.snapshot.sizing import MAX_ROWS
+from replicator.sources.base import FormField
 from replicator.state.journal import DDL_OPERATIONS
 from webapp.connections.forms import form_field
 from webapp.replicators.models import Replicator
@@ -181,15 +182,6 @@ class OptionsForm(forms.Form):
         help_text="Queries that run longer may fail. Empty: the default of the installation.",
         widget=forms.NumberInput(attrs=NUMBER | {"step": "any"}),
     )
-    zero_dates = forms.ChoiceField(
-        label="Dates like 0000-00-00 or infinity",
-        choices=(
-            ("null", "Replace with null and count"),
-            ("text", "Keep exactly: the column becomes text"),
-            ("fail", "Stop the table"),
-        ),
-        widget=forms.Select(attrs={"class": "select"}),
-    )
     mode = forms.ChoiceField(
         label="Write mode",
         choices=(
@@ -267,7 +259,7 @@ class OptionsForm(forms.Form):
         "retention_warn_percent": "Takes effect within a minute.",
         "retention_steps": NEXT_SLICE,
         "deletion_grace_hours": NEXT_SLICE,
-        "zero_dates": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
+        "values": NEXT_LOAD + " Resnapshot a table to apply it to rows already copied.",
         "mode": "Takes effect for tables that are added later. The mode of an existing table is changed in its menu.",
         "snapshot_parallel": NEXT_CHUNK,
         "snapshot_chunk_seconds": "Takes effect for chunks that are planned later.",
@@ -280,14 +272,18 @@ class OptionsForm(forms.Form):
         "ddl": "Takes effect at the next schema change.",
     }
 
-    def __init__(self, *args: Any, options: ReplicatorOptions, **kwargs: Any) -> None:
-        """Starts from `options`; adds one choice per kind of DDL."""
+    def __init__(
+        self, *args: Any, options: ReplicatorOptions, values_of: Sequence[FormField] = (), **kwargs: Any
+    ) -> None:
+        """Starts from `options`; adds one choice per kind of DDL, and those of how the source's values are read."""
         values = options.to_dict()
         values = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in values.items()}
         values["ddl_preset"] = options.ddl_preset
         values |= {f"ddl_{operation}": action for operation, action in options.ddl_policy.items()}
         super().__init__(*args, initial=values, **kwargs)
         self.base = options
+        self._values_of = [field.name for field in values_of]
+        self.fields |= {field.name: form_field(field, stored=False) for field in values_of}
         for operation in DDL_OPERATIONS:
             allowed = [action for action in ACTIONS if action != "ignore" or operation in IGNORABLE]
             self.fields[f"ddl_{operation}"] = forms.ChoiceField(
@@ -302,6 +298,11 @@ class OptionsForm(forms.Form):
     def ddl_fields(self) -> list[forms.BoundField]:
         """One per kind of change."""
         return [self[f"ddl_{operation}"] for operation in DDL_OPERATIONS]
+
+    @property
+    def value_fields(self) -> list[forms.BoundField]:
+        """How values are read that the target has none for, where the source has such."""
+        return [self[name] for name in self._values_of]
 
     @property
     def preset(self) -> str:

@@ -9,8 +9,9 @@ from django.http import QueryDict
 
 from replicator.errors import ConfigurationError
 from replicator.model.masks import FIXABLE, Mask, MaskKind
-from replicator.model.row_filter import WHOLE_ROWS, RowFilter, parse_filter
+from replicator.model.row_filter import RowFilter, parse_filter
 from replicator.model.schema import Column, TableSchema
+from replicator.sources.kind import SourceKind
 
 WORDS = {
     MaskKind.HASH: "Hash with salt",
@@ -60,7 +61,9 @@ def column_lines(
     ]
 
 
-def filter_of(text: str, schema: TableSchema, left_out: Collection[str]) -> tuple[RowFilter | None, str]:
+def filter_of(
+    text: str, schema: TableSchema, left_out: Collection[str], kind: SourceKind
+) -> tuple[RowFilter | None, str]:
     """The row filter as typed; None, and why, where the table cannot have it."""
     try:
         found = parse_filter(text)
@@ -68,7 +71,7 @@ def filter_of(text: str, schema: TableSchema, left_out: Collection[str]) -> tupl
         return None, error.message
     why = found.refusal(schema)
     if schema.partial and why:
-        why += f" {WHOLE_ROWS}"
+        why += f" {kind.whole_rows}"
     if out := [one.column for one in found.conditions if one.column in left_out]:
         why = f"{out[0]} is excluded, so rows cannot be filtered by it."
     return (None, why) if why else (found, "")

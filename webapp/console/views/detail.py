@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings as django_settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
@@ -152,7 +152,7 @@ def schema(request: HttpRequest, pk: int) -> HttpResponse:
 def settings(request: HttpRequest, pk: int) -> HttpResponse:
     """Change the options; each says when it takes effect."""
     replicator = replicator_or_404(pk)
-    form = OptionsForm(request.POST or None, options=replicator.parsed_options)
+    form = _options_form(replicator, request.POST or None)
     if changed_meanwhile(request, replicator.options):
         form.add_error(None, TOLD)
     elif request.method == "POST" and form.is_valid():
@@ -183,7 +183,11 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, "Target settings saved." if changed else "Nothing was changed.")
             return redirect("replicators:settings", pk=pk)
-    return _settings_page(request, replicator, OptionsForm(options=replicator.parsed_options), form)
+    return _settings_page(request, replicator, _options_form(replicator), form)
+
+
+def _options_form(replicator: Replicator, data: QueryDict | None = None) -> OptionsForm:
+    return OptionsForm(data, options=replicator.parsed_options, values_of=replicator.connection.value_options)
 
 
 def _settings_page(

@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect
 from replicator.errors import ConfigurationError, TableDisappeared, TableError, TidemarkError
 from replicator.model.row_filter import RowFilter
 from replicator.model.schema import TableSchema
+from replicator.sources.registry import source_kind
 from webapp.connections import selectors as connections
 from webapp.console.views.column_lines import ColumnLine, column_lines, filter_of
 from webapp.console.views.detail import page, replicator_or_404
@@ -46,7 +47,7 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
         out = set(schema.names) - set(post.getlist("column")) - set(schema.key)
     lines = column_lines(schema, out, taken.masks, post)
     typed = str(taken.row_filter) if post is None else post.get("row_filter", "")
-    row_filter, problem = filter_of(typed, schema, out)
+    row_filter, problem = filter_of(typed, schema, out, source_kind(replicator.connection.kind))
     context |= {"columns": lines, "row_filter": typed, "filter_problem": problem}
     if post is not None and row_filter is not None and not any(one.error for one in lines):
         entry = _entry(row, lines, row_filter)

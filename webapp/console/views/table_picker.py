@@ -16,6 +16,7 @@ from replicator.errors import ConfigurationError, TableError, TidemarkError
 from replicator.model.identifiers import TableId, TablePattern
 from replicator.model.mode import Mode
 from replicator.sources.base import TableInfo
+from replicator.sources.registry import source_kind
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
 from webapp.console.views.column_lines import column_lines, filter_of
@@ -178,7 +179,7 @@ def columns(request: HttpRequest, draft: int) -> HttpResponse:
     out, masks = selected.columns.get(table, set()), selected.masks.get(table, {})
     lines = column_lines(schema, out, masks, request.POST if request.method == "POST" else None)
     typed = request.POST.get("row_filter", "") if request.method == "POST" else selected.filters.get(table, "")
-    row_filter, problem = filter_of(typed, schema, out)
+    row_filter, problem = filter_of(typed, schema, out, source_kind(wizard.source.kind))
     context |= {"row_filter": typed, "filter_problem": problem}
     if request.method == "POST":
         if row_filter is not None:

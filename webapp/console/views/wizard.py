@@ -217,7 +217,7 @@ def _target_names(wizard: Wizard, kind: TargetKind, settings: Mapping[str, Any])
 
 def _options(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     name_form = NameForm(request.POST or None, initial={"name": wizard.name})
-    form = OptionsForm(request.POST or None, options=wizard.options)
+    form = OptionsForm(request.POST or None, options=wizard.options, values_of=wizard.source.value_options)
     typed = wizard.data.get("typed_options", {})
     form.initial |= typed
     if request.method == "POST" and all([name_form.is_valid(), form.is_valid()]):
@@ -263,6 +263,9 @@ def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     context = {
         "error": error,
         "options": options,
+        "values": [
+            (one.label, dict(one.choices).get(getattr(options, one.name))) for one in wizard.source.value_options
+        ],
         "selected": wizard.selected,
         "names": _target_names(wizard, target_kind(place.kind), wizard.target) if (place := wizard.destination) else [],
     }
@@ -296,7 +299,7 @@ def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
         names = _target_names(wizard, kind, typed)
         return render(request, "replicators/wizard/target_names.html", {"names": names})
     if step == "options":
-        form = OptionsForm(options=wizard.options)
+        form = OptionsForm(options=wizard.options, values_of=wizard.source.value_options)
         typed = {name: request.POST[name][:100] for name in form.fields if name in request.POST}
         typed["initial_snapshot"] = "initial_snapshot" in request.POST
         wizard.save(step, name=request.POST.get("name", "").strip()[:100], typed_options=typed)

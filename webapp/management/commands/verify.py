@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -16,14 +15,13 @@ from django.core.management.base import CommandError, CommandParser
 
 from replicator.errors import ConfigurationError, TidemarkError
 from replicator.model.row_filter import RowFilter
-from replicator.sources.mysql.config import MySqlConfig
-from replicator.sources.postgres.config import PostgresConfig
+from replicator.sources.registry import source_kind
 from replicator.state.tables import HALTED, TableState
 from replicator.verification import (
     CatalogConfig,
+    OpenReader,
     Options,
     SelectionLine,
-    SourceConfig,
     TablePair,
     TableReport,
     absent_tables,
@@ -41,8 +39,6 @@ if TYPE_CHECKING:
     from webapp.worker.store.copy_progress import CopyProgress
 
 POLL_SECONDS = 1.0
-BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
-OWN_DATABASE = "tidemark"  # where the replicators' own marks are, unless a connection says otherwise
 AT_WORK = {Status.STARTING, Status.RUNNING, Status.RETRYING}
 
 
@@ -161,7 +157,7 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
         before_recheck=progress(replicator, tables).wait if retries else None,
         ignore_extra_columns=replicator.parsed_options.ddl_policy.get("drop_column") == "ignore",
     )
-    return compare(source_config(replicator.connection), catalog_config(), pairs(replicator, tables), options)
+    return compare(source_reader(replicator.connection), catalog_config(), pairs(replicator, tables), options)
 
 
 def progress(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> CopyProgress:
@@ -183,15 +179,14 @@ def not_taken(replicator: Replicator, wait: float) -> list[str]:
         )
         for one in replicator.selection.all()
     ]
-    config = full_config(replicator.connection)
-    own = (config.get("watermark_database") or OWN_DATABASE).lower()
+    own = source_kind(replicator.connection.kind).own_databases(full_config(replicator.connection))
 
     def known() -> set[tuple[str, str]]:
         rows = selectors.tables_of(replicator).exclude(state=TableState.DROPPED.value)
         return set(rows.values_list("database", "name"))
 
     def absent() -> list[tuple[str, str]]:
-        return absent_tables(source_config(replicator.connection), lines, known(), {own})
+        return absent_tables(source_reader(replicator.connection), lines, known(), own)
 
     found = absent()
     if found and replicator.status in AT_WORK and wait:
@@ -221,47 +216,12 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
     return found
 
 
-def source_config(connection: Connection) -> SourceConfig:
-    """How verification itself connects to the source of a connection."""
-    config = full_config(connection)
-    password = config.get("password") or ""
-    if connection.kind != "postgres":
-        at = (config["host"], int(config.get("port") or 3306))
-        return SourceConfig(*at, config["user"], password, _tls(config), verified=MySqlConfig.parse(config).verified)
-    return SourceConfig(
-        config["host"],
-        int(config.get("port") or 5432),
-        config["user"],
-        password,
-        _libpq_tls(config),
-        kind="postgres",
-        database=config.get("database") or config["user"],
-        ca=config.get("ca") or "",
-        verified=PostgresConfig.parse(config).verified,
-    )
-
-
-def _tls(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The connection's TLS mode as pymysql has it, which prefers TLS where it is told nothing."""
-    mode = config.get("tls") or "preferred"
-    if mode in {"disabled", "preferred"}:
-        return {"ssl_disabled": True} if mode == "disabled" else {}
-    context = ssl.create_default_context(cadata=config.get("ca") or None)
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # the servers' self-made certificates break it
-    context.check_hostname = mode == "verify_identity"
-    if mode == "required":
-        context.verify_mode = ssl.CERT_NONE
-    return {"ssl": context}
-
-
-def _libpq_tls(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The connection's TLS mode, which is libpq's; its default place for the authorities is in the user's home."""
-    mode = config.get("tls") or "prefer"
-    options = {"sslmode": mode, "gssencmode": "disable"}
-    if mode.startswith("verify") and not config.get("ca"):
-        own = ssl.get_default_verify_paths().cafile
-        options["sslrootcert"] = own or next((file for file in BUNDLES if Path(file).exists()), "system")
-    return options
+def source_reader(connection: Connection) -> OpenReader:
+    """What opens verification's own reader of a connection's source.  ConfigurationError where its kind has none."""
+    kind = source_kind(connection.kind)
+    if kind.verification_reader is None:
+        raise ConfigurationError(f"Sources of the kind {kind.title} cannot be verified.")
+    return partial(kind.verification_reader, full_config(connection))
 
 
 def catalog_config() -> CatalogConfig:

@@ -10,11 +10,11 @@ from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId, written_database
 from replicator.model.masks import Mask
 from replicator.model.mode import Mode
-from replicator.model.row_filter import WHOLE_ROWS
 from replicator.model.schema import RESERVED, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import STRING, Kind
-from replicator.sources.base import Catalog, TableInfo
+from replicator.sources.base import Catalog, TableInfo, cascades_of
+from replicator.sources.registry import source_kind
 from replicator.state.journal import DDL_OPERATIONS
 from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
 from replicator.targets.registry import ICEBERG
@@ -69,7 +69,7 @@ def assess(
         names = sorted(found)
         for start in range(0, len(names), DESCRIBE):
             described |= catalog.describe(names[start : start + DESCRIBE])
-        cascades = catalog.cascades(names)
+        cascades = cascades_of(catalog, names)
     lines = {TableId(e.database, e.table): e for e in selection if not e.wide}
     assessed = [
         _assess_table(
@@ -79,6 +79,7 @@ def assess(
             lines.get(table) or SelectionEntry(table.database, table.name),
             options,
             target,
+            source_kind(connection.kind).whole_rows,
         )
         for table in names
     ]
@@ -172,6 +173,7 @@ def _assess_table(
     taken: SelectionEntry,
     options: ReplicatorOptions,
     target: TargetKind,
+    whole_rows: str,
 ) -> TableAssessment:
     left_out = frozenset(taken.excluded_columns)
     rows, size, key = (info.rows, info.bytes, info.key) if info else (0, 0, "")
@@ -201,7 +203,7 @@ def _assess_table(
     if unknown := sorted(set(taken.masks) - set(schema.names)):
         reasons.append(f"Masked columns that do not exist: {', '.join(unknown)}.")
     if why := taken.row_filter.refusal(schema):
-        reasons.append(f"Row filter: {why}" + (f" {WHOLE_ROWS}" if schema.partial else ""))
+        reasons.append(f"Row filter: {why}" + (f" {whole_rows}" if schema.partial else ""))
     impossible = [NONE] * bool(in_key or unknown or why)
     support = _worst([column.support for column in columns] + impossible + [PARTIAL] * bool(absent))
     return TableAssessment(table, support, key, rows, size, columns, tuple(reasons))

@@ -185,7 +185,7 @@ def split_name(text: str, where: str = "") -> tuple[str, str]:
 def _split(text: str, where: str) -> tuple[tuple[str, str], bool]:
     found = parse_name(text)
     if found is None:
-        message = f"{where}{text!r} must be DATABASE.TABLE (on Postgres SCHEMA.TABLE), or with * or ? for all tables that match."
+        message = f"{where}{text!r} must be DATABASE.TABLE (SCHEMA.TABLE where the source has schemas), or with * or ? for all tables that match."
         raise ConfigurationError(message, remedy='Quote a name that contains a dot: "my.schema".orders.')
     table, exact = found
     if max(len(table.database), len(table.name)) > MAX_NAME_LENGTH:

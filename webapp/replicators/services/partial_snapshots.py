@@ -15,6 +15,7 @@ from replicator.model.schema import TableSchema
 from replicator.snapshot.keys import TextKey, parse_lines, parse_values
 from replicator.snapshot.signals import create_table
 from replicator.sources.base import KeyRange
+from replicator.sources.kind import SourceKind
 from replicator.sources.registry import source_kind
 from replicator.sources.shared.conditions import condition_sql
 from replicator.state.tables import TableState
@@ -53,7 +54,8 @@ def read_keys(
     """
     require_streaming(table)
     schema = _schema(table)
-    parsed = parse_lines(keys, schema) if isinstance(keys, str) else parse_values(keys, schema)
+    parse, key_text = parse_lines if isinstance(keys, str) else parse_values, _kind(table).key_text
+    parsed = parse(keys, schema, key_text)
     if tried:
         _try(table, [KeyRange(keys=tuple(some)) for some in _slices(parsed[:TRIED])])
     return _begin(table, Scope.KEYS, parsed, "", reason, user)
@@ -70,7 +72,7 @@ def read_rows(
     """Read the rows again for which the condition is true, in the source's own words (`condition_sql`); all others stay as they are.  Raises the same."""
     require_streaming(table)
     wanted = condition.strip()
-    condition_sql(wanted, _schema(table), source_kind(table.replicator.connection.kind).dialect)
+    condition_sql(wanted, _schema(table), _kind(table).dialect)
     if tried:
         _try(table, [KeyRange(condition=wanted)])
     return _begin(table, Scope.ROWS, [], wanted, reason, user)
@@ -78,9 +80,9 @@ def read_rows(
 
 def signal_statement(replicator: Replicator) -> str:
     """The SQL that makes the signalling table: the one of the options, or one that could be."""
-    line = replicator.selection.first()
-    table = replicator.parsed_options.signals or TableId(line.database if line else "public", OFFERED)
-    return create_table(table, '"' if replicator.connection.kind == "postgres" else "`")
+    kind, line = source_kind(replicator.connection.kind), replicator.selection.first()
+    table = replicator.parsed_options.signals or TableId(line.database if line else kind.database_word, OFFERED)
+    return create_table(table, kind.dialect)
 
 
 def require_streaming(table: ReplicatorTable) -> None:
@@ -91,6 +93,10 @@ def require_streaming(table: ReplicatorTable) -> None:
     if table.table_state is not TableState.STREAMING or not table.tracked:
         message = f"{table} {_INSTEAD.get(table.table_state, _INSTEAD[TableState.WAITING])}."
         raise ConfigurationError(message, remedy="Try again when the table streams.")
+
+
+def _kind(table: ReplicatorTable) -> SourceKind:
+    return source_kind(table.replicator.connection.kind)
 
 
 def _schema(table: ReplicatorTable) -> TableSchema:

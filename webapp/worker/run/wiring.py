@@ -31,7 +31,8 @@ def label(replicator: Replicator) -> str:
 @contextmanager
 def opened_source(replicator: Replicator) -> Iterator[Source]:
     """Closed at the end of the block.  It knows the columns left out, the masks, and how values are read."""
-    source = SelectedSource(source_kind(replicator.connection.kind).open(full_config(replicator.connection)))
+    kind = source_kind(replicator.connection.kind)
+    source = SelectedSource(kind.open(full_config(replicator.connection)), kind.whole_rows)
     source.tables, source.options = table_set(replicator), read_options(replicator)
     try:
         yield source
@@ -41,8 +42,9 @@ def opened_source(replicator: Replicator) -> Iterator[Source]:
 
 def read_options(replicator: Replicator) -> ReadOptions:
     """The same for log and snapshot."""
-    options = replicator.parsed_options
-    return ReadOptions(zero_dates=options.zero_dates, park=options.on_poison == "park")
+    options, kind = replicator.parsed_options, source_kind(replicator.connection.kind)
+    values = {one.name: str(getattr(options, one.name)) for one in kind.value_options}
+    return ReadOptions(values=values, park=options.on_poison == "park")
 
 
 def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
@@ -57,7 +59,7 @@ def open_target(replicator: Replicator) -> Target:
         storage=storage(),
         replicator=label(replicator),
         config=full_target(replicator),
-        source=replicator.connection.kind,
+        source=source_kind(replicator.connection.kind).connector,
         retention=replicator.parsed_options.retention(
             settings.TIDEMARK_RETENTION_STEPS, settings.TIDEMARK_DELETION_GRACE_HOURS
         ),

@@ -177,7 +177,7 @@ class EntryWriter:
         last = item.sequence if isinstance(item, TableEvent) else item.last_sequence
         row.last_sequence = max(row.last_sequence, last)
         if isinstance(item, Segment):
-            row.zero_dates += item.zero_dates
+            row.zero_dates += item.replaced
         if isinstance(item, Segment) and item.kind == "chunk":
             row.last_chunk_sequence = max(row.last_chunk_sequence, last)
         self._changed.add(row)

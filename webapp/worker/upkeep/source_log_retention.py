@@ -16,7 +16,7 @@ from django.db.models import QuerySet
 
 from replicator.engine.reporting import Level
 from replicator.errors import SourceUnreachable, TidemarkError
-from replicator.sources.base import LogHeld, Source
+from replicator.sources.base import LogHeld, MeasuredLog, RetainedLog, Source
 from replicator.sources.registry import source_kind
 from webapp.connections.selectors import full_config
 from webapp.database import clock
@@ -118,13 +118,15 @@ def _look(replicators: Sequence[Replicator]) -> None:
 def look(replicator: Replicator, source: Source) -> None:
     """Store what is kept; give it up beyond the connection's limit.  Raises SourceError."""
     log, kind = source.log(wiring.label(replicator)), source_kind(replicator.connection.kind)
+    if not isinstance(log, MeasuredLog):
+        return
     checkpoint = kind.parse_offset(replicator.checkpoint_offset) if replicator.checkpoint_offset else None
     held = log.held(checkpoint)
-    if held is not None and held.beyond and log.give_up():
+    if held is not None and held.beyond and isinstance(log, RetainedLog) and log.give_up():
         _say_given_up(replicator, held)
         held = log.held(checkpoint)
     replicator.refresh_from_db()
-    if held is None and kind.keeps_log and replicator.checkpoint_offset is not None:
+    if held is None and isinstance(log, RetainedLog) and replicator.checkpoint_offset is not None:
         held = LogHeld(None, MISSING, lost=True)
     _store(replicator, held)
 
@@ -161,7 +163,7 @@ def _say(replicator: Replicator, now: str) -> None:
 def _say_given_up(replicator: Replicator, held: LogHeld) -> None:
     summary = (
         f"The source retained {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that its "
-        "connection allows: the replication slot was dropped, so that the source's disk does not fill"
+        "connection allows: it was given up, so that the source's disk does not fill"
     )
     note(replicator=replicator, kind="log_given_up", summary=summary, detail={"bytes": held.bytes, "limit": held.limit})
     wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, summary, code="log_given_up")

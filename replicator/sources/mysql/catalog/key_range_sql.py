@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from replicator.errors import ConditionRefused
 from replicator.sources.mysql.catalog.table_description import TableDescription
 from replicator.sources.mysql.connection import literal, quoted
+from replicator.sources.mysql.dialect import MYSQL
 from replicator.sources.mysql.types import BYTES, LABELS, TEXTS, ColumnDefinition
 from replicator.sources.shared.key_ranges import KeyRanges
 
@@ -88,7 +89,7 @@ def read_key(description: TableDescription, row: Sequence[object]) -> tuple[str,
 class MySqlKeyRanges(KeyRanges):
     """In a form of which the range optimizer makes intervals of the index."""
 
-    dialect = "mysql"
+    dialect = MYSQL
 
     def __init__(self, description: TableDescription) -> None:
         super().__init__(description.schema)

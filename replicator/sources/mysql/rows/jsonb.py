@@ -17,7 +17,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from replicator.errors import RowImageIncomplete
+from replicator.sources.mysql.rows.incomplete import incomplete
 from replicator.sources.mysql.wire.bounded_slices import part
 from replicator.sources.mysql.wire.events import length_encoded
 
@@ -290,7 +290,7 @@ def _legs(path: str) -> list[str | int]:
             legs.append(int(match[1]) if text is None else json.loads(text, strict=False) if text[0] == '"' else text)
         except ValueError:
             message = f"A partial JSON update has the path {path!r}, which cannot be applied."
-            raise RowImageIncomplete(message) from None
+            raise incomplete(message) from None
         at = match.end()
     return legs
 
@@ -318,7 +318,7 @@ def _apply(document: Any, operation: int, legs: list[str | int], value: Any) -> 
             parent.update(ordered)
     except (KeyError, IndexError, TypeError) as error:
         message = "A partial JSON update does not fit the row's earlier value."
-        raise RowImageIncomplete(message) from error
+        raise incomplete(message) from error
     return document
 
 

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from replicator.errors import RowImageIncomplete
 from replicator.sources.mysql.rows import jsonb
 from replicator.sources.mysql.rows.image_kernel import UPDATE
+from replicator.sources.mysql.rows.incomplete import incomplete
 from replicator.sources.mysql.rows.row_images import Images
 from replicator.sources.mysql.rows.table_map import JSON, LogColumn
 from replicator.sources.mysql.rows.values import Shape, shape_of
@@ -73,7 +73,7 @@ def _add(images: Images, before: _Image, after: _Image, partial: Collection[int]
             continue
         if old is None:
             message = "A partial JSON update has nothing to apply to."
-            raise RowImageIncomplete(message)
+            raise incomplete(message)
         texts[index] = jsonb.apply_diffs(old[4:], differences[4:])
         whole[index] = None
     pair = b"".join(_joined(values) for values in (before.values, whole))

@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from replicator.errors import RowImageIncomplete, TableError
+from replicator.errors import TableError
 from replicator.model.change import Operation, ParkedRow
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows.columns import Bytes, ColumnArrays, Places, numbered_texts
+from replicator.sources.mysql.rows.incomplete import incomplete
 from replicator.sources.mysql.rows.partial_json import split_partial
 from replicator.sources.mysql.rows.row_images import Images
 from replicator.sources.mysql.rows.table_map import LogColumn
@@ -150,7 +151,7 @@ class TableRows:
         for present in image.present:
             if int.from_bytes(present, "little") & every != every:
                 message = f"A row event of {self.schema.table} does not hold all columns."
-                raise RowImageIncomplete(message, table=str(self.schema.table))
+                raise incomplete(message, str(self.schema.table))
 
     def mark(self) -> Mark:
         """The present end, for `truncate`."""

@@ -18,6 +18,7 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows import table_map as t
 from replicator.sources.mysql.rows.table_map import LogColumn
 from replicator.sources.mysql.types import ZERO_DATE_REMEDY
+from replicator.sources.shared.date_policy import date_policy
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY = 86_400_000_000
@@ -33,7 +34,7 @@ def _zero_policy(column: Column, options: ReadOptions) -> _Moment:
     """What a date that does not exist becomes."""
     if column.type.kind is Kind.STRING:
         return lambda text: text
-    if options.zero_dates == "fail" or not column.nullable:
+    if date_policy(options) == "fail" or not column.nullable:
 
         def fail(text: str) -> None:
             message = f"Column {column.name} ({column.source_type}) holds {text!r}, which is not a valid date."

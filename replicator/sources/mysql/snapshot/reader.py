@@ -23,6 +23,7 @@ from replicator.sources.mysql.snapshot.result_stream import ResultStream, read_r
 from replicator.sources.mysql.snapshot.text_values import RowConverter, select_expression
 from replicator.sources.mysql.watermark import WatermarkTable
 from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
 _LOCK_SECONDS = 2  # a locked table is tried again, and must not keep the reader from the others
@@ -53,7 +54,7 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _found(
         self, connection: Connection, tables: Sequence[TableId]
     ) -> Mapping[TableId, TableDescription | TableError]:
-        catalog = MySqlCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        catalog = MySqlCatalog(connection, zero_dates=date_policy(self._options), left_out=self._tables)
         return catalog.details(tables)
 
     def _has_bounds(self, description: TableDescription) -> bool:
@@ -149,7 +150,7 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             batch_bytes=self._options.batch_bytes,
         )
         self._stream = stream
-        converter = RowConverter(description, self._options.zero_dates)
+        converter = RowConverter(description, date_policy(self._options))
         return Chunk(description.schema, self._convert(stream, converter, finish), converter.zero_dates)
 
     def _reading_connection(self) -> Connection:
@@ -165,7 +166,7 @@ class MySqlSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             if finish is not None:
                 finish()
         finally:
-            self.zero_dates_nulled += converter.nulled
+            self.replaced += converter.nulled
 
 
 def _commit(connection: Connection, table: TableId) -> None:

@@ -21,12 +21,10 @@ from replicator.sources.mysql.watermark import WatermarkTable
 
 
 class MySqlLog:
-    """A SourceLog (replicator.sources.base).
+    """A MeasuredLog (replicator.sources.base).
 
     The server keeps its log by its own settings, for nobody in particular.
     """
-
-    has_gaps = False
 
     def __init__(self, connection: Connection, config: MySqlConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
@@ -69,10 +67,6 @@ class MySqlLog:
             return LogHeld(None, "purged", lost=True)
         except (SourceReplaced, SourcePermissionDenied):  # capture says the first
             return None
-
-    def give_up(self) -> bool:
-        """There is nothing to give up."""
-        return False
 
     def load(self) -> SourceLoad:
         """A primary does not know how far its replicas are behind."""

@@ -34,6 +34,7 @@ from replicator.sources.mysql.wire.events import EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
 from replicator.sources.mysql.wire.stream_error import OK, stream_error
 from replicator.sources.mysql.wire.transaction_payload import open_payload
+from replicator.sources.shared.date_policy import date_policy
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
@@ -131,7 +132,7 @@ class BinlogReader:
 
     def _catalog(self, tables: TableSet) -> MySqlCatalog:
         assert self._control
-        return MySqlCatalog(self._control, zero_dates=self._options.zero_dates, left_out=tables)
+        return MySqlCatalog(self._control, zero_dates=date_policy(self._options), left_out=tables)
 
     def _reconnect(self) -> None:
         if self._control is not None and self._control.open:

@@ -25,6 +25,7 @@ from replicator.sources.mysql.rows import table_map as t
 from replicator.sources.mysql.rows.table_map import LogColumn, TableMap
 from replicator.sources.mysql.rows.table_map_completion import complete
 from replicator.sources.mysql.types import ColumnDefinition, column_of, old_format
+from replicator.sources.shared.date_policy import date_policy
 
 Describe = Callable[[TableId], TableDescription | TableError | None]
 Further = Callable[[Collection[TableId], Collection[str]], bool]
@@ -289,7 +290,7 @@ class LogSchemas:
     ) -> Column:
         definition = definition_of(log)
         wanted = _log_signature(definition)
-        nullable = log.nullable or (self._options.zero_dates == "null" and log.type in _ZERO_DATES)
+        nullable = log.nullable or (date_policy(self._options) == "null" and log.type in _ZERO_DATES)
         for schema in (known, present.schema if present else None):
             column = _named(schema, log.name) if schema else None
             if column is None:
@@ -302,7 +303,7 @@ class LogSchemas:
         declared = self._declared.get(table, {}).get(log.name)
         if declared is not None and definition.column_type == _OPAQUE[declared]:
             definition = ColumnDefinition(log.name, declared, declared, nullable=log.nullable)
-        return column_of(definition, table, zero_dates=self._options.zero_dates, key=in_key)
+        return column_of(definition, table, zero_dates=date_policy(self._options), key=in_key)
 
 
 def _key(found: TableMap, left_out: frozenset[str]) -> tuple[str, ...]:

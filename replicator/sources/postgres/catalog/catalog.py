@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from replicator.errors import SourceUnreachable, TableDisappeared, TableError, TidemarkError
-from replicator.model.change import Cascade
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
@@ -206,11 +205,6 @@ class PostgresCatalog:
         """Those that exist, with what they are made of."""
         found = Types(row[0] for row in self._rows(types_sql(numbers(oids))))
         return {oid: found.get(oid) for oid in oids if oid in found}
-
-    def cascades(self, tables: Collection[TableId]) -> list[Cascade]:
-        """None: what a foreign key does to other rows is in the log like any change."""
-        del tables
-        return []
 
     def try_rows(self, table: TableId, rows: KeyRange) -> None:
         """Reads none of them."""

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from replicator.sources.postgres.catalog.attributes import Attribute, TableDescription
 from replicator.sources.postgres.connection import literal, quoted
+from replicator.sources.postgres.dialect import POSTGRES
 from replicator.sources.postgres.types import CATALOG
 from replicator.sources.shared.key_ranges import KeyRanges
 
@@ -67,7 +68,7 @@ def given_literal(attribute: Attribute, text: str) -> str:
 class PostgresKeyRanges(KeyRanges):
     """A comparison of rows, which B-trees know; where operators come from several schemas, what it means."""
 
-    dialect = "postgres"
+    dialect = POSTGRES
 
     def __init__(self, description: TableDescription) -> None:
         super().__init__(description.schema)

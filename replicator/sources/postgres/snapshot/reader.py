@@ -38,6 +38,7 @@ from replicator.sources.postgres.snapshot.copy_rows import CopyRows
 from replicator.sources.postgres.stream.slot import check_published
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.shared.conditions import users_fault, watched
+from replicator.sources.shared.date_policy import date_policy
 from replicator.sources.shared.snapshot_reader import SqlSnapshotReader
 
 # The index, not a sort of the table for each chunk, whatever the statistics say; one process for one reader.
@@ -73,7 +74,7 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
     def _found(
         self, connection: Connection, tables: Sequence[TableId]
     ) -> Mapping[TableId, TableDescription | TableError]:
-        catalog = PostgresCatalog(connection, zero_dates=self._options.zero_dates, left_out=self._tables)
+        catalog = PostgresCatalog(connection, zero_dates=date_policy(self._options), left_out=self._tables)
         return catalog.details(tables)
 
     def _read_key(self, description: TableDescription, row: Sequence[Any]) -> tuple[str, ...]:
@@ -228,7 +229,7 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             batch_bytes=self._options.batch_bytes,
         )
         self._rows_under_way = stream
-        converter = RowConverter(description, self._options.zero_dates)
+        converter = RowConverter(description, date_policy(self._options))
         return Chunk(
             schema, self._convert(schema.table, stream, self._reading, converter), converter.zero_dates, evidence
         )
@@ -244,7 +245,7 @@ class PostgresSnapshotReader(SqlSnapshotReader[TableDescription, Connection]):
             connection.close()
             raise
         finally:
-            self.zero_dates_nulled += converter.nulled
+            self.replaced += converter.nulled
 
 
 def read_nothing(connection: Connection, sql: str, where: str | TableId) -> None:

@@ -40,6 +40,7 @@ from replicator.sources.postgres.stream.streamed_transactions import StreamedTra
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.wire.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
 from replicator.sources.postgres.xid_snapshot import InFlightTransactions, Snapshot
+from replicator.sources.shared.date_policy import date_policy
 
 _ROWS = frozenset(b"IUD")
 _ANNOUNCING = frozenset(b"RYO")
@@ -402,7 +403,7 @@ class Decoder:
             self._gather_in(name, self._gathering(layout))
 
     def _gathering(self, layout: Layout) -> TableRows:
-        return TableRows(layout, self._options.zero_dates, park=self._options.park, charset=self.charset)
+        return TableRows(layout, date_policy(self._options), park=self._options.park, charset=self.charset)
 
     def _gather_in(self, name: bytes, rows: TableRows | None) -> None:
         self._rows[name] = rows

@@ -42,6 +42,7 @@ from replicator.sources.postgres.wire.copy_both import CopyStream, LogConnection
 from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 from replicator.sources.postgres.wire.socket_stream import SocketStream
 from replicator.sources.postgres.xid_snapshot import parsed
+from replicator.sources.shared.date_policy import date_policy
 
 _SETTLE = 0.3  # seconds that rows wait for more at most
 _BEAT = 0.45
@@ -85,8 +86,8 @@ class PgOutputReader:
         if self._durable > start.needed_from:
             message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, after {start}: another client has read from it."
             raise LogPurged(message)
-        catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=self._options.zero_dates)
-        relations = Relations(catalog, tables, schemas, self._options.zero_dates)
+        catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=date_policy(self._options))
+        relations = Relations(catalog, tables, schemas, date_policy(self._options))
         self._additions = Additions(slot, slot.missing([table for table in schemas if table in tables]))
         binary = self._slot not in _AS_TEXT and _binary(catalog, tables, schemas.keys() | slot.published())
         empty = server_version(self._control) < _SKIPS_EMPTY

@@ -6,6 +6,7 @@ import time
 from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from replicator.errors import (
@@ -66,9 +67,7 @@ _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyo
 
 
 class ReplicationSlot:
-    """A SourceLog (replicator.sources.base), on a connection that is the source's."""
-
-    has_gaps = True  # it has the tables that the publication had at the time
+    """A RetainedLog (replicator.sources.base), on a connection that is the source's."""
 
     def __init__(self, connection: Connection, config: PostgresConfig, replicator: str) -> None:
         self._connection, self._config, self._replicator = connection, config, replicator
@@ -83,7 +82,9 @@ class ReplicationSlot:
             "pg_catalog.pg_current_wal_flush_lsn()::text FROM pg_catalog.pg_control_system() s"
         )[0]
         seen = now(self._connection, self._config.where)
-        return SourceState(LsnOffset(parse_lsn(row[3])), f"postgres-{row[0]}-{row[1]}", seen.at, row[2])
+        # The log has the tables that the publication had at the time.
+        offset, identity = LsnOffset(parse_lsn(row[3])), f"postgres-{row[0]}-{row[1]}"
+        return SourceState(offset, identity, seen.at, row[2], has_gaps=True)
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
@@ -98,7 +99,7 @@ class ReplicationSlot:
         state = self.state()
         start = self._begin(waiting)
         running = frozenset(str(xid % (1 << 32)) for xid in now(self._connection, self._config.where).snapshot.running)
-        return SourceState(LsnOffset(start, lambda: running), state.identity, state.at, state.version)
+        return replace(state, offset=LsnOffset(start, lambda: running))
 
     def load(self) -> SourceLoad:
         """Of the replicas, physical ones: what logical ones confirm, ours among them, is their own matter."""

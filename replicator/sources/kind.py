@@ -1,0 +1,84 @@
+"""What the registry has of a source: a folder's front door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replicator.model.identifiers import TableId
+from replicator.model.offset import Offset
+from replicator.model.schema import Column
+from replicator.sources.base import FormField, Source
+from replicator.sources.shared.dataset_names import server_dataset
+from replicator.sources.shared.dialect import Dialect
+
+if TYPE_CHECKING:
+    from replicator.verification.source import SourceReader
+
+STANDARD_SQL = Dialect("")
+
+
+def host_and_port(config: Mapping[str, Any]) -> str:
+    """Of a server."""
+    return ":".join(str(config[name]) for name in ("host", "port") if config.get(name))
+
+
+def as_written(column: Column, text: str) -> str:
+    """As people write it."""
+    del column
+    return text
+
+
+@dataclass(frozen=True)
+class SourceKind:
+    """A plugin: how to open it, how to read its offsets back, what its form asks for, where its guide is.
+
+    `open`: ConfigurationError for settings that no form can have sent.  `load` imports what it needs, before processes
+    fork: pages and commands do without that.  `valid`: ConfigurationError for settings that cannot be right.
+    `about`: which servers, in a few words.  `database_word`: what users of this source call a `TableId.database`; its
+    plural takes an s.
+    `address`: where it is, in short, for lists; of settings without secrets.
+    `own_databases`: those that are Tidemark's on the source, in small letters; they are no data.
+    `key_text`: a text that people write for a value of a key, as the source shows such values.
+    `lineage`: OpenLineage's namespace and name of a table (openlineage.io/docs/spec/naming), of settings without
+    secrets; None: `kind://host:port` and `database.table`.
+    `verification_reader` opens the reader of `manage.py verify` with a connection's settings; None: there is none.
+    `whole_rows`: the remedy where a row filter needs rows as they were before a change, and the log lacks them.
+    `value_options`: how values are read, for the user to choose; each is an option of a replicator under its name.
+    `type_document`: its section of docs/types.md.  `connector`: what Debezium calls its connector (empty: as `name`).
+    """
+
+    name: str
+    title: str
+    open: Callable[[Mapping[str, Any]], Source]
+    parse_offset: Callable[[Mapping[str, Any]], Offset]
+    form: Sequence[FormField]
+    guide: str
+    about: str = ""
+    database_word: str = "database"
+    dialect: Dialect = STANDARD_SQL
+    valid: Callable[[Mapping[str, Any]], object] = dict
+    load: Callable[[], None] = lambda: None
+    address: Callable[[Mapping[str, Any]], str] = host_and_port
+    own_databases: Callable[[Mapping[str, Any]], Collection[str]] = lambda _: ()
+    key_text: Callable[[Column, str], str] = as_written
+    lineage: Callable[[Mapping[str, Any], TableId], tuple[str, str]] | None = None
+    verification_reader: Callable[[Mapping[str, Any]], SourceReader] | None = None
+    type_document: Callable[[], str] | None = None
+    connector: str = ""
+    value_options: Sequence[FormField] = ()
+    whole_rows: str = "Enable full before images in the source's log, or remove the filter."
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "connector", self.connector or self.name)
+
+    def dataset(self, config: Mapping[str, Any], table: TableId) -> tuple[str, str]:
+        """Namespace and name of a table for lineage tools."""
+        return self.lineage(config, table) if self.lineage else server_dataset(self.name, config, table)
+
+
+def read_guide(folder: str) -> str:
+    """The README beside a plugin's `__init__.py`, which is `folder`."""
+    return (Path(folder).parent / "README.md").read_text(encoding="utf-8")
