@@ -12,9 +12,10 @@ from rest_framework.response import Response
 
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckResult, Status
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, Pages, listed
 from webapp.connections import selectors, serializers, services
 from webapp.connections.models import Connection
+from webapp.web.responses import user_of
 
 SEARCH = OpenApiParameter("search", str, description="Part of the name")
 
@@ -30,7 +31,7 @@ class KindViewSet(ApiViewSet):
     def list(self, request: Request) -> Response:
         """Every kind."""
         del request
-        return Response(serializers.KindSerializer(selectors.kinds(), many=True).data)
+        return Response(listed(serializers.KindSerializer, selectors.kinds()))
 
 
 @extend_schema(tags=["connections"])
@@ -44,7 +45,7 @@ class ConnectionViewSet(ApiViewSet):
         """With what the serializer shows."""
         return selectors.list_connections().prefetch_related("replicators").order_by("name")
 
-    def _get(self, pk: str) -> Connection:
+    def _get(self, pk: str | int) -> Connection:
         return get_object_or_404(self.get_queryset(), pk=pk)
 
     @extend_schema(parameters=[SEARCH, OpenApiParameter("kind", str)])
@@ -61,7 +62,7 @@ class ConnectionViewSet(ApiViewSet):
     def create(self, request: Request) -> Response:
         """Store a connection; it is not tested by that."""
         body = self.read(serializers.ConnectionCreateSerializer, request)
-        made = services.create_connection(**body, user=request.user)
+        made = services.create_connection(**body, user=user_of(request))
         return Response(serializers.ConnectionSerializer(self._get(made.pk)).data, status=status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request, pk: str) -> Response:
@@ -76,12 +77,12 @@ class ConnectionViewSet(ApiViewSet):
         body = self.read(serializers.ConnectionUpdateSerializer, request)
         if "config" in body:
             body["config"] = {**selectors.public_config(connection), **body["config"]}
-        services.update_connection(connection=connection, **body, user=request.user)
+        services.update_connection(connection=connection, **body, user=user_of(request))
         return Response(serializers.ConnectionSerializer(self._get(pk)).data)
 
     def destroy(self, request: Request, pk: str) -> Response:
         """Refused while a replicator uses it."""
-        services.delete_connection(connection=self._get(pk), user=request.user)
+        services.delete_connection(connection=self._get(pk), user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=serializers.TestResultSerializer)
@@ -108,7 +109,7 @@ class ConnectionViewSet(ApiViewSet):
     def databases(self, request: Request, pk: str) -> Response:
         """The source's databases."""
         del request
-        return Response(serializers.DatabaseSerializer(selectors.databases(self._get(pk)), many=True).data)
+        return Response(listed(serializers.DatabaseSerializer, selectors.databases(self._get(pk))))
 
     @extend_schema(
         parameters=[OpenApiParameter("database", str), SEARCH],
@@ -117,17 +118,16 @@ class ConnectionViewSet(ApiViewSet):
     @action(detail=True)
     def tables(self, request: Request, pk: str) -> Response:
         """The source's tables, one page at a time."""
-        connection, pages = self._get(pk), self.paginator
-        pages.limit = pages.get_limit(request)
-        pages.offset, pages.request = pages.get_offset(request), request
+        connection, pages = self._get(pk), Pages()
+        limit, offset = pages.window(request)
         found, pages.count = selectors.tables(
             connection,
             database=request.query_params.get("database") or None,
             search=request.query_params.get("search", ""),
-            limit=pages.limit,
-            offset=pages.offset,
+            limit=limit,
+            offset=offset,
         )
-        return pages.get_paginated_response(serializers.TableInfoSerializer(found, many=True).data)
+        return pages.get_paginated_response(listed(serializers.TableInfoSerializer, found))
 
     @extend_schema(
         request=serializers.DescribeSerializer,
@@ -144,5 +144,5 @@ class ConnectionViewSet(ApiViewSet):
 
 
 def _result(checks: list[CheckResult]) -> dict[str, object]:
-    lines = serializers.CheckSerializer(checks, many=True).data
+    lines = listed(serializers.CheckSerializer, checks)
     return {"ok": all(check.status is not Status.FAILED for check in checks), "checks": lines}
