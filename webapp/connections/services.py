@@ -130,7 +130,7 @@ def test_connection(
     return results
 
 
-test_connection.__test__ = False  # type: ignore[attr-defined] - not a test, whatever pytest thinks of the name
+test_connection.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks of the name
 
 
 def _run_checks(kind: str, config: Mapping[str, Any], tables: TableSet | None) -> list[CheckResult]:
