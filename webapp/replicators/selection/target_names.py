@@ -61,7 +61,7 @@ def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | No
         if not text or len(text) > MAX_NAME_LENGTH or not text.isprintable():
             message = f"The {what} in the target must be a string of 1 to {MAX_NAME_LENGTH} characters."
             raise ConfigurationError(message)
-    others = ReplicatorTable.objects.exclude(pk=table.pk if table else None)
+    others = ReplicatorTable.objects.all() if table is None else ReplicatorTable.objects.exclude(pk=table.pk)
     if (other := owner_of(home, replicator, others)) is not None:
         message = f"{home} is the target table of {other} (replicator {other.replicator.name})."
         raise ConfigurationError(message, remedy="Choose another name.")
