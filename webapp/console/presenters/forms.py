@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
 from replicator.errors import ConfigurationError
 from replicator.model.retention import MAX_GRACE_HOURS
@@ -130,10 +131,10 @@ class KafkaForm(forms.Form):
 class TargetSettingsForm(forms.Form):
     """What can be changed of a replicator's target; `effects` and `fixed` say the rest."""
 
-    def __init__(self, *args: Any, replicator: Replicator, **kwargs: Any) -> None:
+    def __init__(self, data: QueryDict | None = None, *, replicator: Replicator) -> None:
         """Empty, and so not to be shown, where nothing can be changed."""
         initial = {name: value for name, value in replicator.target.items() if value != ""}
-        super().__init__(*args, initial=initial, auto_id="id_target_%s", **kwargs)
+        super().__init__(data, initial=initial, auto_id="id_target_%s")
         self.kind = FORMS[str(replicator.target.get("kind") or DEFAULT_KIND)]
         stored = bool(replicator.target_secrets)
         for field in self.kind.form:
@@ -323,13 +324,13 @@ class OptionsForm(forms.Form):
         "ddl": "Takes effect at the next schema change.",
     }
 
-    def __init__(self, *args: Any, options: ReplicatorOptions, **kwargs: Any) -> None:
+    def __init__(self, data: QueryDict | None = None, *, options: ReplicatorOptions) -> None:
         """Starts from `options`; adds one choice per kind of DDL."""
         values = options.to_dict()
         values = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in values.items()}
         values["ddl_preset"] = options.ddl_preset
         values |= {f"ddl_{operation}": action for operation, action in options.ddl_policy.items()}
-        super().__init__(*args, initial=values, **kwargs)
+        super().__init__(data, initial=values)
         self.base = options
         for operation in DDL_OPERATIONS:
             allowed = [action for action in ACTIONS if action != "ignore" or operation in IGNORABLE]

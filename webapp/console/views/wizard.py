@@ -97,7 +97,9 @@ def _source(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     elif request.method == "POST":
         chosen = next((c for c in found if str(c.pk) == request.POST["connection"]), None)
         if chosen is not None:
-            other = {} if wizard.data.get("connection") == chosen.pk else {"selection": {}, "accepted": []}
+            other: dict[str, object] = (
+                {} if wizard.data.get("connection") == chosen.pk else {"selection": {}, "accepted": []}
+            )
             return _next(wizard, "source", connection=chosen.pk, **other)
         error = "Choose one of the connections, or create a new one."
     preset = request.POST.get("connection") or request.GET.get("connection") or str(wizard.data.get("connection") or "")

@@ -55,7 +55,8 @@ class Wizard:
 
     @property
     def connection(self) -> Connection | None:
-        return Connection.objects.filter(pk=self.data.get("connection")).first()
+        pk = self.data.get("connection")
+        return None if pk is None else Connection.objects.filter(pk=pk).first()
 
     @property
     def source(self) -> Connection:
