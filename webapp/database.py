@@ -77,7 +77,8 @@ def clock() -> datetime:
     """The database's time: the only clock that leases, claims and retries go by."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT clock_timestamp()")
-        return cursor.fetchone()[0]  # type: ignore[no-any-return]
+        now: datetime = cursor.fetchone()[0]
+        return now
 
 
 def without_nul(value: Any) -> Any:

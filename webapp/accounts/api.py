@@ -14,6 +14,7 @@ from webapp.accounts.models import ApiToken, AuditEntry
 from webapp.accounts.roles import role_of
 from webapp.accounts.selectors import AuditFilters, audit_log
 from webapp.api.base import ApiViewSet
+from webapp.web.responses import user_of
 
 
 @extend_schema(tags=["account"])
@@ -39,20 +40,20 @@ class TokenViewSet(ApiViewSet):
 
     def list(self, request: Request) -> Response:
         """Tokens, without their values."""
-        return self.page(ApiToken.objects.filter(user=request.user), serializers.TokenSerializer)
+        return self.page(ApiToken.objects.filter(user=user_of(request)), serializers.TokenSerializer)
 
     @extend_schema(request=serializers.TokenCreateSerializer, responses={201: serializers.NewTokenSerializer})
     def create(self, request: Request) -> Response:
         """Make a token; the answer is the only place where it ever appears."""
         body = self.read(serializers.TokenCreateSerializer, request)
-        plain = services.create_token(**body, user=request.user, most=role_of(request.user, request.auth))
+        plain = services.create_token(**body, user=user_of(request), most=role_of(request.user, request.auth))
         made = ApiToken.objects.get(digest=services.digest(plain))
         answer = {**serializers.TokenSerializer(made).data, "token": plain}
         return Response(answer, status=status.HTTP_201_CREATED)
 
     def destroy(self, request: Request, pk: str) -> Response:
         """Revoke a token; it stops working at once."""
-        services.revoke_token(token=get_object_or_404(ApiToken, user=request.user, pk=pk))
+        services.revoke_token(token=get_object_or_404(ApiToken, user=user_of(request), pk=pk))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -76,7 +77,7 @@ class UserViewSet(ApiViewSet):
         """Make an account."""
         body = self.read(serializers.UserCreateSerializer, request)
         made = services.create_user(
-            name=body["username"], password=body["password"], role=body["role"], by=request.user
+            name=body["username"], password=body["password"], role=body["role"], by=user_of(request)
         )
         return self._answer(made.pk, status.HTTP_201_CREATED)
 
@@ -84,7 +85,7 @@ class UserViewSet(ApiViewSet):
     def partial_update(self, request: Request, pk: str) -> Response:
         """Another role or password, or let nobody in any more; tokens and sessions follow at once."""
         user = get_object_or_404(get_user_model(), pk=pk)
-        services.update_user(user=user, **self.read(serializers.UserUpdateSerializer, request), by=request.user)
+        services.update_user(user=user, **self.read(serializers.UserUpdateSerializer, request), by=user_of(request))
         return self._answer(user.pk)
 
 

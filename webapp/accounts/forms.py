@@ -61,8 +61,9 @@ class TokenForm(forms.Form):
         """`most`: the user's own role."""
         super().__init__(*args, **kwargs)
         roles = [role for role in Role if role.rank <= most.rank]
-        self.fields["role"].choices = [(role.value, role.label) for role in roles]  # type: ignore[attr-defined]
-        self.fields["role"].initial = Role.VIEWER.value
+        field = self.fields["role"]
+        assert isinstance(field, forms.ChoiceField)
+        field.choices, field.initial = [(role.value, role.label) for role in roles], Role.VIEWER.value
 
     @property
     def token(self) -> dict[str, Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from django.contrib.auth.models import AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -39,7 +38,7 @@ class Guard:
         least = needed(match, str(request.method)) if match else Role.VIEWER
         if least is Role.VIEWER or request.path.startswith("/api/"):  # probes must not wait for the database
             return
-        user = cast("User | AnonymousUser", request.user)
+        user = request.user
         if user.is_authenticated and role_of(user).rank < least.rank:
             raise PermissionDenied(refusal(least))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.contrib.auth.models import User
 from rest_framework import serializers
 
 from webapp.accounts.models import ApiToken, AuditEntry
@@ -12,27 +13,27 @@ from webapp.accounts.roles import Role, role_of
 ROLES = Role.choices
 
 
-class MeSerializer(serializers.Serializer):
+class MeSerializer(serializers.Serializer[dict[str, Any]]):
     """Whose token this is."""
 
     username = serializers.CharField()
-    role = serializers.ChoiceField(ROLES)  # type: ignore[assignment]
+    role = serializers.ChoiceField(ROLES)
 
 
-class TokenSerializer(serializers.ModelSerializer):
+class TokenSerializer(serializers.ModelSerializer[ApiToken]):
     """A token without its value."""
 
     class Meta:
         model = ApiToken
-        fields = ("id", "name", "prefix", "role", "expires_at", "created_at", "last_used_at")
-        read_only_fields = fields
+        fields: tuple[str, ...] = ("id", "name", "prefix", "role", "expires_at", "created_at", "last_used_at")
+        read_only_fields: tuple[str, ...] = fields
 
 
-class TokenCreateSerializer(serializers.Serializer):
+class TokenCreateSerializer(serializers.Serializer[None]):
     """`name` is for the list of tokens."""
 
     name = serializers.CharField(max_length=100)
-    role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most the role of the caller")  # type: ignore[assignment]
+    role = serializers.ChoiceField(ROLES, default=Role.ADMIN.value, help_text="At most the role of the caller")
     days = serializers.IntegerField(
         min_value=1,
         max_value=3650,
@@ -52,7 +53,7 @@ class NewTokenSerializer(TokenSerializer):
         read_only_fields = fields
 
 
-class UserSerializer(serializers.Serializer):
+class UserSerializer(serializers.Serializer[User]):
     """Somebody with an account."""
 
     id = serializers.IntegerField()
@@ -61,28 +62,28 @@ class UserSerializer(serializers.Serializer):
     active = serializers.BooleanField(source="is_active")
     last_login = serializers.DateTimeField(allow_null=True)
 
-    def get_role(self, user: Any) -> str:
+    def get_role(self, user: User) -> str:
         """Their own, without a token's limit."""
         return str(role_of(user))
 
 
-class UserCreateSerializer(serializers.Serializer):
+class UserCreateSerializer(serializers.Serializer[None]):
     """A new account."""
 
     username = serializers.CharField(max_length=150)
     password = serializers.CharField(max_length=200, write_only=True)
-    role = serializers.ChoiceField(ROLES)  # type: ignore[assignment]
+    role = serializers.ChoiceField(ROLES)
 
 
-class UserUpdateSerializer(serializers.Serializer):
+class UserUpdateSerializer(serializers.Serializer[None]):
     """What is left out stays."""
 
-    role = serializers.ChoiceField(ROLES, required=False)  # type: ignore[assignment]
+    role = serializers.ChoiceField(ROLES, required=False)
     active = serializers.BooleanField(required=False)
     password = serializers.CharField(max_length=200, write_only=True, required=False)
 
 
-class AuditSerializer(serializers.ModelSerializer):
+class AuditSerializer(serializers.ModelSerializer[AuditEntry]):
     """A line of the audit log."""
 
     class Meta:

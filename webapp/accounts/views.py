@@ -8,6 +8,7 @@ from typing import Any, cast
 from django.contrib import messages
 from django.contrib.auth import get_user_model, login, logout, update_session_auth_hash
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
@@ -34,7 +35,7 @@ class SignIn(LoginView):
     authentication_form = SignInForm
     redirect_authenticated_user = True
 
-    def form_valid(self, form: SignInForm) -> HttpResponse:  # type: ignore[override]
+    def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         """Told in the audit log, as what was refused is."""
         answer = super().form_valid(form)
         audit.enter("signed_in", "Signed in", user=form.get_user())

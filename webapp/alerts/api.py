@@ -11,9 +11,10 @@ from rest_framework.response import Response
 
 from webapp.alerts import selectors, serializers, services
 from webapp.alerts.models import Alert, Channel, Rule
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators
+from webapp.web.responses import user_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 
@@ -104,14 +105,14 @@ class RuleViewSet(ApiViewSet):
     def list(self, request: Request, replicator: int) -> Response:
         """All of them."""
         del request
-        return Response(serializers.RuleSerializer(selectors.rules_of(self._owner(replicator)), many=True).data)
+        return Response(listed(serializers.RuleSerializer, selectors.rules_of(self._owner(replicator))))
 
     @extend_schema(request=serializers.SnoozeSerializer, responses=serializers.RuleSerializer(many=True))
     def snooze(self, request: Request, replicator: int) -> Response:
         """All of them at once: nothing new is told until then."""
         owner, body = self._owner(replicator), self.read(serializers.SnoozeSerializer, request)
-        services.snooze_all(replicator=owner, until=body["until"], user=request.user)
-        return Response(serializers.RuleSerializer(selectors.rules_of(owner), many=True).data)
+        services.snooze_all(replicator=owner, until=body["until"], user=user_of(request))
+        return Response(listed(serializers.RuleSerializer, selectors.rules_of(owner)))
 
     @extend_schema(request=None, responses=serializers.RuleTestSerializer(many=True))
     def test(self, request: Request, replicator: int) -> Response:
@@ -126,7 +127,7 @@ class RuleViewSet(ApiViewSet):
         owner, body = self._owner(replicator), self.read(serializers.RuleChangeSerializer, request)
         asleep = "snoozed_until" in body
         until = body.pop("snoozed_until", None)
-        rule = services.save_rule(replicator=owner, kind=kind, user=request.user, **body)
+        rule = services.save_rule(replicator=owner, kind=kind, user=user_of(request), **body)
         if asleep:
-            services.snooze(rule=rule, until=until, user=request.user)
+            services.snooze(rule=rule, until=until, user=user_of(request))
         return Response(serializers.RuleSerializer(rule).data)

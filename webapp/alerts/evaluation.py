@@ -87,13 +87,13 @@ def _facts(replicators: Sequence[Replicator], now: datetime) -> dict[int, Facts]
     parked: dict[int, dict[str, int]] = {}
     names: dict[int, str] = {}
     wrong = Q(state=TableState.FAILED.value) | Q(parked__gt=0)
-    for table in ReplicatorTable.objects.filter(wrong, replicator__in=replicators).only(
+    for row in ReplicatorTable.objects.filter(wrong, replicator__in=replicators).only(
         "replicator_id", "database", "name", "state", "parked"
     ):
-        if table.state == TableState.FAILED.value:
-            failed.setdefault(table.replicator_id, []).append(str(table))
-        if table.parked:
-            parked.setdefault(table.replicator_id, {})[str(table)] = table.parked
+        if row.state == TableState.FAILED.value:
+            failed.setdefault(row.replicator_id, []).append(str(row))
+        if row.parked:
+            parked.setdefault(row.replicator_id, {})[str(row)] = row.parked
     if promised:
         names = {row.pk: str(row) for row in ReplicatorTable.objects.filter(pk__in=promised).only("database", "name")}
     figures: dict[int, dict[str, Figures]] = {one.pk: {} for one in replicators}

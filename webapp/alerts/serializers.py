@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from webapp.alerts.models import ChannelKind, Rule
+from webapp.alerts.models import Alert, Channel, ChannelKind, Rule
 
 
-class ChannelSerializer(serializers.Serializer):
+class ChannelSerializer(serializers.Serializer[Channel]):
     """Where alerts are sent; a webhook's address and key are secrets and never come back."""
 
     id = serializers.IntegerField(read_only=True)
@@ -32,7 +34,7 @@ class ChannelSerializer(serializers.Serializer):
     last_error = serializers.CharField(read_only=True)
 
 
-class ChannelTestSerializer(serializers.Serializer):
+class ChannelTestSerializer(serializers.Serializer[dict[str, Any]]):
     """What came of a test message."""
 
     ok = serializers.BooleanField()
@@ -45,13 +47,13 @@ class RuleTestSerializer(ChannelTestSerializer):
     channel = serializers.CharField()
 
 
-class SnoozeSerializer(serializers.Serializer):
+class SnoozeSerializer(serializers.Serializer[None]):
     """Until when nothing new is told; null wakes."""
 
     until = serializers.DateTimeField(allow_null=True)
 
 
-class RuleSerializer(serializers.Serializer):
+class RuleSerializer(serializers.Serializer[Rule]):
     """What is watched of a replicator."""
 
     kind = serializers.CharField(read_only=True)
@@ -66,7 +68,7 @@ class RuleSerializer(serializers.Serializer):
         return [channel.pk for channel in rule.channels.all()]
 
 
-class RuleChangeSerializer(serializers.Serializer):
+class RuleChangeSerializer(serializers.Serializer[None]):
     """What is left out stays; `snoozed_until` null wakes it."""
 
     enabled = serializers.BooleanField(required=False)
@@ -75,7 +77,7 @@ class RuleChangeSerializer(serializers.Serializer):
     snoozed_until = serializers.DateTimeField(required=False, allow_null=True)
 
 
-class AlertSerializer(serializers.Serializer):
+class AlertSerializer(serializers.Serializer[Alert]):
     """An alert that fires, or has fired."""
 
     id = serializers.IntegerField()

@@ -103,7 +103,7 @@ def test_rules(request: HttpRequest, pk: int) -> HttpResponse:
     return done(request, f"The test message was sent to {', '.join(tried)}.", to=back)
 
 
-test_rules.__test__ = False  # type: ignore[attr-defined] - as `test` below
+test_rules.__test__ = False  # type: ignore[attr-defined]  # as `test` below
 
 
 def settings_page(pk: int, part: str) -> str:
@@ -155,7 +155,7 @@ def test(request: HttpRequest, pk: int) -> HttpResponse:
     return done(request, f"The test message was sent to {one.destination}.", to=back)
 
 
-test.__test__ = False  # type: ignore[attr-defined] - not a test, whatever pytest thinks of the name
+test.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks of the name
 
 
 @login_required

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from django.core.exceptions import ObjectDoesNotExist, PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from rest_framework import exceptions, serializers, status, viewsets
-from rest_framework.pagination import LimitOffsetPagination
+from rest_framework.metadata import SimpleMetadata
+from rest_framework.pagination import BasePagination, LimitOffsetPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.settings import api_settings
@@ -46,7 +48,10 @@ REMEDIES: Mapping[int, str] = {
 }
 
 
-class ErrorSerializer(serializers.Serializer):
+T = TypeVar("T")
+
+
+class ErrorSerializer(serializers.Serializer[dict[str, Any]]):
     """Every error has this form."""
 
     code = serializers.CharField(help_text="Stable, for programs")
@@ -56,7 +61,7 @@ class ErrorSerializer(serializers.Serializer):
         child=serializers.ListField(child=serializers.CharField()),
         required=False,
         help_text="By field, code `invalid`",
-    )  # type: ignore[assignment]
+    )  # type: ignore[assignment]  # declared fields are no attributes of the class
 
 
 def error_response(error: Exception, context: Mapping[str, Any]) -> Response | None:
@@ -107,30 +112,55 @@ def _name(name: Any) -> str:
     return "" if name == api_settings.NON_FIELD_ERRORS_KEY else str(name)
 
 
+def listed(
+    kind: type[serializers.Serializer[T]], items: Iterable[T], context: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """Each of `items` in the form of `kind`."""
+    # The stubs know a serializer of one object only, not that of many.
+    return list(kind(items, many=True, context=context or {}).data)  # type: ignore[arg-type]
+
+
 class Pages(LimitOffsetPagination):
     """`?limit=&offset=` → {count, next, previous, results}."""
 
     default_limit = 100
     max_limit = 1000
 
+    def window(self, request: Request) -> tuple[int, int]:
+        """Limit and offset, where the source cuts the list itself; `count` is to be set."""
+        limit, offset = self.get_limit(request) or self.default_limit, self.get_offset(request)
+        self.request, self.limit, self.offset = request, limit, offset
+        return limit, offset
+
 
 class ApiSchema(AutoSchema):
     """Adds the errors that every operation may give."""
 
-    def _get_response_bodies(self, direction: str = "response") -> dict[str, Any]:
+    def _get_response_bodies(self, direction: Literal["request", "response"] = "response") -> dict[str, Any]:
         responses: dict[str, Any] = super()._get_response_bodies(direction)
         codes = ["400", "401"] + (["404"] if "{" in self.path else [])
         for code in codes:
             if code not in responses:
-                responses[code] = self._get_response_for_code(ErrorSerializer, code, ["application/json"])
+                # drf_spectacular has no hints for it
+                responses[code] = self._get_response_for_code(ErrorSerializer, code, ["application/json"])  # type: ignore[no-untyped-call]
         return responses
 
 
-class ApiViewSet(viewsets.GenericViewSet):
-    """Base of every resource."""
+class Metadata(SimpleMetadata):
+    """Answers OPTIONS with what an address is; what each operation takes is documented, and differs from what it gives."""
+
+    def determine_actions(self, request: Request, view: APIView) -> dict[str, Any]:
+        """None: DRF takes them from `serializer_class` and asks for an object by its `pk`."""
+        del request, view
+        return {}
+
+
+class ApiViewSet(viewsets.GenericViewSet[Any]):
+    """Base of every resource, of models or of other things."""
 
     schema = ApiSchema()
-    pagination_class = Pages
+    metadata_class = Metadata
+    pagination_class: type[BasePagination] | None = Pages
     lookup_value_regex = r"\d+"
     filter_backends: tuple[type, ...] = ()
 
@@ -138,16 +168,15 @@ class ApiViewSet(viewsets.GenericViewSet):
         """Errors as {code, message, remedy}."""
         return error_response
 
-    def read(self, kind: type[serializers.Serializer], request: Request) -> dict[str, Any]:
+    def read(self, kind: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
         """The validated request body."""
         body = kind(data=request.data)
         body.is_valid(raise_exception=True)
         return dict(body.validated_data)
 
-    def page(self, items: Any, kind: type[serializers.Serializer]) -> Response:
+    def page(self, items: QuerySet[Any, T] | Sequence[T], kind: type[serializers.Serializer[T]]) -> Response:
         """One page of a list."""
-        found = self.paginate_queryset(items)
-        return self.get_paginated_response(kind(found, many=True).data)
+        return self.get_paginated_response(listed(kind, self.paginate_queryset(items) or []))
 
 
 class NothingHere(APIView):
@@ -167,7 +196,7 @@ class NothingHere(APIView):
         raise exceptions.NotFound
 
 
-class BearerScheme(OpenApiAuthenticationExtension):
+class BearerScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf_spectacular has no hints
     """How the documentation describes the token."""
 
     target_class = "webapp.accounts.authentication.ApiTokenAuthentication"

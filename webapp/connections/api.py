@@ -14,11 +14,12 @@ from rest_framework.response import Response
 
 from replicator.model.identifiers import TableId
 from replicator.sources.base import CheckResult, Status
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, Pages, listed
 from webapp.connections import selectors, serializers
 from webapp.connections.endpoints import Endpoints
 from webapp.connections.models import Connection
 from webapp.connections.services import CONNECTIONS
+from webapp.web.responses import user_of
 
 SEARCH = OpenApiParameter("search", str, description="Part of the name")
 
@@ -34,15 +35,16 @@ class KindViewSet(ApiViewSet):
     def list(self, request: Request) -> Response:
         """Every kind."""
         del request
-        return Response(serializers.KindSerializer(selectors.kinds(), many=True).data)
+        return Response(listed(serializers.KindSerializer, selectors.kinds()))
 
 
 class EndpointViewSet(ApiViewSet):
     """What connections and destinations have in common."""
 
     services: Endpoints[Any]
+    serializer_class: type[serializers.EndpointSerializer]
 
-    def _get(self, pk: str) -> Any:
+    def _get(self, pk: str | int) -> Any:
         return get_object_or_404(self.get_queryset(), pk=pk)
 
     def _shown(self, pk: str | int, number: int = status.HTTP_200_OK) -> Response:
@@ -56,12 +58,12 @@ class EndpointViewSet(ApiViewSet):
             found = found.filter(name__icontains=search)
         if kind := request.query_params.get("kind"):
             found = found.filter(kind=kind)
-        return self.page(found, self.get_serializer_class())
+        return self.page(found, self.serializer_class)
 
     @extend_schema(request=serializers.EndpointCreateSerializer)
     def create(self, request: Request) -> Response:
         """Store one; it is not tested by that."""
-        made = self.services.create(**self.read(serializers.EndpointCreateSerializer, request), user=request.user)
+        made = self.services.create(**self.read(serializers.EndpointCreateSerializer, request), user=user_of(request))
         return self._shown(made.pk, status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request, pk: str) -> Response:
@@ -77,12 +79,12 @@ class EndpointViewSet(ApiViewSet):
         if "config" in body:
             body["config"] = {**selectors.public_config(endpoint), **body["config"]}
             self.services.try_out(endpoint, body["config"])
-        self.services.update(endpoint, **body, user=request.user)
+        self.services.update(endpoint, **body, user=user_of(request))
         return self._shown(pk)
 
     def destroy(self, request: Request, pk: str) -> Response:
         """Refused while a replicator uses it."""
-        self.services.delete(self._get(pk), user=request.user)
+        self.services.delete(self._get(pk), user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None, responses=serializers.TestResultSerializer)
@@ -121,7 +123,7 @@ class ConnectionViewSet(EndpointViewSet):
     def databases(self, request: Request, pk: str) -> Response:
         """The source's databases."""
         del request
-        return Response(serializers.DatabaseSerializer(selectors.databases(self._get(pk)), many=True).data)
+        return Response(listed(serializers.DatabaseSerializer, selectors.databases(self._get(pk))))
 
     @extend_schema(
         parameters=[OpenApiParameter("database", str), SEARCH],
@@ -130,17 +132,16 @@ class ConnectionViewSet(EndpointViewSet):
     @action(detail=True)
     def tables(self, request: Request, pk: str) -> Response:
         """The source's tables, one page at a time."""
-        connection, pages = self._get(pk), self.paginator
-        pages.limit = pages.get_limit(request)
-        pages.offset, pages.request = pages.get_offset(request), request
+        connection, pages = self._get(pk), Pages()
+        limit, offset = pages.window(request)
         found, pages.count = selectors.tables(
             connection,
             database=request.query_params.get("database") or None,
             search=request.query_params.get("search", ""),
-            limit=pages.limit,
-            offset=pages.offset,
+            limit=limit,
+            offset=offset,
         )
-        return pages.get_paginated_response(serializers.TableInfoSerializer(found, many=True).data)
+        return pages.get_paginated_response(listed(serializers.TableInfoSerializer, found))
 
     @extend_schema(
         request=serializers.DescribeSerializer,
@@ -157,5 +158,5 @@ class ConnectionViewSet(EndpointViewSet):
 
 
 def _result(checks: list[CheckResult]) -> dict[str, object]:
-    lines = serializers.CheckSerializer(checks, many=True).data
+    lines = listed(serializers.CheckSerializer, checks)
     return {"ok": all(check.status is not Status.FAILED for check in checks), "checks": lines}

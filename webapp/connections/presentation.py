@@ -92,5 +92,7 @@ def check_summary(lines: list[CheckLine]) -> dict[str, Any]:
 def guide(markdown: str) -> SafeString:
     """HTML of a setup guide.  Raw HTML in it is shown as text."""
     renderer = MarkdownIt("commonmark", {"html": False}).enable("table")
-    html = renderer.render(markdown).replace("<pre>", '<pre tabindex="0">')  # scrolls sideways: reachable by keyboard
+    html: str = renderer.render(markdown).replace(
+        "<pre>", '<pre tabindex="0">'
+    )  # scrolls sideways: reachable by keyboard
     return mark_safe(html)  # noqa: S308 - escaped by the renderer

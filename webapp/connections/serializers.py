@@ -8,28 +8,30 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from replicator.errors import TableError
+from replicator.sources.base import CheckResult, DatabaseInfo, FormField, TableInfo
+from replicator.sources.registry import SourceKind
 from webapp.connections import selectors
 from webapp.connections.models import Connection, Endpoint
 
 
-class FormFieldSerializer(serializers.Serializer):
+class FormFieldSerializer(serializers.Serializer[FormField]):
     """One setting of a kind of source."""
 
     name = serializers.CharField()
-    label = serializers.CharField()  # type: ignore[assignment]
+    label = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
     kind = serializers.CharField()
-    required = serializers.BooleanField()  # type: ignore[assignment]
-    default = serializers.CharField()  # type: ignore[assignment]
+    required = serializers.BooleanField()  # type: ignore[assignment]  # as `label`
+    default = serializers.CharField()
     help = serializers.CharField()
     secret = serializers.BooleanField(help_text="Write-only")
     choices = serializers.SerializerMethodField()
 
-    def get_choices(self, field: Any) -> list[str]:
+    def get_choices(self, field: FormField) -> list[str]:
         """Allowed values; empty where any text goes."""
         return [value for value, _ in field.choices]
 
 
-class KindSerializer(serializers.Serializer):
+class KindSerializer(serializers.Serializer[SourceKind]):
     """A kind of source."""
 
     name = serializers.CharField()
@@ -40,7 +42,7 @@ class KindSerializer(serializers.Serializer):
     guide = serializers.CharField(help_text="Setup guide, Markdown")
 
 
-class CheckSerializer(serializers.Serializer):
+class CheckSerializer(serializers.Serializer[CheckResult]):
     """One line of the connection test."""
 
     name = serializers.CharField()
@@ -50,7 +52,7 @@ class CheckSerializer(serializers.Serializer):
     remedy = serializers.CharField(help_text="SQL to paste, or a sentence")
 
 
-class EndpointSerializer(serializers.ModelSerializer):
+class EndpointSerializer(serializers.ModelSerializer[Any]):
     """One without its secrets."""
 
     config = serializers.SerializerMethodField()
@@ -85,7 +87,7 @@ class ConnectionSerializer(EndpointSerializer):
         model = Connection
 
 
-class EndpointCreateSerializer(serializers.Serializer):
+class EndpointCreateSerializer(serializers.Serializer[None]):
     """`config` holds the settings that the kinds list, secrets included."""
 
     name = serializers.CharField(max_length=100)
@@ -93,21 +95,21 @@ class EndpointCreateSerializer(serializers.Serializer):
     config = serializers.DictField(write_only=True, required=False, default=dict)
 
 
-class EndpointUpdateSerializer(serializers.Serializer):
+class EndpointUpdateSerializer(serializers.Serializer[None]):
     """What is left out stays as it is."""
 
     name = serializers.CharField(max_length=100, required=False)
     config = serializers.DictField(write_only=True, required=False)
 
 
-class EndpointTrySerializer(serializers.Serializer):
+class EndpointTrySerializer(serializers.Serializer[None]):
     """Settings to test before they are stored."""
 
     kind = serializers.CharField()
     config = serializers.DictField(write_only=True)
 
 
-class TestResultSerializer(serializers.Serializer):
+class TestResultSerializer(serializers.Serializer[dict[str, Any]]):
     """`ok` is false where a check failed; warnings do not count."""
 
     __test__ = False
@@ -115,7 +117,7 @@ class TestResultSerializer(serializers.Serializer):
     checks = CheckSerializer(many=True)
 
 
-class DatabaseSerializer(serializers.Serializer):
+class DatabaseSerializer(serializers.Serializer[DatabaseInfo]):
     """Estimates."""
 
     name = serializers.CharField()
@@ -123,14 +125,14 @@ class DatabaseSerializer(serializers.Serializer):
     bytes = serializers.IntegerField()
 
 
-class TableNameSerializer(serializers.Serializer):
+class TableNameSerializer(serializers.Serializer[None]):
     """A table of the source."""
 
     database = serializers.CharField()
     table = serializers.CharField()
 
 
-class TableInfoSerializer(serializers.Serializer):
+class TableInfoSerializer(serializers.Serializer[TableInfo]):
     """A table as discovery lists it; rows and bytes are estimates."""
 
     database = serializers.CharField(source="table.database")
@@ -141,13 +143,13 @@ class TableInfoSerializer(serializers.Serializer):
     engine = serializers.CharField()
 
 
-class DescribeSerializer(serializers.Serializer):
+class DescribeSerializer(serializers.Serializer[None]):
     """Which tables to describe."""
 
     tables = TableNameSerializer(many=True, allow_empty=False)
 
 
-class ColumnSerializer(serializers.Serializer):
+class ColumnSerializer(serializers.Serializer[dict[str, Any]]):
     """A column and its type in the target."""
 
     name = serializers.CharField()
@@ -157,7 +159,7 @@ class ColumnSerializer(serializers.Serializer):
     warning = serializers.CharField()
 
 
-class DescribedSerializer(serializers.Serializer):
+class DescribedSerializer(serializers.Serializer[dict[str, Any]]):
     """A table's present definition; `error` where a column's type is unknown, or the table does not exist."""
 
     database = serializers.CharField()

@@ -7,7 +7,7 @@ from drf_spectacular.utils import extend_schema, extend_schema_view
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.connections.api import EndpointViewSet
 from webapp.destinations import selectors, serializers
 from webapp.destinations.models import Destination
@@ -25,7 +25,7 @@ class DestinationKindViewSet(ApiViewSet):
     def list(self, request: Request) -> Response:
         """Every kind."""
         del request
-        return Response(serializers.DestinationKindSerializer(selectors.kinds(), many=True).data)
+        return Response(listed(serializers.DestinationKindSerializer, selectors.kinds()))
 
 
 @extend_schema(tags=["destinations"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from replicator.targets.kind import TargetKind
@@ -9,7 +12,7 @@ from webapp.connections.serializers import EndpointSerializer, FormFieldSerializ
 from webapp.destinations.models import Destination
 
 
-class CapabilitiesSerializer(serializers.Serializer):
+class CapabilitiesSerializer(serializers.Serializer[dict[str, Any]]):
     """What a kind of destination can do."""
 
     modes = serializers.ListField(child=serializers.CharField(), help_text="Empty: it keeps every change")
@@ -19,7 +22,7 @@ class CapabilitiesSerializer(serializers.Serializer):
     verified = serializers.BooleanField(help_text="Its copy can be compared with the source by manage.py verify")
 
 
-class DestinationKindSerializer(serializers.Serializer):
+class DestinationKindSerializer(serializers.Serializer[TargetKind]):
     """A kind of destination."""
 
     name = serializers.CharField()
@@ -30,11 +33,12 @@ class DestinationKindSerializer(serializers.Serializer):
     capabilities = serializers.SerializerMethodField()
     guide = serializers.CharField(help_text="Guide, Markdown")
 
-    def get_capabilities(self, kind: TargetKind) -> CapabilitiesSerializer:
+    @extend_schema_field(CapabilitiesSerializer)
+    def get_capabilities(self, kind: TargetKind) -> dict[str, Any]:
         """In the form of `CapabilitiesSerializer`."""
         can = kind.capabilities
         found = {"modes": sorted(can.modes), "ddl": sorted(can.ddl), "exactly_once": can.exactly_once}
-        return CapabilitiesSerializer(found | {"renames": can.renames, "verified": can.verified}).data
+        return dict(CapabilitiesSerializer(found | {"renames": can.renames, "verified": can.verified}).data)
 
 
 class DestinationSerializer(EndpointSerializer):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rest_framework import serializers
 
-from webapp.monitoring.models import Stage
+from replicator.telemetry.slo import Promise
+from webapp.monitoring.failures import FailureCount
+from webapp.monitoring.models import Failure, LogLine, Stage, TablePromise, TimelineEvent
+from webapp.monitoring.slo.attainment import Attained
 
 LEVELS = ("debug", "info", "warning", "error")
 
 
-class FailureSerializer(serializers.Serializer):
+class FailureSerializer(serializers.Serializer[Failure]):
     """One failed attempt; `table` is empty where the whole replicator was concerned."""
 
     id = serializers.IntegerField()
@@ -29,13 +34,12 @@ class FailureSerializer(serializers.Serializer):
     next_retry_at = serializers.DateTimeField(allow_null=True)
     resolved_at = serializers.DateTimeField(allow_null=True)
 
-    def get_table(self, failure: object) -> str:
+    def get_table(self, failure: Failure) -> str:
         """`database.table`, or empty."""
-        table = getattr(failure, "table", None)
-        return str(table) if table else ""
+        return str(failure.table) if failure.table else ""
 
 
-class FailureCountSerializer(serializers.Serializer):
+class FailureCountSerializer(serializers.Serializer[FailureCount]):
     """How often one kind of failure happened to one table."""
 
     replicator = serializers.IntegerField(source="replicator_id")
@@ -47,7 +51,7 @@ class FailureCountSerializer(serializers.Serializer):
     last_at = serializers.DateTimeField()
 
 
-class LogLineSerializer(serializers.Serializer):
+class LogLineSerializer(serializers.Serializer[LogLine]):
     """`id` is the cursor for `after` and `before`."""
 
     id = serializers.IntegerField()
@@ -59,7 +63,7 @@ class LogLineSerializer(serializers.Serializer):
     detail = serializers.JSONField()
 
 
-class LogFilterSerializer(serializers.Serializer):
+class LogFilterSerializer(serializers.Serializer[None]):
     """Filters of the log."""
 
     level = serializers.ChoiceField(LEVELS, required=False, help_text="The minimum level")
@@ -82,14 +86,14 @@ class LogQuerySerializer(LogFilterSerializer):
     limit = serializers.IntegerField(required=False, default=200, min_value=1, max_value=5000)
 
 
-class LogPageSerializer(serializers.Serializer):
+class LogPageSerializer(serializers.Serializer[dict[str, Any]]):
     """Oldest first; `next_after` is the cursor to ask with next."""
 
     lines = LogLineSerializer(many=True)
     next_after = serializers.IntegerField(allow_null=True)
 
 
-class TimelineSerializer(serializers.Serializer):
+class TimelineSerializer(serializers.Serializer[TimelineEvent]):
     """Who did what, and what the replicator did by itself."""
 
     id = serializers.IntegerField()
@@ -101,7 +105,7 @@ class TimelineSerializer(serializers.Serializer):
     detail = serializers.JSONField()
 
 
-class MetricsQuerySerializer(serializers.Serializer):
+class MetricsQuerySerializer(serializers.Serializer[None]):
     """`table` is a table's id; without it, all tables of a minute are added up."""
 
     minutes = serializers.IntegerField(
@@ -110,7 +114,7 @@ class MetricsQuerySerializer(serializers.Serializer):
     table = serializers.IntegerField(required=False)
 
 
-class MetricSerializer(serializers.Serializer):
+class MetricSerializer(serializers.Serializer[dict[str, Any]]):
     """Counters of one minute; lags are null where nothing became queryable."""
 
     minute = serializers.DateTimeField()
@@ -128,7 +132,7 @@ class MetricSerializer(serializers.Serializer):
     lag_max_ms = serializers.IntegerField(allow_null=True)
 
 
-class ChartPointSerializer(serializers.Serializer):
+class ChartPointSerializer(serializers.Serializer[dict[str, Any]]):
     """What happened within one point of time; lags are null where nothing became queryable."""
 
     at = serializers.DateTimeField(help_text="Its start")
@@ -152,7 +156,7 @@ class ChartPointSerializer(serializers.Serializer):
     lag_p99_ms = serializers.IntegerField(allow_null=True)
 
 
-class ChartsSerializer(serializers.Serializer):
+class ChartsSerializer(serializers.Serializer[dict[str, Any]]):
     """At most some 300 points, oldest first."""
 
     begin = serializers.DateTimeField()
@@ -161,14 +165,14 @@ class ChartsSerializer(serializers.Serializer):
     points = ChartPointSerializer(many=True)
 
 
-class PromiseSerializer(serializers.Serializer):
+class PromiseSerializer(serializers.Serializer[Promise | dict[str, Any]]):
     """So many percent of the changes can be read in the target within so many seconds."""
 
     percent = serializers.FloatField()
     seconds = serializers.FloatField()
 
 
-class WindowSerializer(serializers.Serializer):
+class WindowSerializer(serializers.Serializer[dict[str, Any]]):
     """Events that became readable within a window, and late ones that wait."""
 
     good = serializers.IntegerField()
@@ -176,7 +180,7 @@ class WindowSerializer(serializers.Serializer):
     percent = serializers.FloatField(allow_null=True, help_text="null where there was no event")
 
 
-class FiguresSerializer(serializers.Serializer):
+class FiguresSerializer(serializers.Serializer[dict[str, Any]]):
     """How a promise is kept."""
 
     promise = PromiseSerializer()
@@ -200,7 +204,7 @@ class StandingSerializer(FiguresSerializer):
     state = serializers.CharField(help_text="As of /slo/; unseen: not evaluated for minutes")
 
 
-class AttainedSerializer(serializers.Serializer):
+class AttainedSerializer(serializers.Serializer[Attained]):
     """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as late."""
 
     promise = PromiseSerializer()
@@ -216,7 +220,7 @@ class SloSerializer(FiguresSerializer):
     tables = serializers.DictField(child=FiguresSerializer())
 
 
-class TablePromiseSerializer(serializers.Serializer):
+class TablePromiseSerializer(serializers.Serializer[TablePromise]):
     """A table's own promise."""
 
     table = serializers.IntegerField(source="table_id", read_only=True)

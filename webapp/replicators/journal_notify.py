@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import psycopg2
 from django.db import Error, connection
 
 from replicator.engine.wake_event import WakeEvent
@@ -65,7 +66,7 @@ class _Listener:
     def _run(self) -> None:
         while not self._over.is_set():
             own = connection.copy()
-            broken = (Error, own.Database.Error, OSError)  # Django's, the driver's (`poll` is its own), the socket's
+            broken = (Error, psycopg2.Error, OSError)  # Django's, the driver's (`poll` is its own), the socket's
             with contextlib.suppress(*broken):
                 self._listen(own)
             with contextlib.suppress(*broken):

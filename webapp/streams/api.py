@@ -19,11 +19,12 @@ from replicator.errors import CheckpointTooOld, ConfigurationError
 from replicator.streams import forms
 from replicator.streams.cursor import Limits
 from replicator.streams.position import Position, checkpoint
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.replicators.selectors import list_replicators
 from webapp.streams import groups, reading, selectors, serializers, services
 from webapp.streams.feed import captured
 from webapp.streams.models import Stream
+from webapp.web.responses import user_of
 
 ARROW = "application/vnd.apache.arrow.stream"
 GROUP = OpenApiParameter("group", str, OpenApiParameter.PATH)
@@ -71,8 +72,8 @@ class StreamViewSet(ApiViewSet):
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         """Only changes are Arrow."""
         if not isinstance(getattr(response, "data", None), bytes):
-            request.accepted_renderer = JSONRenderer()  # type: ignore[attr-defined]
-            request.accepted_media_type = JSONRenderer.media_type  # type: ignore[attr-defined]
+            request.accepted_renderer = JSONRenderer()
+            request.accepted_media_type = JSONRenderer.media_type
         return super().finalize_response(request, response, *args, **kwargs)
 
     def _get(self, name: str) -> Stream:
@@ -93,7 +94,7 @@ class StreamViewSet(ApiViewSet):
         owner = list_replicators().filter(pk=body.pop("replicator")).first()
         if owner is None:
             raise ConfigurationError("Unknown replicator.", remedy="GET /api/v1/replicators/ lists them.")
-        made = services.create_stream(replicator=owner, user=request.user, **body)
+        made = services.create_stream(replicator=owner, user=user_of(request), **body)
         return self._answer(made, status.HTTP_201_CREATED)
 
     def retrieve(self, request: Request, name: str) -> Response:
@@ -112,29 +113,29 @@ class StreamViewSet(ApiViewSet):
                 stream=stream,
                 tables=body.get("tables", before),
                 exclude=body.get("exclude", [table.table_id for table in out]),
-                user=request.user,
+                user=user_of(request),
             )
         if "retention_hours" in body:
-            services.change_retention(stream=stream, hours=body["retention_hours"], user=request.user)
+            services.change_retention(stream=stream, hours=body["retention_hours"], user=user_of(request))
         return self._answer(stream)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, name: str) -> Response:
         """With its groups."""
-        services.delete_stream(stream=self._get(name), user=request.user)
+        services.delete_stream(stream=self._get(name), user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(request=None)
     @action(detail=True, methods=["post"])
     def enable(self, request: Request, name: str) -> Response:
         """It gives changes, and keeps them for its retention."""
-        return self._answer(services.set_enabled(stream=self._get(name), enabled=True, user=request.user))
+        return self._answer(services.set_enabled(stream=self._get(name), enabled=True, user=user_of(request)))
 
     @extend_schema(request=None)
     @action(detail=True, methods=["post"])
     def disable(self, request: Request, name: str) -> Response:
         """It gives nothing, and nothing is kept for it."""
-        return self._answer(services.set_enabled(stream=self._get(name), enabled=False, user=request.user))
+        return self._answer(services.set_enabled(stream=self._get(name), enabled=False, user=user_of(request)))
 
     @extend_schema(responses=serializers.ShardSerializer(many=True))
     @action(detail=True, pagination_class=None)
@@ -161,8 +162,8 @@ class StreamViewSet(ApiViewSet):
         try:
             start, batch = reading.changes(stream, asked)
         except CheckpointTooOld as error:
-            told = {"code": error.code, "message": error.message, "remedy": error.remedy, "oldest": error.oldest}
-            return Response(told, status=status.HTTP_410_GONE)
+            gone = {"code": error.code, "message": error.message, "remedy": error.remedy, "oldest": error.oldest}
+            return Response(gone, status=status.HTTP_410_GONE)
         marks = [checkpoint(stream.uid, asked.shard, place) for place in (start, batch.position)]
         if request.accepted_renderer.format == ArrowRenderer.format:
             headers = {"Tidemark-Checkpoint": marks[1], "Tidemark-More": "true" if batch.more else "false"}
@@ -187,7 +188,7 @@ class StreamViewSet(ApiViewSet):
         del request
         stream = self._get(name)
         lags = selectors.group_lags([stream]).get(stream.pk, [])
-        return Response(serializers.GroupSerializer(lags, many=True).data)
+        return Response(listed(serializers.GroupSerializer, lags))
 
 
 @extend_schema(tags=["streams"], parameters=[GROUP])

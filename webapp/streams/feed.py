@@ -171,7 +171,8 @@ def _note_names(look: _Look) -> None:
 
 
 def _schemas(segments: Iterable[SegmentRow], events: Iterable[TableEventRow]) -> dict[tuple[int, int], TableSchema]:
-    pairs = {(one.table_id, one.schema_version) for one in (*segments, *events) if one.schema_version}
+    pairs = {(one.table_id, one.schema_version) for one in segments}
+    pairs |= {(one.table_id, one.schema_version) for one in events if one.table_id and one.schema_version}
     wanted = {"table__in": {table for table, _ in pairs}, "version__in": {version for _, version in pairs}}
     rows = SchemaVersion.objects.filter(**wanted)
     return {(row.table_id, row.version): row.parsed for row in rows if (row.table_id, row.version) in pairs}

@@ -68,7 +68,9 @@ class StreamForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["replicator"].queryset = selectors.replicators()  # type: ignore[attr-defined]
+        field = self.fields["replicator"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = selectors.replicators()
 
     def save(self, user: User) -> Stream | None:
         """None where it was refused; the form says why."""

@@ -8,19 +8,20 @@ from rest_framework import serializers
 
 from replicator.model.identifiers import TableId
 from replicator.streams.position import checkpoint
+from webapp.api.base import listed
 from webapp.replicators.models import ReplicatorTable
 from webapp.streams import groups
 from webapp.streams.models import Stream, StreamCheckpoint
 from webapp.streams.selectors import GroupLag, tables_named
 
 
-class StreamTableSerializer(serializers.Serializer):
+class StreamTableSerializer(serializers.Serializer[ReplicatorTable]):
     """A table of the replicator's source."""
 
     database = serializers.CharField(max_length=255)
     table = serializers.CharField(max_length=255)
 
-    def to_internal_value(self, data: Any) -> TableId:  # type: ignore[override]
+    def to_internal_value(self, data: Any) -> TableId:
         """As the engine names it."""
         values = super().to_internal_value(data)
         return TableId(values["database"], values["table"])
@@ -30,7 +31,7 @@ class StreamTableSerializer(serializers.Serializer):
         return {"database": instance.database, "table": instance.name}
 
 
-class StreamSerializer(serializers.Serializer):
+class StreamSerializer(serializers.Serializer[Stream]):
     """A pull feed of a replicator's changes."""
 
     name = serializers.CharField(read_only=True)
@@ -53,7 +54,7 @@ class StreamSerializer(serializers.Serializer):
         return [StreamTableSerializer().to_representation(one) for one in tables_named(stream)[1]]
 
 
-class StreamCreateSerializer(serializers.Serializer):
+class StreamCreateSerializer(serializers.Serializer[None]):
     """What a stream is; `shards` never change."""
 
     name = serializers.CharField(max_length=63)
@@ -67,7 +68,7 @@ class StreamCreateSerializer(serializers.Serializer):
     snapshot = serializers.BooleanField(default=False, help_text="Resnapshot the tables to include their existing rows")
 
 
-class StreamChangeSerializer(serializers.Serializer):
+class StreamChangeSerializer(serializers.Serializer[None]):
     """What is left out stays; `tables` and `exclude` are changed together."""
 
     tables = StreamTableSerializer(many=True, allow_null=True, required=False)
@@ -75,7 +76,7 @@ class StreamChangeSerializer(serializers.Serializer):
     retention_hours = serializers.FloatField(required=False)
 
 
-class ShardSerializer(serializers.Serializer):
+class ShardSerializer(serializers.Serializer[dict[str, Any]]):
     """Where a shard begins and ends now."""
 
     shard = serializers.IntegerField()
@@ -83,7 +84,7 @@ class ShardSerializer(serializers.Serializer):
     latest = serializers.CharField(help_text="The end of the captured changes")
 
 
-class BatchSerializer(serializers.Serializer):
+class BatchSerializer(serializers.Serializer[dict[str, Any]]):
     """Changes of a shard, in order (docs/streams.md has their form)."""
 
     stream = serializers.CharField()
@@ -94,7 +95,7 @@ class BatchSerializer(serializers.Serializer):
     changes = serializers.ListField(child=serializers.DictField())
 
 
-class AckSerializer(serializers.Serializer):
+class AckSerializer(serializers.Serializer[None]):
     """What a group is done with."""
 
     group = serializers.CharField(max_length=63)
@@ -103,7 +104,7 @@ class AckSerializer(serializers.Serializer):
     member = serializers.CharField(max_length=12, default="", allow_blank=True)
 
 
-class CheckpointSerializer(serializers.Serializer):
+class CheckpointSerializer(serializers.Serializer[StreamCheckpoint]):
     """How far a group has come in a shard, and whose it is."""
 
     shard = serializers.IntegerField()
@@ -116,7 +117,7 @@ class CheckpointSerializer(serializers.Serializer):
         return checkpoint(row.group.stream.uid, row.shard, row.position)
 
 
-class GroupSerializer(serializers.Serializer):
+class GroupSerializer(serializers.Serializer[GroupLag]):
     """A group's lag: its slowest shard's."""
 
     name = serializers.CharField(source="group.name")
@@ -128,10 +129,10 @@ class GroupSerializer(serializers.Serializer):
     def get_checkpoints(self, lag: GroupLag) -> list[dict[str, Any]]:
         """By shard."""
         rows = lag.group.checkpoints.select_related("group__stream", "owner")
-        return list(CheckpointSerializer(rows, many=True).data)
+        return listed(CheckpointSerializer, rows)
 
 
-class JoinSerializer(serializers.Serializer):
+class JoinSerializer(serializers.Serializer[None]):
     """A client that shares the shards with others of its group."""
 
     name = serializers.CharField(max_length=100, default="", allow_blank=True, help_text="Human-readable")
@@ -141,20 +142,20 @@ class JoinSerializer(serializers.Serializer):
     )
 
 
-class HeartbeatSerializer(serializers.Serializer):
+class HeartbeatSerializer(serializers.Serializer[None]):
     """That a member is there, and the shards it works on."""
 
     member = serializers.CharField(max_length=12)
     shards = serializers.ListField(child=serializers.IntegerField())
 
 
-class LeaveSerializer(serializers.Serializer):
+class LeaveSerializer(serializers.Serializer[None]):
     """A member that ends."""
 
     member = serializers.CharField(max_length=12)
 
 
-class MembershipSerializer(serializers.Serializer):
+class MembershipSerializer(serializers.Serializer[groups.Membership]):
     """A member and the shards that are its own now."""
 
     member = serializers.CharField()

@@ -101,9 +101,9 @@ def _merges(since: datetime, until: datetime) -> list[LineageFact]:
         minute__gte=since, minute__lt=until, merges__gt=0, table__isnull=False
     ).order_by()
     sums = rows.values_list("table_id").annotate(Sum("inserts"), Sum("updates"), Sum("deletes"), Sum("reads"))
-    merged = {pk: sum(counts) for pk, *counts in sums}
+    merged = {pk: int(sum(counts)) for pk, *counts in sums if pk is not None}
     failed = Failure.objects.filter(at__gte=since, at__lt=until, stage=Stage.APPLY, table__isnull=False).order_by("at")
-    last = {failure.table_id: failure for failure in failed}
+    last = {failure.table_id: failure for failure in failed if failure.table_id is not None}
     found = []
     for pk in sorted(merged.keys() | last.keys()):
         identity = f"merge:{pk}:{since.isoformat()}"

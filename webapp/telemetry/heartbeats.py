@@ -30,7 +30,7 @@ def beat(name: str, queues: list[str]) -> None:
         cursor.execute(BEAT, [name[:NAME], role[:ROLE]])
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator] - celery has no hints
+@worker_ready.connect
 def begin(sender: Any = None, **_: object) -> None:
     """From now on.  Children of a pool that forks must not inherit a connection: there it is closed after each sign."""
     queues = sorted(sender.app.amqp.queues.consume_from)
@@ -40,7 +40,7 @@ def begin(sender: Any = None, **_: object) -> None:
     ).start()
 
 
-@worker_shutting_down.connect  # type: ignore[untyped-decorator] - celery has no hints
+@worker_shutting_down.connect
 def end(**_: object) -> None:
     """What it does not say any more, nobody takes for said."""
     _over.set()

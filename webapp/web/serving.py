@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg2
-from gunicorn.workers.gthread import _DEFER, ThreadWorker
+from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker  # type: ignore[attr-defined]  # the stubs leave _DEFER out
 from psycopg2 import extensions
 
 WEB_SECONDS = 30.0  # as long as a page waits for a source, too
@@ -53,7 +53,7 @@ def wait(connection: Any) -> None:
             raise psycopg2.OperationalError(f"no answer within {seconds:g} s")
 
 
-class WebWorker(ThreadWorker):  # type: ignore[misc] - gunicorn has no hints
+class WebWorker(ThreadWorker):
     """A request for a probe is told by its first bytes, before a thread is given to it."""
 
     def init_process(self) -> None:
@@ -62,13 +62,13 @@ class WebWorker(ThreadWorker):  # type: ignore[misc] - gunicorn has no hints
         self._probes = {path: ThreadPoolExecutor(count) for path, count in PROBES.items()}
         super().init_process()
 
-    def enqueue_req(self, conn: Any) -> None:
+    def enqueue_req(self, conn: TConn) -> None:
         """As gunicorn's, with the pool chosen; a connection that has sent nothing yet waits without a thread."""
         try:
             said = conn.sock.recv(64, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             if not conn.initialized:
-                later: Future[object] = Future()
+                later: Future[bool] = Future()
                 later.set_result(_DEFER)
                 self.finish_request(conn, later)
                 return

@@ -37,7 +37,7 @@ DELIVERY = "deliver_alerts"
 STOPPING = multiprocessing.Event()
 
 
-@worker_init.connect  # type: ignore[untyped-decorator] - celery has no hints
+@worker_init.connect
 def keep_what_is_imported(**_: object) -> None:
     """All modules are there and the pool is not: no garbage collection looks through them again, 0.1 s each time, and forks share them."""
     for kind in KINDS.values():
@@ -45,14 +45,14 @@ def keep_what_is_imported(**_: object) -> None:
     gc.freeze()
 
 
-@worker_ready.connect  # type: ignore[untyped-decorator]
+@worker_ready.connect
 def warm_up(**_: object) -> None:
     """A worker that merges has its JVM before its first slice: a standby then takes over at once."""
     if _queue("tidemark.merge_slice") in app.amqp.queues.consume_from:
         start_ahead()
 
 
-@worker_shutting_down.connect  # type: ignore[untyped-decorator] - celery has no hints
+@worker_shutting_down.connect
 def stop_slices(**_: object) -> None:
     """The supervisor hands what they held to other workers, or to this one when it is back."""
     STOPPING.set()

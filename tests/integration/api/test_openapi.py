@@ -10,6 +10,9 @@ from django.test import Client
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.validation import validate_schema
+from rest_framework.test import APIClient
+
+from webapp.replicators.models import Replicator
 
 
 def document() -> dict[str, Any]:
@@ -40,3 +43,20 @@ def test_the_page_needs_no_network(user: User) -> None:
     loaded = re.findall(r'(?:src|href)="([^"]+)"', page.content.decode())
     assert loaded
     assert not [address for address in loaded if "//" in address]
+
+
+def test_every_address_answers_the_method_options(client: APIClient, replicator: Replicator) -> None:
+    table = replicator.tables.first()
+    values = {
+        "replicator": str(replicator.pk),
+        "id": str(table.pk if table else 1),
+        "table": "1",
+        "name": "s",
+        "group": "g",
+    }
+    asked = []
+    for path in document()["paths"]:
+        address = re.sub(r"\{(\w+)\}", lambda found: values.get(found[1], "1"), path)
+        asked.append((client.options(f"/api{address}").status_code, path))
+    assert len(asked) > 50
+    assert not [(code, path) for code, path in asked if code != 200]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from replicator.telemetry.lineage import ColumnHistory, FieldLine, Step
+from webapp.api.base import listed
 from webapp.replicators.lineage import TableLineage
 
 
-class StepSerializer(serializers.Serializer):
+class StepSerializer(serializers.Serializer[Step]):
     """What a version did to a column."""
 
     version = serializers.IntegerField()
@@ -15,10 +20,10 @@ class StepSerializer(serializers.Serializer):
     text = serializers.CharField()
 
 
-class FieldLineSerializer(serializers.Serializer):
+class FieldLineSerializer(serializers.Serializer[FieldLine]):
     """Source and target are empty where the column is on one side only; `steps` is its life."""
 
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
     source_type = serializers.CharField()
     type = serializers.SerializerMethodField(help_text="Tidemark's type between the two")
     target = serializers.CharField()
@@ -31,12 +36,12 @@ class FieldLineSerializer(serializers.Serializer):
     masked = serializers.BooleanField()
     steps = StepSerializer(many=True, source="life.steps", default=())
 
-    def get_type(self, line: object) -> str:
+    def get_type(self, line: FieldLine) -> str:
         """Empty for a column that is left out."""
-        return str(getattr(line, "type", None) or "")
+        return str(line.type or "")
 
 
-class PastColumnSerializer(serializers.Serializer):
+class PastColumnSerializer(serializers.Serializer[ColumnHistory]):
     """A column that the source had before."""
 
     names = serializers.ListField(child=serializers.CharField())
@@ -46,16 +51,17 @@ class PastColumnSerializer(serializers.Serializer):
     steps = StepSerializer(many=True)
 
 
-class LineageSerializer(serializers.Serializer):
+class LineageSerializer(serializers.Serializer[TableLineage]):
     """One table at one schema version."""
 
     version = serializers.IntegerField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # declared fields are no attributes of the class
     target = serializers.CharField()
     columns = serializers.SerializerMethodField()
     past = PastColumnSerializer(many=True)
 
-    def get_columns(self, lineage: TableLineage) -> FieldLineSerializer(many=True):  # type: ignore[valid-type]
+    @extend_schema_field(FieldLineSerializer(many=True))
+    def get_columns(self, lineage: TableLineage) -> list[dict[str, Any]]:
         """In the target's order."""
         lines = [line for run in lineage.runs for line in run.lines]
-        return FieldLineSerializer(lines, many=True).data
+        return listed(FieldLineSerializer, lines)

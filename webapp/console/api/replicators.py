@@ -16,7 +16,7 @@ from replicator.errors import ConfigurationError
 from replicator.targets import registry
 from replicator.targets.registry import target_kind
 from webapp.alerts.selectors import firing_by_replicator
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.console.api import serializers
 from webapp.console.fleet import FleetRow, fleet_rows
 from webapp.console.presenters.slo import PromiseView, promises_of_fleet
@@ -26,6 +26,7 @@ from webapp.replicators.selection import assessment
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
 from webapp.replicators.source_log import log_kept
 from webapp.replicators.targets import changed_target, check_target, public_target, target_settings
+from webapp.web.responses import user_of
 
 TRUE = {"1", "true", "yes", "on"}
 STATUS = OpenApiParameter("status", str, description="Only replicators with this status")
@@ -109,7 +110,7 @@ class ReplicatorViewSet(ApiViewSet):
             destination=body.get("destination"),
             target=body["target"],
             options=serializers.parsed(body["options"]),
-            user=request.user,
+            user=user_of(request),
             start=body["start"],
         )
         return self._answer(made.pk, status.HTTP_201_CREATED)
@@ -127,7 +128,9 @@ class ReplicatorViewSet(ApiViewSet):
         by hand.
         """
         drop, leave = (request.query_params.get(name, "").lower() in TRUE for name in ("drop_target", "leave_source"))
-        services.delete_replicator(replicator=self._get(pk), drop_target=drop, leave_source=leave, user=request.user)
+        services.delete_replicator(
+            replicator=self._get(pk), drop_target=drop, leave_source=leave, user=user_of(request)
+        )
         return Response(status=status.HTTP_202_ACCEPTED)
 
     @extend_schema(
@@ -139,7 +142,7 @@ class ReplicatorViewSet(ApiViewSet):
     def test_target(self, request: Request) -> Response:
         """Can this target be reached and written?  One line for each thing tried; none where there is nothing to try."""
         found = check_target(self.read(serializers.TargetSerializer, request))
-        return Response(serializers.TargetCheckSerializer(found, many=True).data)
+        return Response(listed(serializers.TargetCheckSerializer, found))
 
     @extend_schema(
         request=serializers.AssessSerializer,
@@ -156,7 +159,7 @@ class ReplicatorViewSet(ApiViewSet):
             options=serializers.parsed(body["options"]),
             target=target_kind(place.kind if (place := body.get("destination")) else registry.DEFAULT),
         )
-        return Response(serializers.TableAssessmentSerializer(found, many=True).data)
+        return Response(listed(serializers.TableAssessmentSerializer, found))
 
     def _act(self, request: Request, pk: str, act: str) -> Response:
         replicator = self._get(pk)
@@ -165,7 +168,7 @@ class ReplicatorViewSet(ApiViewSet):
             message = f"{replicator.name} cannot {act} now: it is {replicator.status}."
             can = f"It can {', '.join(sorted(allowed))}." if allowed else "Wait until its deletion is complete."
             raise ConfigurationError(message, remedy=can)
-        getattr(services, f"{act}_replicator")(replicator=replicator, user=request.user)
+        getattr(services, f"{act}_replicator")(replicator=replicator, user=user_of(request))
         return self._answer(pk)
 
     @extend_schema(request=None)
@@ -178,7 +181,7 @@ class ReplicatorViewSet(ApiViewSet):
     @action(detail=True, methods=["post"], url_path="start-anew")
     def start_anew(self, request: Request, pk: str) -> Response:
         """From where the source's log ends now, every table read again: after a purged log, or on another server."""
-        services.start_anew(replicator=self._get(pk), user=request.user)
+        services.start_anew(replicator=self._get(pk), user=user_of(request))
         return self._answer(pk)
 
     @extend_schema(request=None)
@@ -203,19 +206,19 @@ class ReplicatorViewSet(ApiViewSet):
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, pk: str) -> Response:
         """Try again now whatever waits for its retry time, and every failed table; nothing where nothing failed."""
-        services.retry_replicator(replicator=self._get(pk), user=request.user)
+        services.retry_replicator(replicator=self._get(pk), user=user_of(request))
         return self._answer(pk)
 
     @extend_schema(methods=["GET"], responses=serializers.OptionsSerializer)
     @extend_schema(methods=["PATCH"], request=serializers.OptionsSerializer, responses=serializers.OptionsSerializer)
-    @action(detail=True, methods=["get", "patch"])
-    def options(self, request: Request, pk: str) -> Response:
+    @action(detail=True, methods=["get", "patch"], url_path="options", url_name="options")
+    def stored_options(self, request: Request, pk: str) -> Response:
         """Options; changes take effect while it runs."""
         replicator = self._get(pk)
         if request.method == "PATCH":
             values = self.read(serializers.OptionsSerializer, request)
             changed = serializers.parsed(values, replicator.parsed_options)
-            services.update_options(replicator=replicator, options=changed, user=request.user)
+            services.update_options(replicator=replicator, options=changed, user=user_of(request))
             replicator = self._get(pk)
         return Response(replicator.parsed_options.to_dict())
 
@@ -232,7 +235,7 @@ class ReplicatorViewSet(ApiViewSet):
         replicator = self._get(pk)
         if request.method == "PATCH":
             found = changed_target(replicator, self.read(serializers.TargetSerializer, request))
-            services.update_target(replicator=replicator, target=found, user=request.user)
+            services.update_target(replicator=replicator, target=found, user=user_of(request))
             replicator = self._get(pk)
         return Response(serializers.TargetSettingsSerializer(target_settings(replicator)).data)
 
@@ -241,7 +244,7 @@ class ReplicatorViewSet(ApiViewSet):
     def selection(self, request: Request, pk: str) -> Response:
         """What it was told to take."""
         del request
-        return Response(serializers.SelectionLineSerializer(self._get(pk).selection.all(), many=True).data)
+        return Response(listed(serializers.SelectionLineSerializer, self._get(pk).selection.all()))
 
     @extend_schema(responses={200: {"type": "object", "additionalProperties": True}})
     @action(detail=True, pagination_class=None)
@@ -266,12 +269,12 @@ class ReplicatorViewSet(ApiViewSet):
     @action(detail=True, methods=["post"], url_path="snapshots/pause", url_name="snapshots-pause")
     def pause_snapshots(self, request: Request, pk: str) -> Response:
         """Snapshots wait; the log goes on."""
-        services.set_snapshot_paused(replicator=self._get(pk), paused=True, user=request.user)
+        services.set_snapshot_paused(replicator=self._get(pk), paused=True, user=user_of(request))
         return self._answer(pk)
 
     @extend_schema(request=None)
     @action(detail=True, methods=["post"], url_path="snapshots/resume", url_name="snapshots-resume")
     def resume_snapshots(self, request: Request, pk: str) -> Response:
         """Snapshots go on."""
-        services.set_snapshot_paused(replicator=self._get(pk), paused=False, user=request.user)
+        services.set_snapshot_paused(replicator=self._get(pk), paused=False, user=user_of(request))
         return self._answer(pk)

@@ -7,21 +7,23 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from replicator.model.masks import parse_masks
 from replicator.model.row_filter import parse_filter
-from replicator.sources.base import FormField
+from replicator.sources.base import CheckResult, FormField
 from replicator.targets.registry import KINDS
 from webapp.connections.models import Connection
 from webapp.destinations.models import Destination
 from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
-from webapp.replicators.models import MODES, Replicator
+from webapp.replicators.models import MODES, Replicator, ReplicatorTable, SchemaVersion, SnapshotRun, TableSelection
 from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.selection.assessment import ColumnAssessment, TableAssessment
 from webapp.replicators.selection.entries import SelectionEntry, protected
 
 
-class SelectionSerializer(serializers.Serializer):
+class SelectionSerializer(serializers.Serializer[TableSelection]):
     """One line: a table, a whole database (an empty `table`), or with `pattern` all tables whose names match (`*`, `?`)."""
 
     database = serializers.CharField(max_length=255, trim_whitespace=False)
@@ -73,7 +75,7 @@ def entries(lines: list[dict[str, Any]], replicator: Replicator | None = None) -
     return found if replicator is None else protected(replicator, found, lines)
 
 
-class OptionsSerializer(serializers.Serializer):
+class OptionsSerializer(serializers.Serializer[None]):
     """What is left out keeps its default (at creation) or its present value."""
 
     slo_percent = serializers.FloatField(required=False, help_text="Percentage of changes")
@@ -136,7 +138,7 @@ def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> Rep
     return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **values})
 
 
-class AssessSerializer(serializers.Serializer):
+class AssessSerializer(serializers.Serializer[None]):
     """What a replicator would take."""
 
     connection = serializers.PrimaryKeyRelatedField(queryset=Connection.objects.all())
@@ -147,16 +149,18 @@ class AssessSerializer(serializers.Serializer):
     options = OptionsSerializer(required=False, default=dict)
 
 
-class TargetSerializer(serializers.Serializer):
+class TargetSerializer(serializers.Serializer[None]):
     """What a replicator sets of its target, as /destination-kinds/ lists it.
 
     Without a destination, `kind` and the settings of a destination, too: one with these settings is taken or made.
     """
 
-    def get_fields(self) -> dict[str, serializers.Field]:
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """Those of every kind."""
         known = f"{' or '.join(KINDS)}; where no destination is named"
-        found: dict[str, serializers.Field] = {"kind": serializers.CharField(required=False, help_text=known)}
+        found: dict[str, serializers.Field[Any, Any, Any, Any]] = {
+            "kind": serializers.CharField(required=False, help_text=known)
+        }
         for kind in KINDS.values():
             for one in kind.settings:
                 found[one.name] = _setting(one, kind.title)
@@ -169,8 +173,8 @@ class TargetSerializer(serializers.Serializer):
         return super().to_internal_value(data)
 
 
-def _setting(one: FormField, title: str) -> serializers.Field:
-    common = {"required": False, "write_only": one.secret, "help_text": f"{title}: {one.label}"}
+def _setting(one: FormField, title: str) -> serializers.Field[Any, Any, Any, Any]:
+    common: dict[str, Any] = {"required": False, "write_only": one.secret, "help_text": f"{title}: {one.label}"}
     if one.kind == "number":
         return serializers.IntegerField(**common)
     if {value for value, _ in one.choices} == {"yes", "no"}:
@@ -178,7 +182,7 @@ def _setting(one: FormField, title: str) -> serializers.Field:
     return serializers.CharField(allow_blank=True, **common)
 
 
-class TargetSettingsSerializer(serializers.Serializer):
+class TargetSettingsSerializer(serializers.Serializer[dict[str, Any]]):
     """A replicator's target, without its secrets."""
 
     settings = serializers.DictField()
@@ -189,7 +193,7 @@ class TargetSettingsSerializer(serializers.Serializer):
     fixed = serializers.DictField(child=serializers.CharField(), help_text="What cannot be changed, and why")
 
 
-class TargetCheckSerializer(serializers.Serializer):
+class TargetCheckSerializer(serializers.Serializer[CheckResult]):
     """One line of a target's test."""
 
     title = serializers.CharField()
@@ -206,19 +210,19 @@ class ReplicatorCreateSerializer(AssessSerializer):
     start = serializers.BooleanField(required=False, default=False)
 
 
-class AddTablesSerializer(serializers.Serializer):
+class AddTablesSerializer(serializers.Serializer[None]):
     """Lines to add to the selection, or to change in it."""
 
     selection = SelectionSerializer(many=True, allow_empty=False)
 
 
-class EffectsSerializer(serializers.Serializer):
+class EffectsSerializer(serializers.Serializer[dict[str, Any]]):
     """In sentences."""
 
     effects = serializers.ListField(child=serializers.CharField())
 
 
-class ReasonSerializer(serializers.Serializer):
+class ReasonSerializer(serializers.Serializer[None]):
     """`reason` is shown with the snapshot."""
 
     reason = serializers.CharField(
@@ -226,7 +230,7 @@ class ReasonSerializer(serializers.Serializer):
     )
 
 
-class ErrorStateSerializer(serializers.Serializer):
+class ErrorStateSerializer(serializers.Serializer[dict[str, str]]):
     """Why something stands still, and what to do."""
 
     code = serializers.CharField()
@@ -234,7 +238,7 @@ class ErrorStateSerializer(serializers.Serializer):
     remedy = serializers.CharField()
 
 
-class LogKeptSerializer(serializers.Serializer):
+class LogKeptSerializer(serializers.Serializer[dict[str, Any]]):
     """What the source keeps of its log for this replicator."""
 
     bytes = serializers.IntegerField(allow_null=True)
@@ -245,7 +249,7 @@ class LogKeptSerializer(serializers.Serializer):
     message = serializers.CharField()
 
 
-class ReplicatorSerializer(serializers.Serializer):
+class ReplicatorSerializer(serializers.Serializer[dict[str, Any]]):
     """A replicator: what is wanted (`desired`), what it does (`status`), and how far it is."""
 
     id = serializers.IntegerField()
@@ -278,7 +282,7 @@ class ReplicatorSerializer(serializers.Serializer):
     created_at = serializers.DateTimeField()
 
 
-class SnapshotRequestSerializer(serializers.Serializer):
+class SnapshotRequestSerializer(serializers.Serializer[None]):
     """Either `keys` or `where`.
 
     A key is a value, or a list of values in the order of the key's columns; or all of them are one text with a key a
@@ -299,7 +303,7 @@ class SnapshotRequestSerializer(serializers.Serializer):
         return attrs
 
 
-class SnapshotSerializer(serializers.Serializer):
+class SnapshotSerializer(serializers.Serializer[SnapshotRun]):
     """Progress of one copy of a table's rows, or of a part of them.  `fraction` and `eta` go by the row estimate."""
 
     id = serializers.IntegerField()
@@ -318,7 +322,7 @@ class SnapshotSerializer(serializers.Serializer):
     finished_at = serializers.DateTimeField(allow_null=True)
 
 
-class RowsSerializer(serializers.Serializer):
+class RowsSerializer(serializers.Serializer[ReplicatorTable]):
     """Totals since the replicator was made."""
 
     read = serializers.IntegerField(source="rows_read")
@@ -327,14 +331,14 @@ class RowsSerializer(serializers.Serializer):
     deleted = serializers.IntegerField(source="rows_deleted")
 
 
-class TargetNameSerializer(serializers.Serializer):
+class TargetNameSerializer(serializers.Serializer[None]):
     """What a table's copy is to be called."""
 
     namespace = serializers.CharField(max_length=255)
     name = serializers.CharField(max_length=255)
 
 
-class ModeSerializer(serializers.Serializer):
+class ModeSerializer(serializers.Serializer[None]):
     """What a table's copy is to keep.  Without `confirm` the answer says what would happen."""
 
     mode = serializers.ChoiceField(choices=MODES)
@@ -344,7 +348,7 @@ class ModeSerializer(serializers.Serializer):
 _ATTAINED = AttainedSerializer()  # its fields are copied once, not for each table
 
 
-class ReplicatorTableSerializer(serializers.Serializer):
+class ReplicatorTableSerializer(serializers.Serializer[ReplicatorTable]):
     """One table of a replicator."""
 
     id = serializers.IntegerField()
@@ -369,36 +373,39 @@ class ReplicatorTableSerializer(serializers.Serializer):
     attempt = serializers.IntegerField()
     retry_at = serializers.DateTimeField(allow_null=True)
 
-    def to_representation(self, table: Any) -> dict[str, Any]:
+    def to_representation(self, table: ReplicatorTable) -> dict[str, Any]:
         """By hand: pages of a thousand tables are asked for by many at once, and fields made one by one took ten times as long."""
         return {name: value(table) for name, value in self._values.items()}
 
     @cached_property
     def _values(self) -> dict[str, Callable[[Any], Any]]:
         """What gives each field's value of a table: once for all tables of a page."""
-        rows = {name: attrgetter(field.source) for name, field in self.fields["rows"].fields.items()}
+        rows = {name: attrgetter(str(field.source)) for name, field in RowsSerializer().fields.items()}
         found: dict[str, Callable[[Any], Any]] = {}
         for name, field in self.fields.items():
             own = isinstance(field, serializers.SerializerMethodField)
-            found[name] = getattr(self, f"get_{name}") if own else attrgetter(field.source)
+            found[name] = getattr(self, f"get_{name}") if own else attrgetter(str(field.source))
         return found | {"rows": lambda table: {name: value(table) for name, value in rows.items()}}
 
-    def get_lag_ms(self, table: Any) -> int | None:
+    def get_lag_ms(self, table: ReplicatorTable) -> int | None:
         """Of this table; null while it does not stream."""
         from webapp.replicators import selectors  # noqa: PLC0415 - only where it is needed
 
         return selectors.table_lag_ms(table, table.replicator)
 
-    def get_slo(self, table: Any) -> AttainedSerializer():  # type: ignore[valid-type]
+    @extend_schema_field(AttainedSerializer())
+    def get_slo(self, table: ReplicatorTable) -> dict[str, Any]:
         """What came in time of the last 24 hours."""
         return dict(_ATTAINED.to_representation(self.context["attained"][table.pk]))
 
-    def get_snapshot(self, table: Any) -> SnapshotSerializer(allow_null=True):  # type: ignore[valid-type]
+    @extend_schema_field(SnapshotSerializer(allow_null=True))
+    def get_snapshot(self, table: ReplicatorTable) -> dict[str, Any] | None:
         """The snapshot under way."""
         run = self.context.get("runs", {}).get(table.pk)
         return None if run is None else SnapshotSerializer(run).data
 
-    def get_error(self, table: Any) -> ErrorStateSerializer(allow_null=True):  # type: ignore[valid-type]
+    @extend_schema_field(ErrorStateSerializer(allow_null=True))
+    def get_error(self, table: ReplicatorTable) -> dict[str, str] | None:
         """Why the table stands still."""
         return error_state(table)
 
@@ -410,7 +417,7 @@ def error_state(row: Any) -> dict[str, str] | None:
     return {"code": row.error_code, "message": row.error_message, "remedy": row.error_remedy}
 
 
-class SchemaVersionSerializer(serializers.Serializer):
+class SchemaVersionSerializer(serializers.Serializer[SchemaVersion]):
     """A version of a table's definition, with the DDL that made it and what was decided."""
 
     version = serializers.IntegerField()
@@ -421,7 +428,7 @@ class SchemaVersionSerializer(serializers.Serializer):
     change = serializers.DictField(help_text="Cause: kind, renamed, keep_dropped, reload, decision, left_out")
 
 
-class ColumnAssessmentSerializer(serializers.Serializer):
+class ColumnAssessmentSerializer(serializers.Serializer[ColumnAssessment]):
     """`support`: full, partial or none."""
 
     name = serializers.CharField()
@@ -431,7 +438,7 @@ class ColumnAssessmentSerializer(serializers.Serializer):
     note = serializers.CharField()
 
 
-class TableAssessmentSerializer(serializers.Serializer):
+class TableAssessmentSerializer(serializers.Serializer[TableAssessment]):
     """What a replicator would make of a table."""
 
     database = serializers.CharField(source="table.database")

@@ -14,7 +14,7 @@ from rest_framework.decorators import action
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.console.api import serializers
 from webapp.console.api.lineage_serializers import LineageSerializer
 from webapp.monitoring.slo.attainment import measure_tables
@@ -23,6 +23,7 @@ from webapp.replicators.lineage import table_lineage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.change_preview import effects
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
+from webapp.web.responses import user_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
@@ -73,7 +74,7 @@ class TableViewSet(ApiViewSet):
         for table in page:
             table.replicator = owner
         context = _context(owner, page)
-        lines = serializers.ReplicatorTableSerializer(page, many=True, context=context).data
+        lines = listed(serializers.ReplicatorTableSerializer, page, context)
         return self.get_paginated_response(lines)
 
     @extend_schema(
@@ -86,8 +87,8 @@ class TableViewSet(ApiViewSet):
         lines = self.read(serializers.AddTablesSerializer, request)["selection"]
         selection = serializers.entries(lines, owner)
         refuse_missing(owner.connection, under(rule_for(owner.connection, selection, owner), selection))
-        services.add_tables(replicator=owner, selection=selection, user=request.user)
-        answer = serializers.SelectionLineSerializer(owner.selection.all(), many=True).data
+        services.add_tables(replicator=owner, selection=selection, user=user_of(request))
+        answer = listed(serializers.SelectionLineSerializer, owner.selection.all())
         return Response(answer, status=status.HTTP_201_CREATED)
 
     @extend_schema(request=serializers.AddTablesSerializer, responses=serializers.EffectsSerializer)
@@ -108,14 +109,14 @@ class TableViewSet(ApiViewSet):
     def destroy(self, request: Request, replicator: str, pk: str) -> Response:
         """Not captured any more; the target's table stays."""
         table = self._get(replicator, pk)
-        services.remove_table(replicator=table.replicator, table=table.table_id, user=request.user)
+        services.remove_table(replicator=table.replicator, table=table.table_id, user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def retry(self, request: Request, replicator: str, pk: str) -> Response:
         """Try again now."""
-        services.retry_table(table=self._get(replicator, pk), user=request.user)
+        services.retry_table(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=serializers.ReasonSerializer)
@@ -123,7 +124,7 @@ class TableViewSet(ApiViewSet):
     def resnapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Read the table anew while its log goes on."""
         reason = self.read(serializers.ReasonSerializer, request)["reason"]
-        services.resnapshot_table(table=self._get(replicator, pk), reason=reason, user=request.user)
+        services.resnapshot_table(table=self._get(replicator, pk), reason=reason, user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=serializers.TargetNameSerializer)
@@ -131,7 +132,7 @@ class TableViewSet(ApiViewSet):
     def rename_target(self, request: Request, replicator: str, pk: str) -> Response:
         """Call its copy otherwise in the target, from the next merge on."""
         name = self.read(serializers.TargetNameSerializer, request)
-        services.rename_target(table=self._get(replicator, pk), **name, user=request.user)
+        services.rename_target(table=self._get(replicator, pk), **name, user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=serializers.ModeSerializer)
@@ -143,28 +144,28 @@ class TableViewSet(ApiViewSet):
         """
         body = self.read(serializers.ModeSerializer, request)
         table = self._get(replicator, pk)
-        services.change_mode(table=table, mode=body["mode"], confirmed=body["confirm"], user=request.user)
+        services.change_mode(table=table, mode=body["mode"], confirmed=body["confirm"], user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def skip(self, request: Request, replicator: str, pk: str) -> Response:
         """Go on without the table; its copy stays as it is."""
-        services.skip_table(table=self._get(replicator, pk), user=request.user)
+        services.skip_table(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, replicator: str, pk: str) -> Response:
         """Read a skipped table anew, and follow it again."""
-        services.resume_table(table=self._get(replicator, pk), user=request.user)
+        services.resume_table(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"], url_path="cancel-snapshot")
     def cancel_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Give up a reload; the table keeps the rows it has."""
-        services.cancel_snapshot(table=self._get(replicator, pk), user=request.user)
+        services.cancel_snapshot(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(
@@ -176,7 +177,7 @@ class TableViewSet(ApiViewSet):
     def snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Read a part of the table while it streams: rows by their keys, or those for which a condition is true."""
         table, asked = self._get(replicator, pk), self.read(serializers.SnapshotRequestSerializer, request)
-        about = {"table": table, "reason": asked["reason"], "user": request.user}
+        about = {"table": table, "reason": asked["reason"], "user": user_of(request)}
         if "keys" in asked:
             run = services.read_keys(keys=asked["keys"], **about)
         else:
@@ -187,21 +188,21 @@ class TableViewSet(ApiViewSet):
     @action(detail=True, methods=["post"], url_path="stop-snapshot")
     def stop_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Stop all that is being read of the table; nothing is wrong where nothing is."""
-        services.stop_snapshots(table=self._get(replicator, pk), user=request.user)
+        services.stop_snapshots(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"], url_path="pause-snapshot")
     def pause_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Its readers stop within seconds; its changes go on being copied."""
-        services.set_paused(table=self._get(replicator, pk), paused=True, user=request.user)
+        services.set_paused(table=self._get(replicator, pk), paused=True, user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"], url_path="resume-snapshot")
     def resume_snapshot(self, request: Request, replicator: str, pk: str) -> Response:
         """Go on where it paused."""
-        services.set_paused(table=self._get(replicator, pk), paused=False, user=request.user)
+        services.set_paused(table=self._get(replicator, pk), paused=False, user=user_of(request))
         return self._answer(replicator, pk)
 
     @extend_schema(parameters=[ID], responses=serializers.SnapshotSerializer(many=True))

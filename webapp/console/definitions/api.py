@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import transaction
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -11,11 +13,12 @@ from rest_framework.response import Response
 from webapp.api.base import ApiViewSet
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.export import export
+from webapp.web.responses import user_of
 
 NAME = OpenApiParameter("name", str, many=True, description="Replicators with their dependencies; default: all")
 
 
-class DefinitionsSerializer(serializers.Serializer):
+class DefinitionsSerializer(serializers.Serializer[None]):
     """A file of definitions."""
 
     file = serializers.CharField(
@@ -30,7 +33,7 @@ class ApplySerializer(DefinitionsSerializer):
     dry_run = serializers.BooleanField(default=False, help_text="Report the changes without applying them")
 
 
-class ChangesSerializer(serializers.Serializer):
+class ChangesSerializer(serializers.Serializer[dict[str, Any]]):
     """What was changed, a line each; nothing where all was so already."""
 
     changes = serializers.ListField(child=serializers.CharField())
@@ -52,6 +55,6 @@ class DefinitionsViewSet(ApiViewSet):
         """Make it so; all or nothing, and any number of times.  What the file does not name is left alone."""
         body = self.read(ApplySerializer, request)
         with transaction.atomic():
-            changes = apply(body["file"], body["variables"], user=request.user)
+            changes = apply(body["file"], body["variables"], user=user_of(request))
             transaction.set_rollback(body["dry_run"])
         return Response({"changes": changes})

@@ -24,7 +24,7 @@ class _WithoutAliases(yaml.SafeLoader):
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # the stubs have no hints for it
             raise yaml.composer.ComposerError(None, None, "aliases (*name) are not supported", mark)
         return super().compose_node(parent, index)
 

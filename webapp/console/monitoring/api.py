@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from replicator.telemetry.lags import LagHistogram
-from webapp.api.base import ApiViewSet
+from webapp.api.base import ApiViewSet, listed
 from webapp.console.monitoring.downloads import log_file
 from webapp.monitoring import selectors, serializers
 from webapp.monitoring.charts import ranges
@@ -25,6 +25,7 @@ from webapp.monitoring.slo.attainment import measure
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators, tables_of
+from webapp.web.responses import user_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 SINCE = OpenApiParameter("since", str, enum=list(RANGES), description="Time range; open failures are always included")
@@ -176,7 +177,7 @@ class MetricsViewSet(MonitoringViewSet):
         lags = selectors.lag_minutes(owner, table=table, minutes=query["minutes"])
         rows = selectors.metrics(owner, table=table, minutes=query["minutes"])
         lines = [row | _lags(lags.get(row["minute"])) for row in rows]
-        return Response(serializers.MetricSerializer(lines, many=True).data)
+        return Response(listed(serializers.MetricSerializer, lines))
 
     @extend_schema(
         parameters=[
@@ -227,21 +228,19 @@ class TablePromiseViewSet(MonitoringViewSet):
     def list(self, request: Request, replicator: str) -> Response:
         """By name."""
         del request
-        return Response(
-            serializers.TablePromiseSerializer(selectors.table_promises(self.owner(replicator)), many=True).data
-        )
+        return Response(listed(serializers.TablePromiseSerializer, selectors.table_promises(self.owner(replicator))))
 
     @extend_schema(request=serializers.TablePromiseSerializer, responses={204: None})
     def update(self, request: Request, replicator: str, table: int) -> Response:
         """Promise something else of this table."""
         row = get_object_or_404(tables_of(self.owner(replicator)).select_related("replicator"), pk=table)
         body = self.read(serializers.TablePromiseSerializer, request)
-        promise_for_table(table=row, percent=body["percent"], seconds=body["seconds"], user=request.user)
+        promise_for_table(table=row, percent=body["percent"], seconds=body["seconds"], user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, replicator: str, table: int) -> Response:
         """The replicator's promise holds for it again."""
         row = get_object_or_404(tables_of(self.owner(replicator)).select_related("replicator"), pk=table)
-        promise_for_table(table=row, percent=None, seconds=None, user=request.user)
+        promise_for_table(table=row, percent=None, seconds=None, user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -130,7 +130,7 @@ def promise(request: HttpRequest, pk: int) -> HttpResponse:
     replicator = replicator_or_404(pk)
     form = TablePromiseForm(request.POST, tables=tables_of(replicator).select_related("replicator"))
     if not form.is_valid():
-        said = " ".join(text for texts in form.errors.values() for text in texts)
+        said = " ".join(str(text) for texts in form.errors.values() for text in texts)
         messages.error(request, f"SLO not saved. {said}")
     else:
         table, percent, seconds = form.promise

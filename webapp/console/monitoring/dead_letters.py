@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
@@ -20,6 +21,9 @@ from webapp.monitoring.models import ParkedRow
 from webapp.web.paging import Pager, page_number
 from webapp.web.responses import done, user_of
 
+if TYPE_CHECKING:
+    from webapp.monitoring.dead_letters.selectors import ShownRow
+
 PER_PAGE = 50
 LOADS = frozenset({TableState.LOADING.value, TableState.RELOADING.value})
 
@@ -28,7 +32,7 @@ LOADS = frozenset({TableState.LOADING.value, TableState.RELOADING.value})
 class ParkedLine:
     """A parked row and what can be done about it now.  `row` is one of `parked_rows`."""
 
-    row: ParkedRow
+    row: ShownRow
 
     @property
     def waits(self) -> bool:
@@ -42,7 +46,7 @@ class ParkedLine:
     @property
     def replaying(self) -> bool:
         """Rows of its table are being read by their keys."""
-        return self.waits and self.row.replaying  # type: ignore[attr-defined]
+        return self.waits and self.row.replaying
 
     @property
     def key(self) -> str:
@@ -51,11 +55,11 @@ class ParkedLine:
 
     @property
     def cut(self) -> bool:
-        return self.row.kept < self.row.size  # type: ignore[attr-defined]
+        return self.row.kept < self.row.size
 
     @property
     def dump(self) -> str:
-        return dump(bytes(self.row.head))  # type: ignore[attr-defined]
+        return dump(bytes(self.row.head))
 
 
 @login_required

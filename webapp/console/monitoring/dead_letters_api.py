@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import HttpResponse
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -18,12 +20,13 @@ from webapp.monitoring.dead_letters.services import discard, replay
 from webapp.monitoring.models import ParkedRow
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators
+from webapp.web.responses import user_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
 
 
-class ParkedRowSerializer(serializers.Serializer):
+class ParkedRowSerializer(serializers.Serializer[ParkedRow]):
     """A change that is not in the target, because it cannot be decoded."""
 
     id = serializers.IntegerField()
@@ -51,13 +54,13 @@ class ParkedRowSerializer(serializers.Serializer):
     resolved_by = serializers.CharField(allow_null=True)
 
 
-class DiscardSerializer(serializers.Serializer):
+class DiscardSerializer(serializers.Serializer[None]):
     """`all`: every row of its table that waits, not this one only."""
 
     all = serializers.BooleanField(required=False, default=False)
 
 
-class DiscardedSerializer(serializers.Serializer):
+class DiscardedSerializer(serializers.Serializer[dict[str, Any]]):
     """How many there were."""
 
     discarded = serializers.IntegerField()
@@ -108,7 +111,7 @@ class ParkedRowViewSet(ApiViewSet):
         The log goes on; all its rows parked until now are resolved when that is done.  The table's newest snapshot says
         which.
         """
-        replay(table=self._get(replicator, pk).table, user=request.user)
+        replay(table=self._get(replicator, pk).table, user=user_of(request))
         return Response(ParkedRowSerializer(self._get(replicator, pk)).data)
 
     @extend_schema(parameters=[ID], request=DiscardSerializer, responses=DiscardedSerializer)
@@ -117,4 +120,4 @@ class ParkedRowViewSet(ApiViewSet):
         """Accept it as lost."""
         row = self._get(replicator, pk)
         rows = None if self.read(DiscardSerializer, request)["all"] else [row.pk]
-        return Response({"discarded": discard(table=row.table, rows=rows, user=request.user)})
+        return Response({"discarded": discard(table=row.table, rows=rows, user=user_of(request))})

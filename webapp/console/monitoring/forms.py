@@ -31,7 +31,9 @@ class TablePromiseForm(forms.Form):
     def __init__(self, *args: Any, tables: QuerySet[ReplicatorTable], **kwargs: Any) -> None:
         """`tables`: those that may be chosen."""
         super().__init__(*args, **kwargs)
-        self.fields["table"].queryset = tables  # type: ignore[attr-defined]
+        field = self.fields["table"]
+        assert isinstance(field, forms.ModelChoiceField)
+        field.queryset = tables
 
     @property
     def promise(self) -> tuple[ReplicatorTable, float | None, float | None]:

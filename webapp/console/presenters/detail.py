@@ -15,7 +15,6 @@ from replicator.telemetry.differences import difference
 from webapp.alerts.models import Alert, RuleKind
 from webapp.alerts.selectors import firing
 from webapp.console.presenters.labels import (
-    Sparkline,
     StatePart,
     StateWord,
     late,
@@ -27,6 +26,7 @@ from webapp.console.presenters.labels import (
     table_word,
 )
 from webapp.console.presenters.slo import PromiseView, promises_of_fleet
+from webapp.monitoring.charts.sparklines import Sparkline
 from webapp.monitoring.failures import open_count
 from webapp.monitoring.slo.attainment import Attained, measure_tables
 from webapp.replicators import selectors

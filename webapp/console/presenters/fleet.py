@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import NamedTuple
 
 from django.http import QueryDict
 from django.utils import timezone
@@ -117,7 +116,8 @@ class FleetLine:
         return (list(SHOWS).index(self.show), -score, -self.failures, self.replicator.name.lower())
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True)
+class Choice:
     """Of the filter: what is shown (empty: everything), its words, and how many there are."""
 
     show: str

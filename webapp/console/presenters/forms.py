@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django import forms
+from django.http import QueryDict
 
 from replicator.errors import ConfigurationError
 from replicator.model.retention import MAX_GRACE_HOURS
@@ -80,10 +81,10 @@ class NameForm(forms.Form):
 class TargetSettingsForm(forms.Form):
     """What can be changed of a replicator's target; `effects` and `fixed` say the rest."""
 
-    def __init__(self, *args: Any, replicator: Replicator, **kwargs: Any) -> None:
+    def __init__(self, data: QueryDict | None = None, *, replicator: Replicator) -> None:
         """Empty, and so not to be shown, where nothing can be changed."""
         initial = {name: value for name, value in replicator.target.items() if value != ""}
-        super().__init__(*args, initial=initial, auto_id="id_target_%s", **kwargs)
+        super().__init__(data, initial=initial, auto_id="id_target_%s")
         self.kind = kind_of(replicator)
         for field in self.kind.form:
             if field.name in self.kind.effects:
@@ -273,14 +274,14 @@ class OptionsForm(forms.Form):
     }
 
     def __init__(
-        self, *args: Any, options: ReplicatorOptions, values_of: Sequence[FormField] = (), **kwargs: Any
+        self, data: QueryDict | None = None, *, options: ReplicatorOptions, values_of: Sequence[FormField] = ()
     ) -> None:
         """Starts from `options`; adds one choice per kind of DDL, and those of how the source's values are read."""
         values = options.to_dict()
         values = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in values.items()}
         values["ddl_preset"] = options.ddl_preset
         values |= {f"ddl_{operation}": action for operation, action in options.ddl_policy.items()}
-        super().__init__(*args, initial=values, **kwargs)
+        super().__init__(data, initial=values)
         self.base = options
         self._values_of = [field.name for field in values_of]
         self.fields |= {field.name: form_field(field, stored=False) for field in values_of}

@@ -76,7 +76,7 @@ def snapshots(request: HttpRequest, pk: int, table: int) -> HttpResponse:
             messages.success(request, f"{run.what[:1].upper()}{run.what[1:]} are read; the table continues to stream.")
             return redirect("replicators:table_snapshots", pk=pk, table=table)
     runs = list(row.runs.select_related("table")[:SHOWN])
-    context = {
+    context: dict[str, object] = {
         "table": row,
         "past": None if is_htmx(request) else past_of(row),
         "runs": [(run, run_word(run)) for run in runs],

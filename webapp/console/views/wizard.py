@@ -103,7 +103,9 @@ def _source(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     elif request.method == "POST":
         chosen = next((c for c in found if str(c.pk) == request.POST["connection"]), None)
         if chosen is not None:
-            other = {} if wizard.data.get("connection") == chosen.pk else {"selection": {}, "accepted": []}
+            other: dict[str, object] = (
+                {} if wizard.data.get("connection") == chosen.pk else {"selection": {}, "accepted": []}
+            )
             return _next(wizard, "source", connection=chosen.pk, **other, **asked)
         error = "Choose one of the connections, or create a new one."
     preset = request.POST.get("connection") or request.GET.get("connection") or str(wizard.data.get("connection") or "")
@@ -171,12 +173,9 @@ def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, T
     named, kind = request.GET.get("destination", ""), request.GET.get("kind", "")
     if kind or named == "new":
         return None, target_kind(DESTINATION_PAGES.known_kind(kind))
-    if not named:
-        found = wizard.destination or built_in()
-    else:
-        found = get_object_or_404(Destination, pk=named) if named.isdecimal() else None
-        if found is None:
-            raise Http404
+    if named and not named.isdecimal():
+        raise Http404
+    found = get_object_or_404(Destination, pk=named) if named else wizard.destination or built_in()
     return found, target_kind(found.kind)
 
 
@@ -184,7 +183,7 @@ def _decided(
     request: HttpRequest, chosen: Destination | None, form: DestinationForm | None, own: SettingsForm
 ) -> tuple[Destination, dict[str, Any]] | None:
     """The destination, made where it is new, and the replicator's settings, which work; None where a form says why they do not."""
-    wrong: Any = form or own
+    wrong: SettingsForm = form or own
     try:
         if form is not None:
             public, secret = DESTINATIONS.checked(form.kind, form.config)
@@ -195,7 +194,7 @@ def _decided(
         values = {**reach, **own.config}
         kind.valid(values)
         refuse_failed(kind.check(values) if kind.check else [])
-        place = chosen or DESTINATION_PAGES.save(request, form)
+        place = chosen if form is None else DESTINATION_PAGES.save(request, form)
         return None if place is None else (place, checked_settings(place, own.config))
     except TidemarkError as error:
         wrong.add_error(None, f"{error.message} {error.remedy}")

@@ -56,7 +56,8 @@ class Wizard:
 
     @property
     def connection(self) -> Connection | None:
-        return Connection.objects.filter(pk=self.data.get("connection")).first()
+        pk = self.data.get("connection")
+        return None if pk is None else Connection.objects.filter(pk=pk).first()
 
     @property
     def source(self) -> Connection:
@@ -82,7 +83,7 @@ class Wizard:
     @property
     def destination(self) -> Destination | None:
         """None where none was chosen yet, or it was deleted meanwhile."""
-        return Destination.objects.filter(pk=self.data.get("destination")).first()
+        return Destination.objects.filter(pk=self.data.get("destination") or 0).first()
 
     def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
         """Store changes; `step` is where the user comes back to."""

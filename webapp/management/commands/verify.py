@@ -204,15 +204,17 @@ def pairs(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> list[Tab
         still = not at_work or table.state in HALTED
         newest = table.schemas.order_by("-version").first()
         key = newest.parsed.key if newest else ()
-        target = (table.target_namespace, table.target_name)
         left_out = taken.columns_left_out(table.table_id)
         masks = {name: mask.to_dict() for name, mask in taken.masks.get(table.table_id, {}).items()}
         chosen = [
             {"column": one.column, "operator": one.operator.value, "values": [value.text for value in one.literals]}
             for one in taken.row_filters.get(table.table_id, RowFilter()).conditions
         ]
-        more = {"mode": table.mode, "masks": masks, "salt": taken.salt, "row_filter": chosen, "still": still}
-        found.append(TablePair(table.database, table.name, *target, key, left_out, **more))
+        pair = TablePair(
+            table.database, table.name, table.target_namespace, table.target_name, key, left_out,
+            mode=table.mode, masks=masks, salt=taken.salt, row_filter=chosen, still=still,
+        )  # fmt: skip
+        found.append(pair)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 
 from webapp.monitoring.charts import history, ranges
 from webapp.monitoring.charts.drawing import (
@@ -32,6 +33,10 @@ def _values(points: Points, value: Callable[[Point], float | None]) -> Values:
     return [value(point) if point.known else None for point in points]
 
 
+def _per_second(name: str, point: Point) -> float:
+    return float(getattr(point, name)) / point.seconds
+
+
 def _or_nothing(lines: list[Line]) -> list[Line]:
     """A line of zeros alone is nothing to look at."""
     if any(value for line in lines for value in line.values):
@@ -55,10 +60,7 @@ def _lag(points: Points, promised: float) -> Spec:
 
 
 def _throughput(points: Points) -> Spec:
-    lines = [
-        Line(label, _values(points, lambda point, name=name: getattr(point, name) / point.seconds))  # type: ignore[misc]
-        for label, name in OPERATIONS
-    ]
+    lines = [Line(label, _values(points, partial(_per_second, name))) for label, name in OPERATIONS]
     return Spec(
         "throughput",
         "Throughput, rows/s",

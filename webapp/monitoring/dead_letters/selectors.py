@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from django.db.models import BinaryField, Exists, OuterRef, QuerySet
 from django.db.models.functions import Length, Substr
@@ -13,6 +13,16 @@ from webapp.monitoring.dead_letters.services import REPLAYED
 from webapp.monitoring.models import ParkedRow
 from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SnapshotRun
 from webapp.replicators.services.tables import OPEN_RUN
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    class Shown(TypedDict):
+        head: bytes | memoryview
+        kept: int
+        replaying: bool
+
+    ShownRow = WithAnnotations[ParkedRow, Shown]
 
 STATES: Mapping[str, str] = {"open": "Waiting", "over": "Decided"}
 SHOWN_BYTES = 512
@@ -35,7 +45,7 @@ class ParkedFilters:
         return cls(table if number else "", state if state in STATES else "")
 
 
-def parked_rows(replicator: Replicator, filters: ParkedFilters) -> QuerySet[ParkedRow]:
+def parked_rows(replicator: Replicator, filters: ParkedFilters) -> QuerySet[ShownRow]:
     """Newest first, with tables and users; of the bytes `head`, the first SHOWN_BYTES, and how many are `kept`; `replaying`: rows are read by their keys."""
     found = ParkedRow.objects.filter(replicator=replicator)
     if filters.table:

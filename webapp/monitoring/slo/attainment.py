@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from django.core.cache import cache
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from replicator.telemetry.lags import tally
@@ -163,6 +163,7 @@ class Figures:
 
 Key = tuple[int, int | None]  # replicator, table (None: the replicator's own promise)
 Edges = dict[str, tuple[datetime, datetime]]
+LagOfSpan = tuple[int, int | None, int, datetime, bytes | memoryview]  # replicator, table, span, at, histogram
 
 
 def promise_of(replicator: Replicator) -> Promise:
@@ -178,8 +179,8 @@ def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> d
     """
     promises: dict[Key, Promise] = {(one.pk, None): promise_of(one) for one in replicators}
     own = TablePromise.objects.filter(table__replicator__in=promises_of(promises), percent__isnull=False)
-    for table, replicator, percent, seconds in own.values_list("table", "table__replicator", "percent", "seconds"):
-        promises[replicator, table] = Promise(percent, seconds)
+    for replicator, table, promise in _promised(own):
+        promises[replicator, table] = promise
     now = now or timezone.now()
     counted, waiting = _count(promises, now, WINDOWS), _waiting(promises, now)
     found = {}
@@ -199,6 +200,13 @@ def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> d
                 watched=watched,
             )
     return found
+
+
+def _promised(own: QuerySet[TablePromise]) -> Iterator[tuple[int, int, Promise]]:
+    """Replicator, table and promise of those that have one of their own."""
+    for replicator, table, percent, seconds in own.values_list("table__replicator", "table", "percent", "seconds"):
+        if percent is not None and seconds is not None:
+            yield replicator, table, Promise(percent, seconds)
 
 
 @dataclass(frozen=True)
@@ -223,7 +231,7 @@ def measure_tables(
     Without `now`, what has arrived is counted once in `COUNTED_SECONDS` for all who ask.
     """
     own = TablePromise.objects.filter(table__in=tables, percent__isnull=False)
-    promised = {table: Promise(*said) for table, *said in own.values_list("table", "percent", "seconds")}
+    promised = {table: promise for _, table, promise in _promised(own)}
     whole = promise_of(replicator)
     promises: dict[Key, Promise] = {(replicator.pk, table): promised.get(table, whole) for table in tables}
     promises[replicator.pk, None] = whole
@@ -244,7 +252,7 @@ def measure_tables(
 
 def _lately(key: str, count: Callable[[], T]) -> T:
     """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing was."""
-    found = cache.get(key)
+    found: tuple[float, T] | None = cache.get(key)
     if _is_old(found) and _COUNTING.acquire(blocking=found is None):
         try:
             if _is_old(found := cache.get(key)):
@@ -252,7 +260,8 @@ def _lately(key: str, count: Callable[[], T]) -> T:
                 cache.set(key, found, COUNTED_KEPT)
         finally:
             _COUNTING.release()
-    return found[1]  # type: ignore[no-any-return]
+    assert found is not None  # who finds nothing waits, and counts
+    return found[1]
 
 
 def _is_old(found: tuple[float, Any] | None) -> bool:
@@ -312,7 +321,7 @@ def _edges(now: datetime, windows: Sequence[str]) -> Edges:
     return edges
 
 
-def _rows(promises: Mapping[Key, Promise], edges: Edges) -> Iterable[tuple[int, int | None, int, datetime, memoryview]]:
+def _rows(promises: Mapping[Key, Promise], edges: Edges) -> Iterable[LagOfSpan]:
     minutes = Q()
     for edge, hour in edges.values():
         if edge < hour:

@@ -51,7 +51,7 @@ ORDER BY replicator_id, table_id, span
 
 def look(now: datetime) -> int:
     """At all replicators: one statement.  Returns rows written."""
-    values = {
+    values: dict[str, int | float | datetime] = {
         "now": now,
         "minute": begin(LagSpan.MINUTE, now),
         "hour": begin(LagSpan.HOUR, now),

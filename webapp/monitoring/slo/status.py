@@ -22,6 +22,7 @@ def keep_standings(replicators: Sequence[Replicator], now: datetime | None = Non
     """
     found = measure(replicators, now)
     there = Standing.objects.filter(replicator__in=replicators).values_list("replicator", "table", "figures", "at")
+    known: dict[Key, tuple[Mapping[str, Any], datetime]]
     known = {(replicator, table): (figures, at) for replicator, table, figures, at in there}
     rows = [
         Standing(replicator_id=replicator, table_id=table, figures=told, at=one.at)

@@ -1,6 +1,7 @@
 """One destination for all replicators that had the same settings of a target's address."""
 
 import json
+from typing import Any
 
 from django.db import migrations
 
@@ -11,7 +12,7 @@ KAFKA = ("bootstrap_servers", "security_protocol", "sasl_mechanism", "username",
 DEFAULTS = {"security_protocol": "PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-512"}
 
 
-def split(apps, schema_editor):
+def split(apps: Any, schema_editor: Any) -> None:
     Replicator = apps.get_model("replicators", "Replicator")
     Destination = apps.get_model("destinations", "Destination")
     Draft = apps.get_model("replicators", "Draft")
@@ -35,14 +36,14 @@ def split(apps, schema_editor):
             draft.save(update_fields=["data"])
 
 
-def secret(token):
+def secret(token: str) -> str:
     try:
         return json.dumps(unseal(token), sort_keys=True)
     except ConfigurationError:  # of another key: by itself
         return token
 
 
-def free(model, title):
+def free(model: Any, title: str) -> str:
     name, number = title, 1
     while model.objects.filter(name=name).exists():
         number += 1
@@ -50,7 +51,7 @@ def free(model, title):
     return name
 
 
-def join(apps, schema_editor):
+def join(apps: Any, schema_editor: Any) -> None:
     for one in apps.get_model("replicators", "Replicator").objects.select_related("destination").order_by("id"):
         one.target = {"kind": one.destination.kind, **one.destination.config, **one.target}
         one.target_secrets = one.destination.secrets

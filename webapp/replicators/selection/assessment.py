@@ -16,8 +16,8 @@ from replicator.model.types import STRING, Kind
 from replicator.sources.base import Catalog, TableInfo, cascades_of
 from replicator.sources.registry import source_kind
 from replicator.state.journal import DDL_OPERATIONS
+from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.kind import FULL, NONE, PARTIAL, TargetKind
-from replicator.targets.registry import ICEBERG
 from webapp.connections.models import Connection
 from webapp.connections.selectors import opened
 from webapp.replicators.options import ReplicatorOptions

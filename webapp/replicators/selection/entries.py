@@ -390,7 +390,7 @@ def ensure_table(replicator: Replicator, table: TableId, home: Home | None = Non
             "target_name": place.name,
             "own_namespace": own.namespace if own else "",
             "own_name": own.name if own else "",
-            "mode": lambda: mode_of(replicator, table),
+            "mode": mode_of(replicator, table),
         },
     )
     return row

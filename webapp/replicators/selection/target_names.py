@@ -58,7 +58,7 @@ def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | No
     for what, text in home._asdict().items():
         if why := kind.identifiers.refusal(text):
             raise ConfigurationError(f"The {what} in the target {why}.")
-    others = ReplicatorTable.objects.exclude(pk=table.pk if table else None)
+    others = ReplicatorTable.objects.all() if table is None else ReplicatorTable.objects.exclude(pk=table.pk)
     if (other := owner_of(home, replicator, others)) is not None:
         message = f"{home} is the target table of {other} (replicator {other.replicator.name})."
         raise ConfigurationError(message, remedy="Choose another name.")

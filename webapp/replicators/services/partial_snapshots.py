@@ -54,8 +54,8 @@ def read_keys(
     """
     require_streaming(table)
     schema = _schema(table)
-    parse, key_text = parse_lines if isinstance(keys, str) else parse_values, _kind(table).key_text
-    parsed = parse(keys, schema, key_text)
+    key_text = _kind(table).key_text
+    parsed = parse_lines(keys, schema, key_text) if isinstance(keys, str) else parse_values(keys, schema, key_text)
     if tried:
         _try(table, [KeyRange(keys=tuple(some)) for some in _slices(parsed[:TRIED])])
     return _begin(table, Scope.KEYS, parsed, "", reason, user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from django.db import transaction
-from django.db.models import F, Min, Q
+from django.db.models import F, Min, Q, QuerySet
 
 from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
@@ -200,7 +200,7 @@ def retries_ahead(now: datetime, replicator_id: int | None = None) -> set[tuple[
     return {(replicator, stage) for replicator, stage, until in rows if until is not None and until > now}
 
 
-def _open(replicator_id: int, stage: Stage):  # noqa: ANN202 - a query set
+def _open(replicator_id: int, stage: Stage) -> QuerySet[Failure]:
     return Failure.objects.filter(replicator_id=replicator_id, table=None, stage=stage, resolved_at=None)
 
 

@@ -31,7 +31,7 @@ class RetryDecision:
 
 def backoff(attempt: int, jitter: float | None = None) -> float:
     """Seconds before attempt + 1: 1, 2, 4 … 60, each shortened by up to a half at random so that many do not come at once."""
-    longest = min(MAX_BACKOFF_SECONDS, FIRST_SECONDS * 2 ** min(attempt - 1, 10))
+    longest = min(MAX_BACKOFF_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt - 1, 10))
     return longest * (1 - (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - not for secrecy
 
 

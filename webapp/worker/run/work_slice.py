@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from typing import Any
 
 from django.db import InterfaceError, OperationalError, close_old_connections, connections
 
@@ -122,7 +123,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
         raise
     report = wiring.reporter(replicator, stage)
     stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
-    told = {"stack": stack} if stack else {}
+    told: dict[str, Any] = {"stack": stack} if stack else {}
     if verdict is not None:  # else it has started anew
         told["next"] = (
             f"next retry at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped, see the remedy"
@@ -253,7 +254,7 @@ def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, jour
     assert tenure.lease is not None
     store = OrmApplyStore(replicator.pk)
     report = wiring.reporter(replicator, Stage.APPLY)
-    works = _Once(lambda: _works(Stage.APPLY, replicator.pk, tenure.lease))
+    works = _Once(partial(_works, Stage.APPLY, replicator.pk, tenure.lease))
     waited, prepared = Patience(idle), False
     with closing(wiring.open_target(replicator)) as target, subscribe_to_journal(replicator.pk) as wake:
         while tenure.keep() and waited.on():

@@ -6,10 +6,10 @@ import sys
 import uuid
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from django.db import connection, transaction
-from django.db.models import Case, Count, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models import Case, Count, F, Max, Model, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.functions import Coalesce
 
 from replicator.errors import SourcePermissionDenied, TableError, TidemarkError
@@ -41,7 +41,15 @@ from webapp.worker.failure.retry_policy import RetryDecision, decide
 from webapp.worker.store.chunk_admission import OPEN, UNDER_WAY, note_began
 from webapp.worker.store.journal import OF_CHUNK, chunk_of
 
-Found = TypeVar("Found", ChunkRow, SnapshotRun)
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    class Ahead(TypedDict):
+        ahead: int
+
+    RunAhead = WithAnnotations[SnapshotRun, Ahead]
+
+Found = TypeVar("Found", bound=Model)
 READ_AHEAD, READ_AHEAD_BYTES, MAX_READ_AHEAD = 16, 64 * 1024 * 1024, 256
 # Chunks that are merged among the log's changes are small, and few of them are on their way: those changes wait behind
 # them.
@@ -161,6 +169,7 @@ class OrmChunkStore:
             return None
         staged = row.state == ChunkState.READ and not self._lost(row, now)
         attempt, until = uuid.uuid4().hex[:16], now + timedelta(seconds=seconds)
+        values: dict[str, int | str | datetime]
         values = {"chunk": row.pk, "owner": owner[:100], "now": now, "attempt": attempt, "until": until}
         with connection.cursor() as cursor:
             cursor.execute(f"UPDATE replicators_chunkrow c SET {MARKED_AGAIN if staged else CLAIMED} {CLAIM}", values)
@@ -321,7 +330,7 @@ def _wanted(run: str) -> Q:
     return (loads | parts) & Q(**{f"{run}paused": False, f"{run}table__tracked": True})
 
 
-def plannable(replicator_id: int, now: datetime, limit: int) -> QuerySet[SnapshotRun]:
+def plannable(replicator_id: int, now: datetime, limit: int) -> QuerySet[RunAhead]:
     """Runs whose bounds are not all known, with `ahead`: chunks planned and not read yet, fewer than `limit`."""
     planned = ChunkRow.objects.filter(run=OuterRef("pk"), state=ChunkState.PLANNED)
     runs = (
@@ -351,7 +360,7 @@ def _room(replicator_id: int, now: datetime) -> int:
     """
     read = _open_chunks(replicator_id).filter(state=ChunkState.READ).exclude(_lost_ones(now))
     found = read.aggregate(number=Count("pk"), bytes=Sum("size"))
-    number, small = found["number"], (found["bytes"] or 0) < READ_AHEAD_BYTES
+    number, small = int(found["number"]), (found["bytes"] or 0) < READ_AHEAD_BYTES
     return max(READ_AHEAD - number, READ_AHEAD // 4 if small and number < MAX_READ_AHEAD else 0)
 
 

@@ -69,7 +69,7 @@ def count_captured(replicator: Replicator, segments: Sequence[Segment], now: dat
 
 def count_applied(table: ReplicatorTable, covered: AppliedBatch, result: Applied) -> None:
     """One target commit.  Snapshot rows count as reads."""
-    values = {
+    values: dict[str, int | float | datetime] = {
         "replicator": table.replicator_id,
         "table": table.pk,
         "minute": begin(LagSpan.MINUTE, result.queryable_at),

@@ -13,7 +13,7 @@ from django.db.models import Q
 from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
-from replicator.model.table_set import EXACT_NAMES
+from replicator.model.table_set import EXACT_NAMES, TableSet
 from replicator.sources.base import KeyRange, Source
 from replicator.state.chunks import ChunkToRead, RawChunk
 from replicator.state.journal import CapturePlan, Checkpoint, JournalEntry, SchemaVersion, TrackedTable
@@ -75,7 +75,7 @@ class OrmJournal:
         """Not wanted where the replicator is gone, not to run, or failed."""
         replicator = models.Replicator.objects.filter(pk=self._id).first()
         if replicator is None:
-            return CapturePlan(-1, wanted=False, tables=selectors.TableSet(), tracked=(), checkpoint=None)
+            return CapturePlan(-1, wanted=False, tables=TableSet(), tracked=(), checkpoint=None)
         version = replicator.plan_version
         if self._next is None and replicator.checkpoint_offset is not None:
             self._next = replicator.next_sequence
@@ -147,7 +147,7 @@ class OrmJournal:
                 notify_journal(self._id)
             if self._discard is not None:
                 for path in admitted:
-                    transaction.on_commit(lambda path=path: self._discard(path), robust=True)
+                    transaction.on_commit(_later(self._discard, path), robust=True)
         self._next = entry.checkpoint.next_sequence
         if news:
             self._journaled()
@@ -166,6 +166,10 @@ class OrmJournal:
         if row is None or not row.planned_all:
             return None
         return row.chunks.exclude(state__in=(models.ChunkState.DONE, models.ChunkState.CANCELLED)).count()
+
+
+def _later(discard: Callable[[str], object], path: str) -> Callable[[], object]:
+    return lambda: discard(path)
 
 
 class OrmRawChunkStore:
@@ -198,9 +202,9 @@ class OrmRawChunkStore:
 
 def chunk_of(found: Sequence[Any], *, staged: bool = False) -> ChunkToRead:
     """Of the columns `OF_CHUNK`, as a cursor gives them."""
-    pk, run, database, name, attempt, lower, upper, keys, condition, keyless = found
-    lower, upper, keys = (None if value is None else json.loads(value) for value in (lower, upper, keys))
-    bounds = bounds_of(lower, upper, keys, condition)
+    pk, run, database, name, attempt, *texts, keys, condition, keyless = found
+    lower, upper = (None if text is None else json.loads(text) for text in texts)
+    bounds = bounds_of(lower, upper, json.loads(keys), condition)
     return ChunkToRead(pk, run, TableId(database, name), attempt, bounds, keyless, staged)
 
 

@@ -244,8 +244,9 @@ class EntryWriter:
                 "change": without_nul(made_by(event, left_out.get(table, ()))),
             }
             one = models.SchemaVersion(table=row, version=version.version, **found)
-            once = {"update_conflicts": True, "unique_fields": ["table", "version"], "update_fields": list(found)}
-            [stored] = models.SchemaVersion.objects.bulk_create([one], **once)
+            [stored] = models.SchemaVersion.objects.bulk_create(
+                [one], update_conflicts=True, unique_fields=["table", "version"], update_fields=list(found)
+            )
             note_version(self.replicator, row, stored)
             if version.version >= (row.schema_version or 0):
                 row.schema_version, row.keyless = version.version, not version.schema.key

@@ -98,7 +98,7 @@ def make_row(replicator: Replicator, table: TableId) -> ReplicatorTable:
             defaults={
                 "target_namespace": f"{replicator.uid}.{table.database}",
                 "target_name": table.name,
-                "mode": lambda: mode_of(replicator, table),
+                "mode": mode_of(replicator, table),
                 "state": TableState.WAITING.value,
             },
         )
