@@ -202,7 +202,7 @@ def broker(authority: Authority) -> Iterator[EmbeddedKafka]:
 
 
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def iceberg_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """One Spark for all tests of the Iceberg target."""
     from replicator.staging.storage import Storage
     from replicator.targets.iceberg.jvm import jvm

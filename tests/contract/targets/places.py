@@ -50,7 +50,7 @@ def iceberg(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     from replicator.targets.iceberg.jvm.session import SparkPool
     from replicator.targets.iceberg.target import IcebergTarget
 
-    lake = request.getfixturevalue("lake")
+    lake = request.getfixturevalue("iceberg_lake")
 
     def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
         reader: SqlCatalog = lake.reader()
