@@ -50,6 +50,11 @@ class Endpoint(models.Model):
         return ""
 
     @property
+    def testable(self) -> bool:
+        """Is there something to try?"""
+        return True
+
+    @property
     def check_status(self) -> str:
         """Worst status of the last test: failed, warning, ok; empty where it was never tested."""
         found = {line["status"] for line in self.last_check}

@@ -23,7 +23,7 @@ ATTENDED = {"statement_timeout": 30}
 
 def list_connections() -> QuerySet[Connection]:
     """By name, each with `replicator_count`."""
-    return Connection.objects.annotate(replicator_count=Count("replicators"))
+    return Connection.objects.annotate(replicator_count=Count("replicators")).order_by("name")
 
 
 def get_connection(pk: int) -> Connection:

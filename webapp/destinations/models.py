@@ -24,3 +24,8 @@ class Destination(Endpoint):
     def address(self) -> str:
         """Where it is, as lists show it."""
         return str(KINDS[self.kind].place(self.config)) if self.kind in KINDS else ""
+
+    @property
+    def testable(self) -> bool:
+        """Does its kind have a test?"""
+        return self.kind in KINDS and KINDS[self.kind].check is not None

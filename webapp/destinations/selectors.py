@@ -13,7 +13,7 @@ from webapp.destinations.services import built_in
 def list_destinations() -> QuerySet[Destination]:
     """By name, each with `replicator_count`."""
     built_in()
-    return Destination.objects.annotate(replicator_count=Count("replicators"))
+    return Destination.objects.annotate(replicator_count=Count("replicators")).order_by("name")
 
 
 def kinds() -> list[TargetKind]:
