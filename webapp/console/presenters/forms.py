@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from django import forms
 from django.http import QueryDict
 
 from replicator.errors import ConfigurationError
+from replicator.model.mode import Mode
 from replicator.model.retention import MAX_GRACE_HOURS
 from replicator.snapshot.sizing import MAX_ROWS
 from replicator.sources.base import FormField
@@ -37,6 +38,12 @@ OPERATION_LABELS = {
     "drop_table": "Table dropped",
     "rename_table": "Table renamed",
 }
+MODE_CHOICES = (
+    ("mirror", "Mirror: the current rows of the source"),
+    ("soft_delete", "Soft delete: deleted rows are kept and marked"),
+    ("history", "History: every version of a row with its validity"),
+    ("changelog", "Changelog: one row per change"),
+)
 AT_ONCE = "Takes effect immediately."
 NEXT_SLICE = "Takes effect within a minute, without a gap."
 NEXT_CHUNK = "Takes effect at the next chunk of each reader."
@@ -102,7 +109,7 @@ class TargetSettingsForm(forms.Form):
         found = []
         for field in self.kind.form:
             value = str(self.replicator.target.get(field.name) or field.default)
-            found.append((field.label, dict(field.choices).get(value, value) or "none"))
+            found.append((field.label, dict(field.choices).get(value, value) or "–"))
         return found
 
     @property
@@ -185,12 +192,7 @@ class OptionsForm(forms.Form):
     )
     mode = forms.ChoiceField(
         label="Write mode",
-        choices=(
-            ("mirror", "Mirror: the current rows of the source"),
-            ("soft_delete", "Soft delete: deleted rows are kept and marked"),
-            ("history", "History: every version of a row with its validity"),
-            ("changelog", "Changelog: one row per change"),
-        ),
+        choices=MODE_CHOICES,
         help_text="Default for tables without their own mode. Soft delete and history require a key.",
         widget=forms.Select(attrs={"class": "select"}),
     )
@@ -274,15 +276,28 @@ class OptionsForm(forms.Form):
     }
 
     def __init__(
-        self, data: QueryDict | None = None, *, options: ReplicatorOptions, values_of: Sequence[FormField] = ()
+        self,
+        data: QueryDict | None = None,
+        *,
+        options: ReplicatorOptions,
+        values_of: Sequence[FormField] = (),
+        modes: Collection[Mode] = tuple(Mode),
     ) -> None:
-        """Starts from `options`; adds one choice per kind of DDL, and those of how the source's values are read."""
+        """Starts from `options`; adds one choice per kind of DDL, and those of how the source's values are read.
+
+        modes: those of the target's kind; a kind that has none keeps every change.
+        """
         values = options.to_dict()
         values = {k: int(v) if isinstance(v, float) and v.is_integer() else v for k, v in values.items()}
         values["ddl_preset"] = options.ddl_preset
         values |= {f"ddl_{operation}": action for operation, action in options.ddl_policy.items()}
         super().__init__(data, initial=values)
         self.base = options
+        mode = self.fields["mode"]
+        assert isinstance(mode, forms.ChoiceField)
+        mode.choices = [(value, title) for value, title in MODE_CHOICES if value in modes]
+        if not modes:
+            del self.fields["mode"]
         self._values_of = [field.name for field in values_of]
         self.fields |= {field.name: form_field(field, stored=False) for field in values_of}
         for operation in DDL_OPERATIONS:

@@ -28,7 +28,7 @@ from webapp.replicators import selectors, services
 from webapp.replicators.models import MODES, Replicator, SchemaVersion
 from webapp.replicators.services.partial_snapshots import signal_statement
 from webapp.replicators.source_log import log_kept
-from webapp.replicators.targets import changed_target
+from webapp.replicators.targets import changed_target, kind_of
 from webapp.web.edit_conflicts import TOLD, changed_meanwhile
 from webapp.web.paging import Pager, page_number
 from webapp.web.responses import is_htmx, user_of
@@ -187,7 +187,8 @@ def target(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _options_form(replicator: Replicator, data: QueryDict | None = None) -> OptionsForm:
-    return OptionsForm(data, options=replicator.parsed_options, values_of=replicator.connection.value_options)
+    values, modes = replicator.connection.value_options, kind_of(replicator).capabilities.modes
+    return OptionsForm(data, options=replicator.parsed_options, values_of=values, modes=modes)
 
 
 def _settings_page(

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.db import transaction
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
@@ -214,9 +214,14 @@ def _target_names(wizard: Wizard, kind: TargetKind, settings: Mapping[str, Any])
     return (whole + single)[:NAMES_SHOWN]
 
 
+def _options_form(wizard: Wizard, data: QueryDict | None = None) -> OptionsForm:
+    values = wizard.source.value_options
+    return OptionsForm(data, options=wizard.options, values_of=values, modes=wizard.kind.capabilities.modes)
+
+
 def _options(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     name_form = NameForm(request.POST or None, initial={"name": wizard.name})
-    form = OptionsForm(request.POST or None, options=wizard.options, values_of=wizard.source.value_options)
+    form = _options_form(wizard, request.POST or None)
     typed = wizard.data.get("typed_options", {})
     form.initial |= typed
     if request.method == "POST" and all([name_form.is_valid(), form.is_valid()]):
@@ -298,7 +303,7 @@ def keep(request: HttpRequest, draft: int, step: str) -> HttpResponse:
         names = _target_names(wizard, kind, typed)
         return render(request, "replicators/wizard/target_names.html", {"names": names})
     if step == "options":
-        form = OptionsForm(options=wizard.options, values_of=wizard.source.value_options)
+        form = _options_form(wizard)
         typed = {name: request.POST[name][:100] for name in form.fields if name in request.POST}
         typed["initial_snapshot"] = "initial_snapshot" in request.POST
         wizard.save(step, name=request.POST.get("name", "").strip()[:100], typed_options=typed)

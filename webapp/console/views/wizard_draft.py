@@ -15,6 +15,7 @@ from django.http import Http404
 from replicator.errors import ConfigurationError
 from replicator.sources.base import DatabaseInfo
 from replicator.targets import registry
+from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
 from webapp.connections import selectors as connections
 from webapp.connections.models import Connection
@@ -85,6 +86,12 @@ class Wizard:
         """None where none was chosen yet, or it was deleted meanwhile."""
         return Destination.objects.filter(pk=self.data.get("destination") or 0).first()
 
+    @property
+    def kind(self) -> TargetKind:
+        """Of the destination; the usual one while none is chosen."""
+        place = self.destination
+        return target_kind(place.kind if place else registry.DEFAULT)
+
     def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
         """Store changes; `step` is where the user comes back to."""
         self.draft = services.save_draft(
@@ -148,8 +155,8 @@ class Wizard:
         key = f"assessment:{self.user.pk}:{hashlib.sha256(kept.encode()).hexdigest()}"
         found: Sequence[TableAssessment] | None = None if fresh else cache.get(key)
         if found is None:
-            kind = target_kind(self.destination.kind if self.destination else registry.DEFAULT)
-            found = assess(connection=self.source, selection=self.selected.entries(), options=self.options, target=kind)
+            entries = self.selected.entries()
+            found = assess(connection=self.source, selection=entries, options=self.options, target=self.kind)
             cache.set(key, found, ASSESSMENT_SECONDS)
         return found
 

@@ -27,7 +27,7 @@ from webapp.replicators.options import PACE, ReplicatorOptions, check_seconds
 from webapp.replicators.selection.entries import SelectionEntry, check_selection, rule_for, under, write_selection
 from webapp.replicators.services.tables import read_all_anew, try_again
 from webapp.replicators.signals import note
-from webapp.replicators.targets import parted, refuse_options, wanted_target
+from webapp.replicators.targets import kind_of, parted, refuse_options, wanted_target
 
 AFTER_RETRY = {Desired.RUNNING: Status.STARTING, Desired.DELETED: Status.DELETING}
 OF_THE_CONNECTION = frozenset(
@@ -255,6 +255,8 @@ def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: 
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     old = fresh.parsed_options.to_dict()
     changed = {name: value for name, value in options.to_dict().items() if old[name] != value}
+    if "mode" in changed:
+        refuse_options(kind_of(fresh), options)
     if (
         "slo_minutes" in changed
     ):  # one that was stored before this was asked for stays, and counts as the next shorter one
