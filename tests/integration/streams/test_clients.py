@@ -97,59 +97,84 @@ def _assert_in_order(batches: list[list[int]]) -> None:
         seen.add(number)
 
 
-def test_a_wait_ends_soon_after_something_comes(journal: Journal, stream: Stream, client: Client) -> None:
+@pytest.fixture
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """waiting() -> the requests that wait for something to come."""
+    room = threading.BoundedSemaphore(reading.MAX_WAITING)
+    monkeypatch.setattr(reading, "_waiting", room)
+    return lambda: reading.MAX_WAITING - room._value
+
+
+def asking(client: Client, *shards: int) -> list[threading.Thread]:
+    """A request for each shard, which waits as long as one may."""
+    threads = [threading.Thread(target=client.changes, args=("all", one), kwargs={"wait": 25}) for one in shards]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def test_a_wait_ends_soon_after_something_comes(
+    journal: Journal, stream: Stream, client: Client, waiting: Callable[[], int]
+) -> None:
     found: list[Batch] = []
     began = time.monotonic()
     thread = threading.Thread(target=lambda: found.append(client.changes("all", 0, wait=25)))
     thread.start()
-    time.sleep(1.5)
-    assert thread.is_alive()
+    until(lambda: waiting() == 1)
     journal.log("items", *range(40))
     thread.join(20)
     assert found[0].changes
     assert time.monotonic() - began < 20
 
 
-def test_a_wait_without_anything_ends_in_time_and_holds_no_connection(
+def test_a_wait_without_anything_ends_in_time(
     journal: Journal, stream: Stream, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reading, "LOOK_SECONDS", 60.0)
-    client.changes("all", 0)
-    before = sessions()
     began = time.monotonic()
-    threads = [threading.Thread(target=client.changes, args=("all", shard), kwargs={"wait": 4}) for shard in (0, 1)]
-    for thread in threads:
-        thread.start()
-    time.sleep(2)
-    during = sessions()
+    assert client.changes("all", 0, wait=1).changes == []
+    assert 1 <= time.monotonic() - began < 20
+
+
+def test_a_wait_holds_no_connection(
+    journal: Journal, stream: Stream, client: Client, waiting: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "LOOK_SECONDS", 60.0)
+    before = sessions()
+    threads = asking(client, 0, 1)
+    until(lambda: waiting() == 2 and len(sessions() - before) <= 1)  # the listener of the process
+    assert waiting() == 2, "they waited all the while"
+    journal.log("items", *range(40))
     for thread in threads:
         thread.join(60)
-    assert time.monotonic() - began >= 4
-    assert during <= before + 1  # the listener of the process
-    assert {"before": before} | {"none is left": sessions() <= before} == {"before": before, "none is left": True}
+    until(lambda: sessions() <= before)
 
 
-def sessions() -> int:
+def sessions() -> set[int]:
+    """The servers' processes of the database's other sessions."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        return int(cursor.fetchone()[0])
+        return {pid for (pid,) in cursor.fetchall()}
 
 
 def test_no_more_wait_than_leave_room_for_others(
-    journal: Journal, stream: Stream, client: Client, monkeypatch: pytest.MonkeyPatch
+    journal: Journal, stream: Stream, client: Client, waiting: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "_waiting", threading.BoundedSemaphore(1))
-    thread = threading.Thread(target=client.changes, args=("all", 0), kwargs={"wait": 8})
-    thread.start()
-    time.sleep(1.5)
-    assert client.changes("all", 1, wait=25).changes == []
-    assert thread.is_alive()
-    thread.join(60)
+    threads = asking(client, *range(reading.MAX_WAITING))
+    until(lambda: waiting() == reading.MAX_WAITING)
+    assert client.changes("all", 3, wait=25).changes == []
+    assert waiting() == reading.MAX_WAITING, "the first still wait"
+    for name in ("orders", "items"):
+        journal.log(name, *range(40))
+    for thread in threads:
+        thread.join(60)
 
 
-def test_a_stream_that_is_disabled_ends_a_wait(journal: Journal, stream: Stream, client: Client) -> None:
+def test_a_stream_that_is_disabled_ends_a_wait(
+    journal: Journal, stream: Stream, client: Client, waiting: Callable[[], int]
+) -> None:
     found: list[Any] = []
 
     def ask() -> None:
@@ -160,7 +185,7 @@ def test_a_stream_that_is_disabled_ends_a_wait(journal: Journal, stream: Stream,
 
     thread = threading.Thread(target=ask)
     thread.start()
-    time.sleep(1)
+    until(lambda: waiting() == 1)
     services.set_enabled(stream=stream, enabled=False)
     thread.join(20)
     assert found == [(409, "stream_disabled")]
