@@ -49,7 +49,7 @@ def test_a_replicator_is_made_from_a_live_server(
     page.fill("#id_name", "live shop")
     page.get_by_role("button", name="Next: assessment").click()
     page.locator(".assess", has_text="orders").locator("summary").click()
-    page.get_by_text("decimal(20,0)").wait_for()  # bigint unsigned, exactly
+    page.get_by_text("decimal(20, 0)").wait_for()  # bigint unsigned, exactly
     if page.locator("#accept-all").count():
         page.locator("#accept-all").click()
         page.locator("#accept-all").wait_for(state="detached")
