@@ -79,6 +79,6 @@ class SourceKind:
         return self.lineage(config, table) if self.lineage else server_dataset(self.name, config, table)
 
 
-def read_guide(folder: str) -> str:
-    """The README beside a plugin's `__init__.py`, which is `folder`."""
-    return (Path(folder).parent / "README.md").read_text(encoding="utf-8")
+def read_guide(file: str) -> str:
+    """The README beside a plugin's file."""
+    return (Path(file).parent / "README.md").read_text(encoding="utf-8")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from django.contrib.auth.models import User
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from replicator.redaction import redacted
-from replicator.sources.base import CheckResult, FormField, Status
+from replicator.sources.base import CheckResult, Status
 from webapp.accounts.audit import changes, enter
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Endpoint
@@ -28,22 +28,22 @@ E = TypeVar("E", bound=Endpoint)
 class Endpoints(Generic[E]):
     """One for connections, one for destinations.
 
-    word: what one is called; form, valid: of a kind, ConfigurationError for one that is not registered.
+    word: what one is called; valid: ConfigurationError for settings of a kind that make no sense.
     run: tries the settings out, secrets included; never raises for what it tests.
     apply: what uses the endpoint begins again with the new values.
-    guard: ConfigurationError where what uses the endpoint could not go on with these values; tries them out.
+    guard: ConfigurationError where what uses the endpoint could not go on with these values; tries them out.  None:
+    they are stored as they are.
     changed, works: told with the endpoint's word as the argument's name.
     """
 
     model: type[E]
     word: str
-    form: Callable[[str], Sequence[FormField]]
     valid: Callable[[str, Mapping[str, Any]], object]
     run: Callable[[str, Mapping[str, Any]], list[CheckResult]]
     apply: Callable[[E], None]
     changed: Signal
     works: Signal
-    guard: Callable[[E, Mapping[str, Any]], None] = lambda *_: None
+    guard: Callable[[E, Mapping[str, Any]], None] | None = None
 
     @transaction.atomic
     def create(self, *, name: str, kind: str, config: Mapping[str, Any], user: User | None = None) -> E:
@@ -75,7 +75,7 @@ class Endpoints(Generic[E]):
             endpoint.config, secret = self.checked(endpoint.kind, config, self.stored(endpoint, config))
             endpoint.secrets = seal(secret)
             changed += [name for name, value in endpoint.config.items() if old.get(name) != value]
-            changed += [field.name for field in self.form(endpoint.kind) if field.secret and config.get(field.name)]
+            changed += self._secrets_in(endpoint.kind, config)
             self.apply(endpoint)
         endpoint.save()
         if changed:  # which settings, never a value of one (invariant 8)
@@ -88,8 +88,10 @@ class Endpoints(Generic[E]):
 
     def try_out(self, endpoint: E, config: Mapping[str, Any]) -> None:
         """For people, before `update`: ConfigurationError for what is wrong, or would not work.  Takes a while."""
+        if self.guard is None:
+            return
         public, secret = self.checked(endpoint.kind, config, self.stored(endpoint, config))
-        if {**public, **secret} != full_config(endpoint):
+        if public != endpoint.config or self._secrets_in(endpoint.kind, config):
             self.guard(endpoint, {**public, **secret})
 
     def delete(self, endpoint: E, *, user: User | None = None) -> None:
@@ -112,8 +114,7 @@ class Endpoints(Generic[E]):
         given = config if endpoint is None else {**endpoint.config, **config}
         public, secret = self.checked(kind, given, None if endpoint is None else self.stored(endpoint, given))
         values = {**public, **secret}
-        found = self.run(kind, values)
-        results = [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
+        results = without_secrets(self.run(kind, values))
         if endpoint is not None:
             lines = [asdict(result) | {"status": str(result.status)} for result in results]
             stored = self.model._default_manager.filter(pk=endpoint.pk)  # noqa: SLF001
@@ -127,14 +128,18 @@ class Endpoints(Generic[E]):
         self, kind: str, config: Mapping[str, Any], stored: Stored | None = None
     ) -> tuple[dict[str, Any], dict[str, str]]:
         """Public settings with defaults, and secret ones; ConfigurationError for what is not known or makes no sense."""
-        public, secret = split(self.form(kind), config, stored)
+        public, secret = split(self.model.form_of(kind), config, stored)
         self.valid(kind, {**public, **secret})
         return public, secret
 
     def stored(self, endpoint: E, config: Mapping[str, Any]) -> Stored:
         """Its secrets are decrypted only where one of them is left out: where that fails, all can be given again."""
-        needed = any(field.secret and not config.get(field.name) for field in self.form(endpoint.kind))
+        needed = any(field.secret and not config.get(field.name) for field in self.model.form_of(endpoint.kind))
         return Stored(endpoint.config, unseal(endpoint.secrets) if needed else {})
+
+    def _secrets_in(self, kind: str, config: Mapping[str, Any]) -> list[str]:
+        """Names of the secrets that are given."""
+        return [field.name for field in self.model.form_of(kind) if field.secret and config.get(field.name)]
 
     def _works(self, endpoint: E, why: str, user: User | None) -> None:
         self.works.send(self.model, **{self.word: endpoint}, why=why, user=user)
@@ -160,6 +165,11 @@ class Endpoints(Generic[E]):
         if self.model._default_manager.filter(name=name.strip()).exists():  # noqa: SLF001
             message = f"There is already a {self.word} named {name.strip()}."
             raise ConfigurationError(message, remedy="Choose another name.")
+
+
+def without_secrets(found: Iterable[CheckResult]) -> list[CheckResult]:
+    """What a server or a client says may repeat what it was sent (invariant 8)."""
+    return [replace(one, detail=redacted(one.detail), remedy=redacted(one.remedy)) for one in found]
 
 
 def restart_replicators(endpoint: Endpoint) -> None:

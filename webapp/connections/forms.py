@@ -94,6 +94,7 @@ class EndpointForm(SettingsForm):
     setting_prefix = PREFIX
     model: type[Endpoint]
     word = "endpoint"
+    example = ""
     name = forms.CharField(
         label="Name",
         max_length=100,
@@ -107,16 +108,9 @@ class EndpointForm(SettingsForm):
         if endpoint is not None:
             shown = {PREFIX + name: value for name, value in selectors.public_config(endpoint).items()}
             kwargs["initial"] = {"name": endpoint.name} | shown
-        super().__init__(*args, settings=self.settings_of(kind), stored=endpoint is not None, **kwargs)
+        super().__init__(*args, settings=self.model.form_of(kind), stored=endpoint is not None, **kwargs)
         self.fields["name"].help_text = self.example
         self.fields["name"].error_messages["required"] = f"Enter a name for the {self.word}."
-
-    example = ""
-
-    @classmethod
-    def settings_of(cls, kind: str) -> Sequence[FormField]:
-        """What a kind asks for."""
-        raise NotImplementedError
 
     def clean_name(self) -> str:
         """Unique."""
@@ -134,8 +128,3 @@ class ConnectionForm(EndpointForm):
     model = Connection
     word = "connection"
     example = "For example “shop production”."
-
-    @classmethod
-    def settings_of(cls, kind: str) -> Sequence[FormField]:
-        """Of a source."""
-        return selectors.form_fields(kind)

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import models
 
 from replicator.sources.base import FormField
-from replicator.sources.registry import KINDS
+from replicator.sources.registry import KINDS, source_kind
 
 
 class Endpoint(models.Model):
@@ -37,6 +37,11 @@ class Endpoint(models.Model):
     @classmethod
     def kinds(cls) -> Mapping[str, Any]:
         """The plugins by name."""
+        raise NotImplementedError
+
+    @classmethod
+    def form_of(cls, kind: str) -> Sequence[FormField]:
+        """What a kind asks for; ConfigurationError for one that is not registered."""
         raise NotImplementedError
 
     @property
@@ -71,6 +76,11 @@ class Connection(Endpoint):
     def kinds(cls) -> Mapping[str, Any]:
         """Of sources."""
         return KINDS
+
+    @classmethod
+    def form_of(cls, kind: str) -> Sequence[FormField]:
+        """Of a source."""
+        return source_kind(kind).form
 
     @property
     def database_word(self) -> str:

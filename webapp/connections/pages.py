@@ -24,7 +24,7 @@ from webapp.web.edit_conflicts import TOLD, changed_meanwhile
 class Words:
     """What the pages say of them.
 
-    about: what they are for; none, empty: where there is none yet; unused: where no replicator uses it;
+    about: what they are for; empty: where there is none yet; unused: where no replicator uses it;
     kind: what a kind is one of; deletion: what goes with it; use: the button that makes a replicator with it.
     """
 
@@ -42,7 +42,7 @@ class Words:
 class EndpointPages:
     """usual: the kind of a new one where none is named; makes: can one of the kind be made?
 
-    section: the namespace of the addresses, and of the top bar; param: how the wizard is told of one.
+    section: the namespace of the addresses, and of the top bar.
     """
 
     section: str

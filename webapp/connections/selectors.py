@@ -12,7 +12,7 @@ from replicator.errors import ConfigurationError, TableError, TidemarkError
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule
-from replicator.sources.base import DatabaseInfo, FormField, Source, TableInfo
+from replicator.sources.base import DatabaseInfo, Source, TableInfo
 from replicator.sources.registry import KINDS, SourceKind, source_kind
 from webapp.connections.models import Connection, Endpoint
 from webapp.connections.secrets import unseal
@@ -36,19 +36,15 @@ def kinds() -> list[SourceKind]:
     return list(KINDS.values())
 
 
-def form_fields(kind: str) -> Sequence[FormField]:
-    """What the form of a kind asks for."""
-    return source_kind(kind).form
-
-
 def full_config(connection: Endpoint) -> dict[str, Any]:
     """With secrets: for opening it only, never for an answer (invariant 8)."""
     return {**connection.config, **unseal(connection.secrets)}
 
 
 def public_config(connection: Endpoint) -> dict[str, Any]:
-    """Without secrets, which are stored apart."""
-    return dict(connection.config)
+    """Without secrets."""
+    secret = {field.name for field in connection.form_of(connection.kind) if field.secret}
+    return {name: value for name, value in connection.config.items() if name not in secret}
 
 
 @contextmanager

@@ -30,7 +30,6 @@ def _run(kind: str, config: Mapping[str, Any]) -> list[CheckResult]:
 CONNECTIONS = Endpoints(
     Connection,
     "connection",
-    form=lambda kind: source_kind(kind).form,
     valid=lambda kind, config: source_kind(kind).valid(config),
     run=_run,
     apply=restart_replicators,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replicator.targets.registry import KINDS
+from replicator.sources.base import FormField
+from replicator.targets.registry import KINDS, target_kind
 from webapp.connections.models import Endpoint
 
 
@@ -19,6 +20,11 @@ class Destination(Endpoint):
     def kinds(cls) -> Mapping[str, Any]:
         """Of targets."""
         return KINDS
+
+    @classmethod
+    def form_of(cls, kind: str) -> Sequence[FormField]:
+        """How a destination of the kind is reached."""
+        return target_kind(kind).destination_form
 
     @property
     def address(self) -> str:

@@ -12,7 +12,7 @@ from replicator.errors import ConfigurationError, TidemarkError
 from replicator.sources.base import CheckResult, Status
 from replicator.targets import registry
 from replicator.targets.registry import target_kind
-from webapp.connections.endpoints import Endpoints, restart_replicators
+from webapp.connections.endpoints import Endpoints, restart_replicators, without_secrets
 from webapp.connections.secrets import unseal
 from webapp.destinations import signals
 from webapp.destinations.models import Destination
@@ -54,14 +54,13 @@ def _guard(destination: Destination, values: Mapping[str, Any]) -> None:
 
 def refuse_failed(found: Sequence[CheckResult]) -> None:
     """ConfigurationError with the first that failed."""
-    if failed := next((one for one in found if one.status is Status.FAILED), None):
+    if failed := next((one for one in without_secrets(found) if one.status is Status.FAILED), None):
         raise ConfigurationError(f"{failed.title}: {failed.detail}", remedy=failed.remedy)
 
 
 DESTINATIONS = Endpoints(
     Destination,
     "destination",
-    form=lambda kind: target_kind(kind).destination_form,
     valid=_valid,
     run=_run,
     apply=_apply,

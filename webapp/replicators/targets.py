@@ -9,15 +9,15 @@ from django.contrib.auth.models import User
 
 from replicator.errors import ConfigurationError
 from replicator.model.mode import Mode
-from replicator.redaction import redacted
 from replicator.sources.base import CheckResult
 from replicator.state.journal import DdlAction
 from replicator.targets import registry
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
+from webapp.connections.endpoints import without_secrets
 from webapp.connections.fields import split
 from webapp.connections.secrets import unseal
-from webapp.connections.selectors import full_config
+from webapp.connections.selectors import full_config, public_config
 from webapp.destinations.models import Destination
 from webapp.destinations.services import DESTINATIONS, destination_for, refuse_failed
 from webapp.replicators.models import Replicator
@@ -105,7 +105,7 @@ def parted(replicator: Replicator, target: Mapping[str, Any]) -> tuple[dict[str,
     """
     given, kind, destination = _plain(target), kind_of(replicator), replicator.destination
     check_fixed(replicator, str(given.pop("kind", "") or kind.name), ())
-    held = {**destination.config, **unseal(destination.secrets)}
+    held = full_config(destination)
     secret = {field.name for field in kind.destination_form if field.secret}
     reach = {
         field.name: value
@@ -134,8 +134,7 @@ def check_target(target: Mapping[str, Any]) -> list[CheckResult]:
     public, secret = split(kind.settings, given)
     values = {**public, **secret}
     kind.valid(values)
-    found = kind.check(values) if kind.check else []
-    return [CheckResult(r.name, r.title, r.status, redacted(r.detail), redacted(r.remedy)) for r in found]
+    return without_secrets(kind.check(values) if kind.check else [])
 
 
 def changed_target(replicator: Replicator, changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,11 +144,11 @@ def changed_target(replicator: Replicator, changes: Mapping[str, Any]) -> dict[s
     """
     target = {**replicator.target, **changes}
     reach, own = parted(replicator, target)
-    destination, kind = replicator.destination, kind_of(replicator)
+    destination = replicator.destination
     if reach:
         DESTINATIONS.try_out(destination, {**destination.config, **reach})
-    elif own != {**replicator.target} and kind.check:
-        refuse_failed(kind.check({**full_config(destination), **own}))
+    elif own != replicator.target:
+        refuse_failed(check_target({"kind": destination.kind, **full_config(destination), **own}))
     return target
 
 
@@ -160,7 +159,7 @@ def full_target(replicator: Replicator) -> dict[str, Any]:
 
 def public_target(replicator: Replicator) -> dict[str, Any]:
     """Kind, and all settings that are no secret."""
-    return {"kind": replicator.destination.kind, **replicator.destination.config, **replicator.target}
+    return {"kind": replicator.destination.kind, **public_config(replicator.destination), **replicator.target}
 
 
 def target_settings(replicator: Replicator) -> dict[str, Any]:

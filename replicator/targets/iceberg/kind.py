@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from replicator.errors import ConfigurationError
 from replicator.model.types import DataType
 from replicator.sources.base import FormField
+from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.kind import Opening, Settings, TargetKind, TypeSupport
@@ -63,5 +63,5 @@ ICEBERG = TargetKind(
     form=FORM,
     valid=_valid,
     fixed={"namespace_prefix": "Queries use these table names."},
-    guide=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    guide=read_guide(__file__),
 )

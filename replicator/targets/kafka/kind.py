@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from replicator.model.types import DataType, Kind
 from replicator.sources.base import CheckResult
+from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.kafka.config import DESTINATION_FORM, EFFECTS, FIXED, FORM, KafkaConfig
 from replicator.targets.kind import Opening, Settings, TargetKind, TypeSupport
@@ -74,5 +73,5 @@ KAFKA = TargetKind(
     check=_check,
     written=_written,
     compare="Rebuild a table from its topic as described in docs/kafka.md, and compare that.",
-    guide=Path(__file__).with_name("README.md").read_text(encoding="utf-8"),
+    guide=read_guide(__file__),
 )

@@ -27,10 +27,10 @@ from webapp.console.views.wizard_draft import STEPS, TITLES, Wizard, create, ope
 from webapp.destinations import selectors as destinations
 from webapp.destinations.forms import DestinationForm
 from webapp.destinations.models import Destination
-from webapp.destinations.services import DESTINATIONS, built_in, refuse_failed
+from webapp.destinations.services import built_in, refuse_failed
 from webapp.destinations.views import PAGES as DESTINATION_PAGES
 from webapp.replicators import services
-from webapp.replicators.targets import checked_settings
+from webapp.replicators.targets import check_target, checked_settings
 from webapp.web.responses import user_of
 
 NAMES_SHOWN = 12
@@ -147,15 +147,15 @@ def _tables(request: HttpRequest, wizard: Wizard) -> HttpResponse:
 def _target(request: HttpRequest, wizard: Wizard) -> HttpResponse:
     chosen, kind = _chosen(request, wizard)
     typed = wizard.data.get("typed", {})
-    form = None if chosen else DestinationForm(request.POST or None, kind=kind.name, initial=typed)
+    place = chosen or DestinationForm(request.POST or None, kind=kind.name, initial=typed)
+    form = place if isinstance(place, DestinationForm) else None
     same = chosen is not None and chosen == wizard.destination
     own = SettingsForm(request.POST or None, settings=kind.form, initial=(wizard.target if same else {}) | typed)
     valid = request.method == "POST" and [one.is_valid() for one in (form, own) if one is not None]
     if valid and all(valid):
-        made = _decided(request, chosen, form, own)
+        made = _decided(request, place, own)
         if made is not None:
-            place, settings = made
-            return _next(wizard, "target", destination=place.pk, target=settings, typed={})
+            return _next(wizard, "target", destination=made[0].pk, target=made[1], typed={})
     context = {
         "form": form,
         "own": own,
@@ -180,24 +180,17 @@ def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, T
 
 
 def _decided(
-    request: HttpRequest, chosen: Destination | None, form: DestinationForm | None, own: SettingsForm
+    request: HttpRequest, place: Destination | DestinationForm, own: SettingsForm
 ) -> tuple[Destination, dict[str, Any]] | None:
     """The destination, made where it is new, and the replicator's settings, which work; None where a form says why they do not."""
-    wrong: SettingsForm = form or own
+    form = place if isinstance(place, DestinationForm) else None
     try:
-        if form is not None:
-            public, secret = DESTINATIONS.checked(form.kind, form.config)
-            kind, reach = target_kind(form.kind), {**public, **secret}
-        else:
-            assert chosen is not None
-            kind, reach = target_kind(chosen.kind), full_config(chosen)
-        values = {**reach, **own.config}
-        kind.valid(values)
-        refuse_failed(kind.check(values) if kind.check else [])
-        place = chosen if form is None else DESTINATION_PAGES.save(request, form)
-        return None if place is None else (place, checked_settings(place, own.config))
+        reach = full_config(place) if isinstance(place, Destination) else place.config
+        refuse_failed(check_target({"kind": place.kind, **reach, **own.config}))
+        made = place if isinstance(place, Destination) else DESTINATION_PAGES.save(request, place)
+        return None if made is None else (made, checked_settings(made, own.config))
     except TidemarkError as error:
-        wrong.add_error(None, f"{error.message} {error.remedy}")
+        (form or own).add_error(None, f"{error.message} {error.remedy}")
         return None
 
 

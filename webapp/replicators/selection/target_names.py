@@ -67,7 +67,7 @@ def checked_home(replicator: Replicator, home: Home, table: ReplicatorTable | No
 
 def owner_of(home: Home, replicator: Replicator, others: QuerySet[ReplicatorTable]) -> ReplicatorTable | None:
     """One of the others whose copy is called so, or is to be, in the same place as the replicator's copies."""
-    found = others.filter(_called(home) | _chosen(home)).select_related("replicator")
+    found = others.filter(_called(home) | _chosen(home)).select_related("replicator__destination")
     return next((row for row in found if same_place(row.replicator, replicator)), None)
 
 

@@ -30,7 +30,7 @@ def keep_quiet_tables(only: Replicator | None = None) -> int:
 
 @stored
 def _running() -> QuerySet[Replicator]:
-    return Replicator.objects.filter(desired=Desired.RUNNING).order_by("id")
+    return Replicator.objects.filter(desired=Desired.RUNNING).select_related("destination").order_by("id")
 
 
 def _keep(replicator: Replicator) -> int:
