@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from replicator.folding.unchanged_values import concerned, filled, places
-from tests.integration.spark.lake import schema_of
+from tests.staged import schema_of
 
 SCHEMA = replace(schema_of({"id": "int", "a": "int", "doc": "string"}, ["id"]), partial=True)
 LARGE = "x" * 1000

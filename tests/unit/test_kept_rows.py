@@ -14,8 +14,8 @@ from replicator.folding import history_and_soft_delete
 from replicator.model.mode import Mode
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE
 from tests.integration.direct.play import Play
-from tests.integration.spark.lake import TS, Change, Row, read
 from tests.integration.spark.mode_models import Model
+from tests.staged import TS, Change, Row, read
 
 SECOND = dt.timedelta(seconds=1)
 

@@ -18,7 +18,7 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import Target, TargetTable
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
-from tests.contract.targets.staged import Row
+from tests.staged import Row
 
 
 @dataclass

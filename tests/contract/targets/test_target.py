@@ -48,8 +48,9 @@ from replicator.targets.base import (
     TargetTable,
 )  # fmt: skip
 from replicator.targets.kind import FULL, NONE, PARTIAL
+from tests.contract.targets.model import Model
 from tests.contract.targets.places import TargetPlace
-from tests.contract.targets.staged import Change, Model, delete, insert, read, schema_of, stage, update
+from tests.staged import Change, delete, insert, read, schema_of, segment, update
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark]
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
@@ -94,8 +95,8 @@ def made(
 
 
 def merged(place: TargetPlace, target: Target, table: TargetTable, schema: TableSchema, *changes: Change) -> None:
-    segment = stage(place.storage, schema, changes)
-    target.apply(table, Merge([segment], schema, segment.last_sequence), "L1")
+    staged = segment(place.storage, schema, changes)
+    target.apply(table, Merge([staged], schema, staged.last_sequence), "L1")
 
 
 def settled(position: Position | None) -> tuple[int, int, int, str]:
@@ -122,7 +123,7 @@ def test_rows_and_position_are_one(place: TargetPlace) -> None:
     for mode in modes(place):
         target = place.target()
         table = made(place, target, KEYED, mode)
-        chunk = stage(place.storage, KEYED, [read(0, 1, "a"), read(1, 2, "b"), read(2, 3, "c")])
+        chunk = segment(place.storage, KEYED, [read(0, 1, "a"), read(1, 2, "b"), read(2, 3, "c")])
         target.apply(table, Append([chunk], KEYED, 2), "L1")
         merged(
             place,
@@ -145,7 +146,7 @@ def test_what_was_applied_is_skipped(place: TargetPlace) -> None:
         target = place.target()
         table = made(place, target, KEYED, mode)
         chunk, log = (
-            stage(place.storage, KEYED, changes)
+            segment(place.storage, KEYED, changes)
             for changes in ([read(0, 1, "a"), read(1, 2, "b")], [insert(2, 3, "c"), delete(3, 1, "a")])
         )
         again = [Append([chunk], KEYED, 1), Merge([log], KEYED, 3), DeleteBelow(2, 4)]
@@ -169,7 +170,7 @@ def test_random_changes_give_the_sources_rows(place: TargetPlace, schema: TableS
         for _ in range(rng.randrange(1, 40)):
             changes.append(random_change(rng, next(seq), schema, model))
             model.follow(changes[-1:])
-        target.apply(table, Merge([stage(place.storage, schema, changes)], schema, changes[-1].seq), "L1")
+        target.apply(table, Merge([segment(place.storage, schema, changes)], schema, changes[-1].seq), "L1")
     assert place.read(table, schema, Mode.MIRROR) == model.rows
 
 
@@ -198,7 +199,7 @@ def test_a_table_without_key_is_replaced_as_a_whole(place: TargetPlace) -> None:
     target = place.target()
     table = made(place, target, KEYLESS)
     for first, load, rows in ((0, "L2", [("x", 1), ("x", 1)]), (10, "L3", [("y", 2)])):
-        chunk = stage(place.storage, KEYLESS, [read(first + n, *row) for n, row in enumerate(rows)])
+        chunk = segment(place.storage, KEYLESS, [read(first + n, *row) for n, row in enumerate(rows)])
         change = Replace([chunk], KEYLESS, 1, chunk.last_sequence, chunk.last_sequence, load)
         target.apply(table, change)
         target.apply(table, change)
@@ -214,7 +215,7 @@ def test_a_stale_worker_is_refused(place: TargetPlace) -> None:
     newer.position(table)
     newer.apply(table, Create(KEYED, 1, 50, "L2"), "L1")
     for change in (
-        Merge([stage(place.storage, KEYED, [insert(60, 1, "stale")])], KEYED, 60),
+        Merge([segment(place.storage, KEYED, [insert(60, 1, "stale")])], KEYED, 60),
         DeleteBelow(70, 70),
         Drop(),
         Create(KEYED, 1, 9, "L9"),
@@ -251,14 +252,16 @@ def test_a_worker_that_fails_between_two_steps_leaves_all_or_nothing(
 ) -> None:
     target = place.target()
     table = made(place, target, KEYED)
-    target.apply(table, Append([stage(place.storage, KEYED, [read(0, 1, "a"), read(1, 2, "b")])], KEYED, 1), "L1")
+    target.apply(table, Append([segment(place.storage, KEYED, [read(0, 1, "a"), read(1, 2, "b")])], KEYED, 1), "L1")
     wanted: Append | Merge | DeleteBelow
     match change:
         case "append":
-            wanted = Append([stage(place.storage, KEYED, [read(2, 3, "c")])], KEYED, 2)
+            wanted = Append([segment(place.storage, KEYED, [read(2, 3, "c")])], KEYED, 2)
             after = Counter([(1, "a"), (2, "b"), (3, "c")])
         case "merge":
-            wanted = Merge([stage(place.storage, KEYED, [update(2, (1, "a"), (1, "A")), delete(3, 2, "b")])], KEYED, 3)
+            wanted = Merge(
+                [segment(place.storage, KEYED, [update(2, (1, "a"), (1, "A")), delete(3, 2, "b")])], KEYED, 3
+            )
             after = Counter([(1, "A")])
         case _:
             wanted, after = DeleteBelow(1, 5), Counter([(2, "b")])
@@ -296,8 +299,8 @@ def test_columns_come_go_and_widen(place: TargetPlace) -> None:
         target.apply(table, change, "L1")
         target.apply(table, change, "L1")
         assert settled(target.position(table))[2] == version
-        segment = stage(place.storage, schema, [insert(version, *row)], version)
-        target.apply(table, Merge([segment], schema, version), "L1")
+        staged = segment(place.storage, schema, [insert(version, *row)], version)
+        target.apply(table, Merge([staged], schema, version), "L1")
     assert place.read(table, steps[-1][0], Mode.MIRROR) == Counter([(1, "a"), (2, "b"), (3, "c"), (4, "d"), (5, "e")])
 
 
@@ -343,7 +346,7 @@ def test_every_type_keeps_its_values(place: TargetPlace) -> None:
     ]
     target = place.target()
     table = made(place, target, schema)
-    target.apply(table, Append([stage(place.storage, schema, [read(0, *rows[0])])], schema, 0), "L1")
+    target.apply(table, Append([segment(place.storage, schema, [read(0, *rows[0])])], schema, 0), "L1")
     merged(place, target, table, schema, insert(1, *rows[1]), insert(2, *rows[2]))
     found = place.read(table, schema, Mode.MIRROR)
     assert Counter(map(told, found.elements())) == Counter(map(told, rows))

@@ -8,7 +8,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from tests.integration.spark.lake import Change, Row, delete, insert, schema_of, update
+from tests.staged import Change, Row, delete, insert, schema_of, update
 
 UTC = dt.UTC
 KEYS: dict[str, Callable[[int], Any]] = {

@@ -19,7 +19,8 @@ from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
 from replicator.targets.iceberg.table import commit
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import SHAPES, Play
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 

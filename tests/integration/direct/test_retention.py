@@ -22,7 +22,8 @@ from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
-from tests.integration.spark.lake import Lake, insert, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 RETENTION = Retention.parse()

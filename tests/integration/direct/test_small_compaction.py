@@ -12,7 +12,8 @@ from replicator.targets.base import Append, Evolve, Merge, Position, TargetTable
 from replicator.targets.iceberg.table import commit
 from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.direct.test_direct import deletes_of, files_of
-from tests.integration.spark.lake import Lake, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 

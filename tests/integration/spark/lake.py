@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import itertools
 import sqlite3
 import uuid
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,11 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
-from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
-from replicator.model.schema import BEFORE, REPLACED, Column, TableSchema
-from replicator.model.types import DataType
-from replicator.staging.segment_file import SegmentFile, make_durable
+from replicator.model.schema import REPLACED, TableSchema
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
@@ -28,41 +23,10 @@ from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import Limits
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
+from tests.staged import TS, Change, Row, segment, stage
 
-Row = tuple[Any, ...]
-TS = dt.datetime(2026, 1, 2, 3, 4, 5, tzinfo=dt.UTC)
 NAMES = itertools.count(1)
 PASSWORD = "s3cr3t-and-unique"
-
-
-def schema_of(columns: Mapping[str, str], key: Sequence[str] = (), table: TableId | None = None) -> TableSchema:
-    made = tuple(Column(name, DataType.parse(kind), name not in key, kind) for name, kind in columns.items())
-    return TableSchema(table or TableId("shop", "t"), made, tuple(key))
-
-
-@dataclass(frozen=True)
-class Change:
-    seq: int
-    op: str
-    before: Row | None
-    row: Row | None
-    at: dt.datetime = TS
-
-
-def insert(seq: int, *row: Any) -> Change:
-    return Change(seq, "INSERT", None, row)
-
-
-def read(seq: int, *row: Any) -> Change:
-    return Change(seq, "READ", None, row)
-
-
-def update(seq: int, before: Row, row: Row) -> Change:
-    return Change(seq, "UPDATE", before, row)
-
-
-def delete(seq: int, *row: Any) -> Change:
-    return Change(seq, "DELETE", row, row)
 
 
 @dataclass
@@ -92,36 +56,11 @@ class Lake:
 
     def segment(self, schema: TableSchema, changes: Iterable[Change], version: int = 1) -> Segment:
         """A staged file."""
-        listed = list(changes)
-        nothing = (None,) * len(schema.columns)
-        columns: list[list[Any]] = [
-            [c.seq for c in listed],
-            [c.op for c in listed],
-            [None if c.op == "READ" else c.at for c in listed],
-            [None for _ in listed],
-            [None for _ in listed],
-        ]
-        columns += [[(c.row or nothing)[i] for c in listed] for i in range(len(schema.columns))]
-        columns += [[(c.before or nothing)[i] for c in listed] for i in range(len(schema.columns))]
-        arrow = schema.change_arrow
-        assert arrow.names[-1].startswith(BEFORE)
-        batch = pa.table([pa.array(v, f.type) for v, f in zip(columns, arrow, strict=True)], schema=arrow)
-        return self.stage(schema, batch, version)
+        return segment(self.storage, schema, changes, version)
 
     def stage(self, schema: TableSchema, data: pa.Table, version: int = 1) -> Segment:
         """As capture's writer writes it."""
-        path = f"r1/{uuid.uuid4().hex}.parquet"
-        file = SegmentFile(self.storage, path, data.schema, schema.key)
-        file.write(data.to_batches())
-        file.close()
-        make_durable(self.storage, [file])
-        ops = Counter(data.column("_operation").to_pylist())
-        seqs = data.column("_sequence_num").to_pylist()
-        kind = SegmentKind.CHUNK if set(ops) == {"READ"} else SegmentKind.LOG
-        return Segment(
-            schema.table, kind, version, min(seqs), max(seqs), path, data.num_rows, file.size,
-            ops["INSERT"], ops["UPDATE"], ops["DELETE"], ops["READ"], TS, TS, journaled_at=TS,
-        )  # fmt: skip
+        return stage(self.storage, schema, data, version)
 
     def bare(self, schema: TableSchema, first: int, rows: Sequence[Row], without: Sequence[int] = ()) -> Segment:
         """A chunk's file as its reader writes it, numbered from `first`."""

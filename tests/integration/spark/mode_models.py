@@ -6,7 +6,7 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.integration.spark.lake import Change, Row
+from tests.staged import Change, Row
 
 Time = dt.datetime
 

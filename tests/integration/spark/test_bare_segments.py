@@ -6,7 +6,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from replicator.targets.base import Append, Merge, Replace
-from tests.integration.spark.lake import Lake, delete, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, schema_of, update
 
 PEOPLE = schema_of({"id": "int", "name": "string"}, ["id"])
 ROWS = [(n, f"name {n}") for n in range(8)]

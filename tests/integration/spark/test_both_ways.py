@@ -11,7 +11,8 @@ from replicator.targets.base import DeleteBelow, Merge
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
-from tests.integration.spark.lake import Lake, insert, schema_of
+from tests.integration.spark.lake import Lake
+from tests.staged import insert, schema_of
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 

@@ -7,7 +7,8 @@ import pytest
 from replicator.errors import ConfigurationError, TargetConflict, TargetError, UnsupportedType
 from replicator.model.identifiers import TableId
 from replicator.targets.base import Append, Create, DeleteBelow, Drop, Evolve, Merge, Position, Rename, TargetTable
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 PEOPLE = schema_of({"id": "int", "name": "string"}, ["id"])
 

@@ -17,7 +17,8 @@ from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
 from replicator.targets.iceberg.table import commit
 from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import maintenance
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 BAG = schema_of({"v": "string"})

@@ -11,7 +11,8 @@ from replicator.errors import TableError, TargetConflict
 from replicator.model.identifiers import TableId
 from replicator.targets.base import Merge, Position, Replace
 from replicator.targets.iceberg.spark import keyless_fold
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 NAMES = schema_of({"name": "string", "n": "int"})
 

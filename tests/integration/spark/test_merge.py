@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from replicator.model.identifiers import TableId
 from replicator.targets.base import Append, ApplyResult, Merge, Position
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 PEOPLE = schema_of({"id": "int", "name": "string"}, ["id"])
 

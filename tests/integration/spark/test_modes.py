@@ -16,9 +16,10 @@ from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
-from tests.integration.spark.lake import TS, Change, Lake, Row, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
 from tests.integration.spark.mode_models import Model
 from tests.integration.spark.unchanged_histories import SCHEMA, Key, Source, key_of, staged
+from tests.staged import TS, Change, Row, delete, insert, read, schema_of, update
 
 KEPT = [Mode.SOFT_DELETE, Mode.HISTORY, Mode.CHANGELOG]
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])

@@ -17,7 +17,8 @@ from pyiceberg.io.pyarrow import ArrowScan
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.upkeep import maintenance
-from tests.integration.spark.lake import Lake, insert, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import insert, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 ROWS = 20

@@ -19,7 +19,8 @@ from replicator.targets.iceberg.jvm import jvm as engine
 from replicator.targets.iceberg.jvm.errors import translated
 from replicator.targets.iceberg.jvm.session import SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 

@@ -22,7 +22,8 @@ from replicator.targets.base import (
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.table import catalog as catalog_module
 from replicator.targets.iceberg.table import commit, schema_update
-from tests.integration.spark.lake import Lake, insert, read, schema_of
+from tests.integration.spark.lake import Lake
+from tests.staged import insert, read, schema_of
 
 KEYED = schema_of({"id": "int", "v": "string"}, ["id"])
 WIDER = schema_of({"id": "int", "v": "string", "more": "int"}, ["id"])

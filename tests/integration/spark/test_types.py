@@ -14,7 +14,8 @@ import pytest
 from replicator.targets.base import Append, Merge, Replace
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.target import IcebergTarget
-from tests.integration.spark.lake import Lake, delete, insert, read, schema_of, update
+from tests.integration.spark.lake import Lake
+from tests.staged import delete, insert, read, schema_of, update
 
 UTC = dt.UTC
 FLOAT = struct.unpack("f", struct.pack("f", 0.1))[0]

@@ -13,8 +13,9 @@ from replicator.targets.base import Append, Evolve, Merge, Replace, TargetTable
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.spark import merge_unchanged
 from replicator.targets.iceberg.target import IcebergTarget
-from tests.integration.spark.lake import Lake, schema_of
+from tests.integration.spark.lake import Lake
 from tests.integration.spark.unchanged_histories import SCHEMA, Event, Row, Source, staged
+from tests.staged import schema_of
 
 NOTES = replace(schema_of({"id": "int", "a": "int", "doc": "string", "note": "string"}, ["id"]), partial=True)
 DOC, NOTE = 2, 3

@@ -17,7 +17,8 @@ import pyarrow as pa
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Segment
-from tests.integration.spark.lake import TS, Lake, schema_of
+from tests.integration.spark.lake import Lake
+from tests.staged import TS, schema_of
 
 Row = tuple[Any, ...]
 Key = tuple[int, str]
