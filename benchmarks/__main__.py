@@ -125,7 +125,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--rows",
         type=int,
-        help=f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of tables ({many_tables.TABLES:,}), of planning ({planning.TABLES:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge ({merging.SMALL:,})",
+        help=(
+            f"of a log ({LOG_ROWS:,}), of a snapshot ({SNAPSHOT_ROWS:,}), of tables ({many_tables.TABLES:,}), of"
+            f" planning ({planning.TABLES:,}), of memory-rows, of lag-snapshot ({latency.SNAPSHOT_ROWS:,}), of merge"
+            f" ({merging.SMALL:,})"
+        ),
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="of a log, a snapshot or merge, each side; medians are printed (5)"

@@ -34,7 +34,9 @@ REPLICATOR = "bench"
 
 
 class MemoryJournal:
-    """A Journal (replicator.state.journal) of streaming tables; `committed` gets the number of rows after each commit."""
+    """A Journal (replicator.state.journal) of streaming tables; `committed` gets the number of rows after each
+    commit.
+    """
 
     def __init__(self, tables: TableSet, offset: Mapping[str, Any], committed: Callable[[int], None]) -> None:
         self._tables, self._committed = tables, committed

@@ -1,4 +1,5 @@
-"""Our side of a comparison: capture in a process of its own (`capture_process` says what that holds), over a log that was begun here.
+"""Our side of a comparison: capture in a process of its own (`capture_process` says what that holds), over a log that
+was begun here.
 
 The clock starts before the source is connected to; a row counts when its segment is durable and its commit done.  The
 last commit waits for its second as it does in production, so where there are several, speed is taken up to the one

@@ -105,7 +105,9 @@ def tpch(scale: float, folder: Path) -> Dataset[MariaDBSource]:
 
 
 def generated(scale: float, folder: Path, form: str) -> Iterator[tuple[str, Path]]:
-    """TPC-H's orders and lineitem: table and file (`tbl`, or `csv` with a header), which goes when the next one is asked for."""
+    """TPC-H's orders and lineitem: table and file (`tbl`, or `csv` with a header), which goes when the next one is
+    asked for.
+    """
     program = Path(sys.executable).with_name("tpchgen-cli")
     tables = ("orders", "lineitem")
     asked = [f"--scale-factor={scale:g}", f"--tables={','.join(tables)}", f"--output-dir={folder}"]

@@ -66,7 +66,9 @@ class Reader:
             raise self._failed
 
     def lags(self, since: float, until: float) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """Seconds from stamp to sight, of rows stamped between the two (seconds of the wall clock), each counted once."""
+        """Seconds from stamp to sight, of rows stamped between the two (seconds of the wall clock), each counted
+        once.
+        """
         if not self._seen:
             return np.empty(0)
         rows = pa.concat_tables(self._seen)

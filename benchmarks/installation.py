@@ -1,4 +1,5 @@
-"""A metadata database as an installation of 200 tables has it after 30 days, filled by SQL: every table changed in every minute.
+"""A metadata database as an installation of 200 tables has it after 30 days, filled by SQL: every table changed in
+every minute.
 
 What each kind of row holds is as its writers leave it; how long it is kept is as the settings say.
 """
@@ -19,14 +20,16 @@ LOG_LINES = 200_000
 MINUTES = """
 INSERT INTO monitoring_metricminute (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges,
   merge_seconds, merge_longest, events)
-SELECT %(replicator)s, t.id, %(begin)s + m * interval '1 minute', n, n / 2, n / 10, 0, n * 180, 6, n / 100.0, n / 400.0, n + n / 2 + n / 10
+SELECT %(replicator)s, t.id, %(begin)s + m * interval '1 minute', n, n / 2, n / 10, 0, n * 180, 6, n / 100.0,
+  n / 400.0, n + n / 2 + n / 10
 FROM generate_series(0, %(minutes)s - 1) AS m, unnest(%(tables)s::bigint[]) AS t (id),
   LATERAL (SELECT 100 + t.id %% 37 + (m * 7919 + t.id * 104729) %% 400 AS n) AS x
 """
 ROLLED_UP = """
 INSERT INTO monitoring_metricrow
   (replicator_id, table_id, span, at, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest)
-SELECT replicator_id, table_id, 3600, date_trunc('hour', minute, 'UTC'), sum(inserts), sum(updates), sum(deletes), sum(reads),
+SELECT replicator_id, table_id, 3600, date_trunc('hour', minute, 'UTC'), sum(inserts), sum(updates), sum(deletes),
+  sum(reads),
   sum(bytes), sum(merges), sum(merge_seconds), max(merge_longest)
 FROM monitoring_metricminute GROUP BY GROUPING SETS ((1, 2, 4), (1, 4))
 UNION ALL
@@ -37,33 +40,41 @@ FROM monitoring_metricminute WHERE minute >= %(recent)s GROUP BY 1, 4
 LAGS = """
 INSERT INTO monitoring_lagrow (replicator_id, table_id, span, at, histogram, events, lag_sum_us, lag_max_us, unmeasured)
 SELECT %(replicator)s, t.id, %(span)s, %(begin)s + m * make_interval(secs => %(span)s),
-  (%(shapes)s::bytea[])[1 + (m * 31 + coalesce(t.id, 0) * 7) %% %(number)s], %(events)s, %(events)s * 2000000::bigint, 300000000, 0
+  (%(shapes)s::bytea[])[1 + (m * 31 + coalesce(t.id, 0) * 7) %% %(number)s], %(events)s, %(events)s * 2000000::bigint,
+    300000000, 0
 FROM generate_series(0, %(rows)s - 1) AS m, unnest(%(tables)s::bigint[] || NULL::bigint) AS t (id)
 """
 GAUGES = """
-INSERT INTO monitoring_gaugerow (replicator_id, table_id, span, at, waiting_rows, waiting_bytes, waiting_seconds, log_kept)
-SELECT %(replicator)s, t.id, %(span)s, %(begin)s + m * make_interval(secs => %(span)s), m %% 5000, m %% 5000 * 180, m %% 90,
+INSERT INTO monitoring_gaugerow (replicator_id, table_id, span, at, waiting_rows, waiting_bytes, waiting_seconds,
+  log_kept)
+SELECT %(replicator)s, t.id, %(span)s, %(begin)s + m * make_interval(secs => %(span)s), m %% 5000, m %% 5000 * 180,
+  m %% 90,
   CASE WHEN t.id IS NULL THEN (100 + m %% 50) * 1048576 END
 FROM generate_series(0, %(rows)s - 1) AS m, unnest(%(tables)s::bigint[] || NULL::bigint) AS t (id)
 """
 FAILURES = """
-INSERT INTO monitoring_failure (replicator_id, table_id, stage, code, message, remedy, attempt, at, next_retry_at, resolved_at,
+INSERT INTO monitoring_failure (replicator_id, table_id, stage, code, message, remedy, attempt, at, next_retry_at,
+  resolved_at,
   offset_after, offset_until)
-SELECT %(replicator)s, (%(tables)s::bigint[])[1 + n %% 200], 'apply', (ARRAY['target_conflict', 'spark', 'staging'])[1 + n %% 3],
+SELECT %(replicator)s, (%(tables)s::bigint[])[1 + n %% 200], 'apply', (ARRAY['target_conflict', 'spark',
+  'staging'])[1 + n %% 3],
   'Another writer was first; the merge is tried again.', 'Nothing: it is tried again.', 1 + n %% 5,
-  %(begin)s + n * %(step)s, %(begin)s + n * %(step)s + interval '5 s', CASE WHEN n %% 400 > 0 THEN %(begin)s + n * %(step)s + interval '9 s' END,
+  %(begin)s + n * %(step)s, %(begin)s + n * %(step)s + interval '5 s',
+    CASE WHEN n %% 400 > 0 THEN %(begin)s + n * %(step)s + interval '9 s' END,
   '', ''
 FROM generate_series(0, %(events)s - 1) AS n
 """
 TIMELINE = """
 INSERT INTO monitoring_timelineevent (replicator_id, "table", kind, summary, detail, at)
-SELECT %(replicator)s, 'shop.t' || n %% 200, 'schema_changed', 'ALTER TABLE shop.t' || n %% 200 || ' ADD COLUMN c: applied', '{}',
+SELECT %(replicator)s, 'shop.t' || n %% 200, 'schema_changed',
+  'ALTER TABLE shop.t' || n %% 200 || ' ADD COLUMN c: applied', '{}',
   %(begin)s + n * %(step)s
 FROM generate_series(0, %(events)s - 1) AS n
 """
 LINES = """
 INSERT INTO monitoring_logline (replicator_id, at, level, stage, "table", message, detail)
-SELECT %(replicator)s, %(now)s - (%(lines)s - n) * interval '3 s', (ARRAY['info', 'info', 'info', 'warning', 'error'])[1 + n %% 5],
+SELECT %(replicator)s, %(now)s - (%(lines)s - n) * interval '3 s', (ARRAY['info', 'info', 'info', 'warning',
+  'error'])[1 + n %% 5],
   'apply', 'shop.t' || n %% 200, 'Merged ' || n %% 5000 || ' rows in 1.4 s', '{}'
 FROM generate_series(1, %(lines)s) AS n
 """
@@ -152,7 +163,8 @@ def _people_and_tables(now: datetime) -> tuple[int, list[int], Any]:
 
     connection = Connection.objects.create(name="shop", kind="postgres", config={"host": "db", "database": "shop"})
     replicator = Replicator.objects.create(
-        name="shop to lakehouse", connection=connection, desired="running", status="running", source_ts=now, captured_at=now,
+        name="shop to lakehouse", connection=connection, desired="running", status="running", source_ts=now,
+        captured_at=now,
         destination=built_in(), checkpoint_offset={"lsn": "0/16B3748"}, log_held_bytes=1 << 27, log_held_at=now,
     )  # fmt: skip
     Replicator.objects.update(created_at=now - timedelta(days=DAYS + 1))

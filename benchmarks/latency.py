@@ -78,10 +78,12 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
     if not len(lags):
         raise SystemExit("No row became queryable.")
     say(
-        f"{goal.name}: {len(lags):,} rows; lag p90 {np.percentile(lags, 90):.1f} s, at most {lags.max():.1f} s; {_used(used, seconds)}"
+        f"{goal.name}: {len(lags):,} rows; lag p90 {np.percentile(lags, 90):.1f} s, at most {lags.max():.1f} s;"
+        f" {_used(used, seconds)}"
     )
     rows = [
-        Row(f"{goal.name}: changes/s written over {goal.tables} tables", written, RATE, "ratio ≥ 0.98", written >= 0.98 * RATE),
+        Row(f"{goal.name}: changes/s written over {goal.tables} tables", written, RATE, "ratio ≥ 0.98",
+            written >= 0.98 * RATE),
         Row(f"{goal.name}: target commits a second", merged / seconds, None, "none", met=True),
         Row(f"{goal.name}: cores in use by the product", sum(used.cpu.values()) / seconds, None, "none", met=True),
     ]  # fmt: skip
@@ -125,7 +127,9 @@ def fill(source: Source, database: str, table: str, rows: int) -> None:
 
 
 def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list[Row]:
-    """The same traffic without and with a snapshot of one of its tables, of so many rows, asked for in the middle of it."""
+    """The same traffic without and with a snapshot of one of its tables, of so many rows, asked for in the middle of
+    it.
+    """
     from webapp.replicators.services.tables import resnapshot_table
 
     seconds = seconds or 60
@@ -152,7 +156,8 @@ def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list
         time.sleep(1)
     without, during = reader.lags(calm, since), reader.lags(since, until)
     found = [
-        Row(f"{SNAPSHOT}: changes/s written over {TABLES} tables", written, SNAPSHOT_RATE, "ratio ≥ 0.98", written >= 0.98 * SNAPSHOT_RATE),
+        Row(f"{SNAPSHOT}: changes/s written over {TABLES} tables", written, SNAPSHOT_RATE, "ratio ≥ 0.98",
+            written >= 0.98 * SNAPSHOT_RATE),
         Row(f"{SNAPSHOT}: of {rows:,} rows, until merged", until - since, None, "none", met=True, unit="s"),
     ]  # fmt: skip
     for percentile in (50, 90, 99):

@@ -1,4 +1,5 @@
-"""Merges of UPDATEs that leave a large value out (Postgres TOAST), directly and as Spark does them, in turn, into tables that are alike.
+"""Merges of UPDATEs that leave a large value out (Postgres TOAST), directly and as Spark does them, in turn, into
+tables that are alike.
 
 A row has a document of 2,000 characters; a batch changes the status of a thousand rows at random.
 """
@@ -55,7 +56,10 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
         with pool.session({}) as session:
             wrong = sum(table.wrong(session) for table in (direct, spark))
         ours, theirs = (statistics.median(found) for found in times.values())
-        title = f"merge: {KEYS // 1000}k keys whose values of {SIZE:,} characters are left out into {(rows or ROWS) // 1000}k rows"
+        title = (
+            f"merge: {KEYS // 1000}k keys whose values of {SIZE:,} characters are left out into"
+            f" {(rows or ROWS) // 1000}k rows"
+        )
         return [
             Row.at_most(f"{title}, {' against '.join(times)}", ours, theirs, 0.5, "s"),
             Row("merge: rows of these two that have another's document, or none", wrong, None, "0", wrong == 0),

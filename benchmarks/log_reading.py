@@ -22,7 +22,9 @@ TIMEOUT = 3600.0
 
 @dataclass(frozen=True)
 class Stamp:
-    """A process has read so many rows: when (seconds of the monotonic clock), with how much CPU (user and system, seconds)."""
+    """A process has read so many rows: when (seconds of the monotonic clock), with how much CPU (user and system,
+    seconds).
+    """
 
     rows: int
     seconds: float
@@ -55,7 +57,8 @@ def peak_bytes(pid: int) -> int:
 
 
 class LogReader:
-    """A child process: its orders are the first line of its input, each line of its output is the number of rows so far.
+    """A child process: its orders are the first line of its input, each line of its output is the number of rows so
+    far.
 
     It ends when its input does, and with the block.
     """

@@ -17,7 +17,9 @@ FIRST_GOAL, GOAL = 10.0, 90.0  # seconds
 
 
 def run(world: World[Any], tables: int) -> list[Row]:
-    """Seconds from the command on: until the first table streams, until all are planned, until all are there and the run has ended."""
+    """Seconds from the command on: until the first table streams, until all are planned, until all are there and the
+    run has ended.
+    """
     say(f"{tables:,} tables of {ROWS} rows")
     make(world, tables)
     file = world.folder / "many.yml"
@@ -47,9 +49,11 @@ def run(world: World[Any], tables: int) -> list[Row]:
     goal = GOAL * max(1.0, tables / TABLES)
     return [
         Row(f"{what}: `apply`", applied, None, "none", met=True, unit="s"),
-        Row(f"{what}: `run --until-current`, the first in the target", first, None, f"≤ {FIRST_GOAL:.0f} s", first <= FIRST_GOAL, "s"),
+        Row(f"{what}: `run --until-current`, the first in the target", first, None, f"≤ {FIRST_GOAL:.0f} s",
+            first <= FIRST_GOAL, "s"),
         Row(f"{what}: all planned", planned, None, "none", met=True, unit="s"),
-        Row(f"{what}: `apply` and `run --until-current`", applied + taken, None, f"≤ {goal:.0f} s", applied + taken <= goal, "s"),
+        Row(f"{what}: `apply` and `run --until-current`", applied + taken, None, f"≤ {goal:.0f} s",
+            applied + taken <= goal, "s"),
         Row(f"{what}: seconds to verify", verified, None, "none", met=True, unit="s"),
         Row(f"{what}: rows lost, doubled or different", wrong, None, "0", wrong == 0),
     ]  # fmt: skip
@@ -75,4 +79,6 @@ def make(world: World[Any], tables: int) -> None:
 def definition(world: World[Any]) -> dict[str, Any]:
     """One replicator of the whole database."""
     connection = {"name": "many", "kind": world.source.kind, "config": world.source.config}
-    return {"connections": [connection], "replicators": [{"name": NAME, "connection": "many", "tables": [f"{DATABASE}.*"], "state": "running"}]}  # fmt: skip
+    return {"connections": [connection],
+        "replicators": [{"name": NAME, "connection": "many", "tables": [f"{DATABASE}.*"],
+                "state": "running"}]}  # fmt: skip

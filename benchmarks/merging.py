@@ -1,4 +1,5 @@
-"""Merges of random keys into a large table, through the product's own target: staged segments, one `Merge` each, maintenance after it.
+"""Merges of random keys into a large table, through the product's own target: staged segments, one `Merge` each,
+maintenance after it.
 
 The table is loaded as an initial load is, by appends of snapshot segments. Half of the keys of its range are taken, so
 that inserts fall among them. Of a batch's keys eight in ten are updated, one is deleted and one inserted, all of them
@@ -36,7 +37,8 @@ SHORT_DAY = 24
 STEP = 1_000_000
 DISK_SECONDS = 1.0
 COLUMNS = {
-    "id": "bigint", "customer": "int", "status": "string", "quantity": "int", "amount": "decimal(12,2)", "weight": "double",
+    "id": "bigint", "customer": "int", "status": "string", "quantity": "int", "amount": "decimal(12,2)",
+    "weight": "double",
     "gift": "boolean", "ordered": "timestamp_ntz", "due": "date", "note": "string",
 }  # fmt: skip
 
@@ -169,7 +171,8 @@ class _Table:
             found.maintenance.append(time.monotonic() - merged)
             found.how[result.how] += 1
         say(
-            f"merge: {keys:,} keys into {self.title}: {', '.join(f'{one:.2f}' for one in found.seconds[:8])} s ({found.ways})"
+            f"merge: {keys:,} keys into {self.title}: {', '.join(f'{one:.2f}' for one in found.seconds[:8])} s"
+            f" ({found.ways})"
         )
         return found
 
@@ -191,7 +194,8 @@ class _Table:
         row = dict(zip(COLUMNS, self._values(ids, first), strict=True))
         nothing = pa.nulls(count, pa.string())
         head = [
-            np.arange(first, first + count), operations, pa.array([datetime.now(UTC)] * count, pa.timestamp("us", "UTC")), nothing, nothing,
+            np.arange(first, first + count), operations,
+            pa.array([datetime.now(UTC)] * count, pa.timestamp("us", "UTC")), nothing, nothing,
         ]  # fmt: skip
         before = row if kind is SegmentKind.LOG else {name: pa.nulls(count) for name in row}
         schema = self._schema.change_arrow
@@ -207,10 +211,13 @@ class _Table:
     def _values(ids: np.ndarray[Any, Any], seed: int) -> list[Any]:
         mixed = (ids * 2_654_435_761 + seed) % 1_000_003
         return [
-            ids, (mixed % 100_003).astype(np.int32), pa.array(np.array(["new", "paid", "shipped", "closed"])[mixed % 4]),
-            (mixed % 50).astype(np.int32), pa.array(mixed).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2)), mixed / 3,
+            ids, (mixed % 100_003).astype(np.int32),
+            pa.array(np.array(["new", "paid", "shipped", "closed"])[mixed % 4]),
+            (mixed % 50).astype(np.int32), pa.array(mixed).cast(pa.decimal128(19, 0)).cast(pa.decimal128(12, 2)),
+            mixed / 3,
             mixed % 2 == 0, pa.array(1_767_225_600_000_000 + mixed * 1_000_001).cast(pa.timestamp("us")),
-            pa.array((20_454 + mixed % 365).astype(np.int32)).cast(pa.date32()), pa.array(np.char.add("left at the neighbour's, door ", mixed.astype(str))),
+            pa.array((20_454 + mixed % 365).astype(np.int32)).cast(pa.date32()),
+            pa.array(np.char.add("left at the neighbour's, door ", mixed.astype(str))),
         ]  # fmt: skip
 
     def read(self) -> float:

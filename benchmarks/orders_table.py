@@ -18,8 +18,10 @@ MARIADB = (
     f"DROP TABLE IF EXISTS {TABLE}",
     f"""
     CREATE TABLE {TABLE} (
-      id BIGINT UNSIGNED NOT NULL PRIMARY KEY, customer INT NOT NULL, status ENUM('new', 'paid', 'shipped', 'closed') NOT NULL,
-      quantity SMALLINT, amount DECIMAL(12, 2) NOT NULL, weight DOUBLE, gift TINYINT(1) NOT NULL, ordered DATETIME(6) NOT NULL,
+      id BIGINT UNSIGNED NOT NULL PRIMARY KEY, customer INT NOT NULL, status ENUM('new', 'paid', 'shipped',
+        'closed') NOT NULL,
+      quantity SMALLINT, amount DECIMAL(12, 2) NOT NULL, weight DOUBLE, gift TINYINT(1) NOT NULL,
+        ordered DATETIME(6) NOT NULL,
       updated TIMESTAMP NULL, due DATE, email VARCHAR(80) NOT NULL, note VARCHAR(200), token BINARY(16))
     """,
     "DROP PROCEDURE IF EXISTS fill",
@@ -37,9 +39,11 @@ MARIADB = (
           ELSE
             INSERT INTO {TABLE}
             SELECT i, i % 100003, 'new', IF(i % 7 = 0, NULL, i % 50), i % 1000000 / 100, i / 3, i % 2,
-              '2026-01-01' + INTERVAL i SECOND + INTERVAL i % 1000000 MICROSECOND, IF(i % 5 = 0, NULL, '2026-11-21 11:00:00'),
+              '2026-01-01' + INTERVAL i SECOND + INTERVAL i % 1000000 MICROSECOND, IF(i % 5 = 0, NULL,
+                '2026-11-21 11:00:00'),
               '2026-01-01' + INTERVAL i % 365 DAY, CONCAT('customer.', i, '@example.org'),
-              IF(i % 9 = 0, NULL, CONCAT('Left at the neighbour\\'s, Straße ', i % 1000, ', ', MD5(i))), UNHEX(MD5(i + 1))
+              IF(i % 9 = 0, NULL, CONCAT('Left at the neighbour\\'s, Straße ', i % 1000, ',
+                ', MD5(i))), UNHEX(MD5(i + 1))
             FROM (SELECT s * per + seq AS i FROM seq_0_to_{MOST - 1} LIMIT per) numbers;
         END CASE;
         SET s = s + 1;
@@ -56,7 +60,8 @@ POSTGRES = (
     f"DROP TABLE IF EXISTS {TABLE}",
     f"""
     CREATE TABLE {TABLE} (
-      id bigint PRIMARY KEY, customer int NOT NULL, status text NOT NULL, quantity smallint, amount numeric(12, 2) NOT NULL,
+      id bigint PRIMARY KEY, customer int NOT NULL, status text NOT NULL, quantity smallint, amount numeric(12,
+        2) NOT NULL,
       weight double precision, gift boolean NOT NULL, ordered timestamp NOT NULL, updated timestamptz, due date,
       email varchar(80) NOT NULL, note varchar(200), token bytea)
     """,
@@ -72,7 +77,8 @@ POSTGRES = (
         ELSE
           INSERT INTO {TABLE}
           SELECT i, i % 100003, 'new', nullif(i % 50, 0), (i % 1000000)::numeric / 100, i / 3.0, i % 2 = 0,
-            '2026-01-01'::timestamp + i * interval '1.000001 s', CASE WHEN i % 5 > 0 THEN '2026-11-21 11:00:00+00'::timestamptz END,
+            '2026-01-01'::timestamp + i * interval '1.000001 s',
+              CASE WHEN i % 5 > 0 THEN '2026-11-21 11:00:00+00'::timestamptz END,
             '2026-01-01'::date + (i % 365)::int, 'customer.' || i || '@example.org',
             CASE WHEN i % 9 > 0 THEN 'Left at the neighbour''s, Straße ' || i % 1000 || ', ' || md5(i::text) END,
             decode(md5((i + 1)::text), 'hex')

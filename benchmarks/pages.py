@@ -17,7 +17,9 @@ HTMX = {"HTTP_HX_REQUEST": "true"}
 
 
 def run(world: World[Any], repeats: int) -> list[Row]:
-    """The median of each, through Django's test client: middleware, view, database and template, without the network."""
+    """The median of each, through Django's test client: middleware, view, database and template, without the
+    network.
+    """
     from django.test import Client
 
     from webapp.accounts.services import create_token
@@ -37,7 +39,8 @@ def run(world: World[Any], repeats: int) -> list[Row]:
     asked = {"api tables": f"{one}tables/", "api replicators": "/api/v1/replicators/", "api replicator": one}
     rows += clients.run(world.folder, token, asked)
     return [
-        Row(f"pages: rows in the metadata database, {installation.TABLES} tables, {installation.DAYS} days", made.rows, None, "none", met=True),
+        Row(f"pages: rows in the metadata database, {installation.TABLES} tables, {installation.DAYS} days", made.rows,
+            None, "none", met=True),
         *rows,
     ]  # fmt: skip
 

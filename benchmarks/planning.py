@@ -15,7 +15,9 @@ TABLES, GOAL = 20_000, 60.0  # seconds
 
 
 def run(world: World[Any], tables: int) -> list[Row]:
-    """Seconds until capture has all tables, with their snapshots paused; then until the first chunk of each is planned."""
+    """Seconds until capture has all tables, with their snapshots paused; then until the first chunk of each is
+    planned.
+    """
     say(f"{tables:,} tables of {many_tables.ROWS} rows")
     many_tables.make(world, tables)
     file = world.folder / "many.yml"

@@ -10,7 +10,9 @@ from benchmarks.sources import PostgresSource
 
 
 def nearest(table: str, key: str, low: str, limit: int) -> str:
-    """A condition for the first rows at or above `low` in the order of the key: an UPDATE has no ORDER BY and LIMIT here."""
+    """A condition for the first rows at or above `low` in the order of the key: an UPDATE has no ORDER BY and LIMIT
+    here.
+    """
     first = key.split(",", maxsplit=1)[0]
     return f"ctid = ANY (ARRAY(SELECT ctid FROM {table} WHERE {first} >= {low} ORDER BY {key} LIMIT {limit}))"
 

@@ -130,8 +130,8 @@ def theirs_following(server: Server, rows: int) -> Speed:
 def sent(server: Server, pid: int, rows: int, end: str) -> Stamp:
     """When the server has sent the log up to `end`, which holds so many rows."""
     server.until(
-        "SELECT r.sent_lsn >= %s::pg_lsn FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid "
-        "WHERE s.slot_name = %s",
+        "SELECT r.sent_lsn >= %s::pg_lsn FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid"
+        " WHERE s.slot_name = %s",
         end,
         RUN,
     )
@@ -148,7 +148,8 @@ def pg_recvlogical(server: Server) -> Iterator[int]:
     address = server.source.config
     options = [part for name, value in OPTIONS.items() for part in ("-o", f"{name}={value}")]
     command = [
-        str(program), "--host", address["host"], "--port", address["port"], "--username", address["user"], "--no-password",
+        str(program), "--host", address["host"], "--port", address["port"], "--username", address["user"],
+        "--no-password",
         "--dbname", address["database"], "--slot", RUN, "--start", "--no-loop", "--file", os.devnull, *options,
     ]  # fmt: skip
     environment = {**os.environ, "PGPASSWORD": address["password"]}

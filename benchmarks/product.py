@@ -1,4 +1,6 @@
-"""The whole product beside a source, as `manage.py up` starts it, with one replicator or several; and what its processes use."""
+"""The whole product beside a source, as `manage.py up` starts it, with one replicator or several; and what its
+processes use.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,9 @@ def wait(done: Callable[[], bool], otherwise: str, log: Path | None = None) -> N
 
 @contextmanager
 def replicated(world: World[Any], database: str, parts: int = 1) -> Iterator[list[Replicator]]:
-    """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped at its end."""
+    """The database's tables in so many replicators; they stream and are current when the block begins, and are stopped
+    at its end.
+    """
     from webapp.connections.services import create_connection
     from webapp.replicators.selection.entries import SelectionEntry
     from webapp.replicators.services import create_replicator, start_replicator, stop_replicator
@@ -114,7 +118,9 @@ def usage(world: World[Any], up: int) -> Usage:
 
 
 def _written_by_postgres() -> int:
-    """Pages of tables and of the write-ahead log, as it counts them: the kernel counts the whole folio, up to 1 MiB, that a page lies in."""
+    """Pages of tables and of the write-ahead log, as it counts them: the kernel counts the whole folio, up to 1 MiB,
+    that a page lies in.
+    """
     from django.db import connection
 
     with connection.cursor() as cursor:

@@ -12,7 +12,8 @@ LEFT_OUT = re.compile(r"(CREATE|DROP) DATABASE\b[^;]*;")
 
 
 def pieces(script: Path) -> Iterator[str]:
-    """Texts of whole statements, each to be run at once, in the script's order; what it includes (`\\i`) stands in its place.
+    """Texts of whole statements, each to be run at once, in the script's order; what it includes (`\\i`) stands in its
+    place.
 
     Other commands of psql (`\\echo`, `\\c`), and making the database, are left out.
     """

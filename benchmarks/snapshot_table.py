@@ -24,8 +24,10 @@ _MARIADB = (
 )
 _MARIADB_FILL = f"""
     INSERT INTO {TABLE}
-    SELECT seq, seq % 100003, ELT(1 + seq % 3, 'new', 'paid', 'shipped'), IF(seq % 7 = 0, NULL, seq % 50), seq % 1000000 / 100,
-      seq / 3, '2026-01-01' + INTERVAL seq SECOND + INTERVAL seq % 1000000 MICROSECOND, '2026-01-01' + INTERVAL seq % 365 DAY,
+    SELECT seq, seq % 100003, ELT(1 + seq % 3, 'new', 'paid', 'shipped'), IF(seq % 7 = 0, NULL, seq % 50),
+      seq % 1000000 / 100,
+      seq / 3, '2026-01-01' + INTERVAL seq SECOND + INTERVAL seq % 1000000 MICROSECOND,
+        '2026-01-01' + INTERVAL seq % 365 DAY,
       CONCAT('customer.', seq, '@example.org'),
       IF(seq % 9 = 0, NULL, CONCAT('Left at the neighbour\\'s, Straße ', seq % 1000, ', ', LEFT(MD5(seq), 8)))
     FROM seq_1_to_{{rows}}
@@ -43,8 +45,10 @@ _POSTGRES = (
 )
 _POSTGRES_FILL = f"""
     INSERT INTO {TABLE}
-    SELECT i, i % 100003, (ARRAY['new', 'paid', 'shipped'])[1 + i % 3], nullif(i % 50, 0), (i % 1000000)::numeric / 100, i / 3.0,
-      '2026-01-01'::timestamp + i * interval '1.000001 s', '2026-01-01'::date + (i % 365)::int, 'customer.' || i || '@example.org',
+    SELECT i, i % 100003, (ARRAY['new', 'paid', 'shipped'])[1 + i % 3], nullif(i % 50, 0),
+      (i % 1000000)::numeric / 100, i / 3.0,
+      '2026-01-01'::timestamp + i * interval '1.000001 s', '2026-01-01'::date + (i % 365)::int,
+        'customer.' || i || '@example.org',
       CASE WHEN i % 9 > 0 THEN 'Left at the neighbour''s, Straße ' || i % 1000 || ', ' || left(md5(i::text), 8) END
     FROM generate_series(1, {{rows}}) AS i
 """

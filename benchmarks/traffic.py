@@ -41,7 +41,9 @@ def make(source: Source, database: str, tables: int) -> list[str]:
 
 
 class Traffic:
-    """`with Traffic(source, database, names, rate) as traffic:` writes until the block ends, over several connections."""
+    """`with Traffic(source, database, names, rate) as traffic:` writes until the block ends, over several
+    connections.
+    """
 
     def __init__(self, source: Source, database: str, names: list[str], rate: float) -> None:
         """`rate`: changes a second, over all tables."""
@@ -111,7 +113,8 @@ class _Writer(threading.Thread):
         with self._connection.cursor() as cursor:
             cursor.execute(_insert(name, range(first, first + 6), now))
             cursor.execute(
-                f"UPDATE {name} SET written = {now}, amount = amount + 1, status = 'paid' WHERE id BETWEEN {at} AND {at + 2}"
+                f"UPDATE {name} SET written = {now}, amount = amount + 1, status = 'paid' WHERE id BETWEEN {at} AND"
+                f" {at + 2}"
             )
             cursor.execute(f"DELETE FROM {name} WHERE id = {(first - FIRST_ROWS) // 6}")
         self._connection.commit()

@@ -1,4 +1,6 @@
-"""Seconds from the start of a capture worker's process until it takes tasks, with its kernels to compile, and with them in the cache."""
+"""Seconds from the start of a capture worker's process until it takes tasks, with its kernels to compile, and with them
+in the cache.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,8 @@ def run(world: World[Any], repeats: int) -> list[Row]:
         redis.stop()
     name = "capture worker: ready to take tasks, kernels"
     return [
-        Row(f"{name} to be compiled (first start without `make kernels`)", statistics.median(cold), None, "none", met=True, unit="s"),
+        Row(f"{name} to be compiled (first start without `make kernels`)", statistics.median(cold), None, "none",
+            met=True, unit="s"),
         Row(f"{name} from the cache", statistics.median(warm), None, "none", met=True, unit="s"),
     ]  # fmt: skip
 
@@ -48,7 +51,8 @@ def seconds(environment: dict[str, str]) -> float:
     """SystemExit with what the worker said where it does not come up."""
     begun, said = time.monotonic(), []
     worker = subprocess.Popen(
-        [sys.executable, "-c", WORKER], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [sys.executable, "-c", WORKER], cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True
     )  # fmt: skip
     try:
         assert worker.stdout

@@ -41,7 +41,9 @@ def is_link_local(address: Address) -> bool:
 
 
 def checked_host(host: str) -> str:
-    """A name or an address as it is; ConfigurationError for a socket's path, a link-local address, or what is neither."""
+    """A name or an address as it is; ConfigurationError for a socket's path, a link-local address, or what is
+    neither.
+    """
     host = host.strip()
     if not host or len(host) > MAX_HOST_LENGTH:
         raise ConfigurationError(f"The host must have 1 to {MAX_HOST_LENGTH} characters, not {len(host)}.")
@@ -61,7 +63,9 @@ def checked_host(host: str) -> str:
 
 
 def checked_servers(servers: str) -> str:
-    """`host:port` or `[address]:port`, separated by commas, without the blanks between; ConfigurationError as `checked_host`."""
+    """`host:port` or `[address]:port`, separated by commas, without the blanks between; ConfigurationError as
+    `checked_host`.
+    """
     found = [one.strip() for one in servers.split(",") if one.strip()]
     for server in found:
         host, port = host_and_port(server)

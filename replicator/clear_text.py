@@ -22,8 +22,8 @@ else:
     _Connection = pymysql.connections.Connection
 
 REMEDY = (
-    "Set TLS to a mode that checks the certificate and paste the server's CA certificate (MySQL: ca.pem in its data directory); "
-    "or give the account an authentication method that does not send the password."
+    "Set TLS to a mode that checks the certificate and paste the server's CA certificate (MySQL: ca.pem in its data"
+    " directory); or give the account an authentication method that does not send the password."
 )
 LIBPQ_OPTIONS = {"require_auth": "!password"}  # of libpq 16 and later: any method but AuthenticationCleartextPassword
 LIBPQ_REFUSAL = "server requested a cleartext password"
@@ -45,7 +45,9 @@ class ClearTextRefused(pymysql.err.OperationalError):
 
 
 class WaryConnection(_Connection):
-    """A pymysql connection for servers that are not verified.  remembered: the login passed as the server had the password in memory."""
+    """A pymysql connection for servers that are not verified.  remembered: the login passed as the server had the
+    password in memory.
+    """
 
     remembered = False
     _auth_plugin_name: str
@@ -71,7 +73,9 @@ class _Refusal:
 
 
 class _RememberedOnly(_Refusal):
-    """caching_sha2_password without its full form, which sends the password (over no TLS, under a key that the server itself names)."""
+    """caching_sha2_password without its full form, which sends the password (over no TLS, under a key that the server
+    itself names).
+    """
 
     plugin = "caching_sha2_password"
 
@@ -129,7 +133,8 @@ def _socket(host: str, port: int, seconds: float) -> socket.socket:
 
 
 def libpq_address(host: str, port: int) -> dict[str, Any]:
-    """Host and hostaddr for libpq, which then asks no DNS: to each of the addresses in turn, under the name that TLS verifies.
+    """Host and hostaddr for libpq, which then asks no DNS: to each of the addresses in turn, under the name that TLS
+    verifies.
 
     Raises as `resolved` does.
     """

@@ -121,8 +121,8 @@ class LogPurged(SourceError):
 class SourceReplaced(SourceError):
     code = "source_replaced"
     default_remedy = (
-        "Point the connection back at the original server, or restart the replicator from scratch. All its tables are then "
-        "resnapshotted from this server."
+        "Point the connection back at the original server, or restart the replicator from scratch. All its tables are"
+        " then resnapshotted from this server."
     )
 
 
@@ -190,7 +190,10 @@ class ValuesLost(TableError):
 
 class TargetTableGone(TableError):
     code = "target_table_gone"
-    default_remedy = "Restore the table in the target if possible, and resnapshot it. Otherwise a resnapshot creates a new table without the older rows."
+    default_remedy = (
+        "Restore the table in the target if possible, and resnapshot it. Otherwise a resnapshot creates a new table"
+        " without the older rows."
+    )
 
 
 class KeyChanged(TableError):
@@ -200,7 +203,10 @@ class KeyChanged(TableError):
 class TableNotRead(TableError):
     code = "table_not_read"
     retryable = True
-    default_remedy = "Retried automatically; the other tables continue. If it persists, run the table's SELECT on the source to see the error."
+    default_remedy = (
+        "Retried automatically; the other tables continue. If it persists, run the table's SELECT on the source to see"
+        " the error."
+    )
 
 
 class TableBusy(TableNotRead):
@@ -245,8 +251,8 @@ class CheckpointTooOld(StreamError):
 
     code = "checkpoint_too_old"
     default_remedy = (
-        "Start again at `oldest` after a new snapshot of the tables (or with the rows of another copy), and give the stream "
-        "a longer retention."
+        "Start again at `oldest` after a new snapshot of the tables (or with the rows of another copy), and give the"
+        " stream a longer retention."
     )
 
     def __init__(self, message: str, *, oldest: str) -> None:

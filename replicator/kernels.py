@@ -40,7 +40,9 @@ def kernel(signature: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """A piece of kernels of the same file, compiled into them: nothing is done for it where they come from the cache."""
+    """A piece of kernels of the same file, compiled into them: nothing is done for it where they come from the
+    cache.
+    """
     return numba.njit(inline="always")(function)
 
 

@@ -1,4 +1,6 @@
-"""Histories beside other tests: MariaDB 11.4.5 itself crashes now and then in UPDATEs of partitioned tables (ha_partition::position)."""
+"""Histories beside other tests: MariaDB 11.4.5 itself crashes now and then in UPDATEs of partitioned tables
+(ha_partition::position).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,9 @@ from webapp.embedded.mariadb import EmbeddedMariaDB
 
 
 def play(player: Player, server: EmbeddedMariaDB) -> tuple[Played, int]:
-    """What was played, and how often the server died of itself: it is started again, for the tests that come after, too."""
+    """What was played, and how often the server died of itself: it is started again, for the tests that come after,
+    too.
+    """
     died = 0
     with ThreadPoolExecutor(1) as pool:
         playing = pool.submit(player.play)

@@ -42,7 +42,9 @@ END $$
 
 
 def pytest_configure() -> None:
-    """Signing in takes no half second of the processor each time, and a test in transactions of its own ends quickly."""
+    """Signing in takes no half second of the processor each time, and a test in transactions of its own ends
+    quickly.
+    """
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     TransactionTestCase._fixture_teardown = lambda _: empty_database()
 
@@ -50,8 +52,8 @@ def pytest_configure() -> None:
 def empty_database() -> None:
     """Delete the rows of all tables, for the next test.
 
-    Django's flush truncates each table, a new file for each of its indexes, and makes all permissions anew. The lock waits for
-    what a thread of the test still writes, as a truncation does, and not for one that only reads.
+    Django's flush truncates each table, a new file for each of its indexes, and makes all permissions anew. The lock
+    waits for what a thread of the test still writes, as a truncation does, and not for one that only reads.
     """
     tables = set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - MADE_BY_MIGRATE
     quoted = ", ".join(map(connection.ops.quote_name, sorted(tables)))
@@ -86,7 +88,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
     connection.close()  # the server may have ended this one long ago
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <>"
+            " pg_backend_pid()"
         )
 
 
@@ -122,7 +125,9 @@ def mariadb_version() -> Iterator[Callable[[str], EmbeddedMariaDB]]:
 
 @pytest.fixture(scope="session")
 def mariadb(mariadb_version: Callable[[str], EmbeddedMariaDB]) -> EmbeddedMariaDB:
-    """A live MariaDB with the settings that replication needs: 11.4, or the version that TIDEMARK_TEST_MARIADB names."""
+    """A live MariaDB with the settings that replication needs: 11.4, or the version that TIDEMARK_TEST_MARIADB
+    names.
+    """
     return mariadb_version(os.environ.get("TIDEMARK_TEST_MARIADB", MARIADB_SOURCE))
 
 

@@ -1,4 +1,6 @@
-"""A real Spark Connect server: what `start-connect-server.sh` starts, on loopback, with what docs/cluster.md asks for."""
+"""A real Spark Connect server: what `start-connect-server.sh` starts, on loopback, with what docs/cluster.md asks
+for.
+"""
 
 from __future__ import annotations
 

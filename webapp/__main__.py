@@ -19,7 +19,9 @@ def main() -> None:
     try:
         with metadata_database(sys.argv[1] if len(sys.argv) > 1 else ""):
             execute_from_command_line(sys.argv)
-    finally:  # a thread that waits for ever, for a server that does not answer, does not keep the process: it says where it waits
+    finally:
+        # A thread that waits for ever, for a server that does not answer, does not
+        # keep the process: it says where it waits.
         faulthandler.dump_traceback_later(LEAVE_SECONDS, exit=True)
 
 

@@ -6,20 +6,17 @@
 | DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
-| AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3:// (docs/cluster.md) |
-| TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work |
-| TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay |
-| TIDEMARK_DELETION_GRACE_HOURS | 24: how long files of target tables stay that no snapshot needs |
-| TIDEMARK_PROXIES | 0: how many proxies of one's own stand before the web server, each of which adds to X-Forwarded-For |
-| EMAIL_URL | none: alerts by e-mail are not sent |
-| TIDEMARK_URL | none: alerts do not link to the pages |
-| TIDEMARK_ALERT_NETWORKS | none: webhooks go to public addresses only |
-| TIDEMARK_LAG_MINUTE_DAYS, …_HOUR_DAYS, …_DAY_DAYS | 3, 35, 400: how long lags are kept by minute, hour and day |
-| TIDEMARK_LOG_FORMAT | json: one object a line on stdout; text: for eyes |
-| TIDEMARK_METRICS_TOKEN | none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it |
-| TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE), _FILE | none: no OpenLineage events |
-| TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode 600 |
-| TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
+| AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3://
+(docs/cluster.md) | | TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work | |
+TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay | | TIDEMARK_DELETION_GRACE_HOURS |
+24: how long files of target tables stay that no snapshot needs | | TIDEMARK_PROXIES | 0: how many proxies of one's own
+stand before the web server, each of which adds to X-Forwarded-For | | EMAIL_URL | none: alerts by e-mail are not sent |
+| TIDEMARK_URL | none: alerts do not link to the pages | | TIDEMARK_ALERT_NETWORKS | none: webhooks go to public
+addresses only | | TIDEMARK_LAG_MINUTE_DAYS, …_HOUR_DAYS, …_DAY_DAYS | 3, 35, 400: how long lags are kept by minute,
+hour and day | | TIDEMARK_LOG_FORMAT | json: one object a line on stdout; text: for eyes | | TIDEMARK_METRICS_TOKEN |
+none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it | | TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE),
+_FILE | none: no OpenLineage events | | TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode
+600 | | TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
 """
 
 from __future__ import annotations
@@ -76,7 +73,8 @@ def home() -> Path:
 
 
 def keep_private(folder: Path, *locations: str) -> None:
-    """What this process and its children make from now on is their user's only, and so are the data folder and local locations.
+    """What this process and its children make from now on is their user's only, and so are the data folder and local
+    locations.
 
     Root's data folder can be walked through, not listed: its embedded Postgres runs as another user, in a folder of its
     own there.
@@ -237,7 +235,8 @@ def database(url: str) -> dict[str, Any]:
 
 
 def jdbc_url(url: str) -> str:
-    """The same database for Java, with every option of the URL, and libpq's variables for TLS and login, under the driver's names.
+    """The same database for Java, with every option of the URL, and libpq's variables for TLS and login, under the
+    driver's names.
 
     User and password go elsewhere.  ConfigurationError for what the driver cannot hold: dropped, it would hold in half
     of Tidemark only.
@@ -298,7 +297,8 @@ _JDBC_VALUES = {
 }  # fmt: skip
 # How fast a dead peer is noticed, and what the driver does by itself: nothing is less safe without them.
 _WITHOUT_JDBC = frozenset({
-    "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "client_encoding", "fallback_application_name",
+    "keepalives_idle", "keepalives_interval", "keepalives_count", "tcp_user_timeout", "client_encoding",
+    "fallback_application_name",
     "sslcompression", "sslsni",
 })  # fmt: skip
 
@@ -403,7 +403,10 @@ def mail(url: str) -> Mail:
         message = "EMAIL_URL must be smtp://[user:password@]host[:port]?tls=starttls|implicit|none&from=address"
         raise ValueError(message)
     if parts.password and tls == "none":
-        message = "EMAIL_URL with tls=none would send the password in clear: use tls=starttls or tls=implicit, or no password."
+        message = (
+            "EMAIL_URL with tls=none would send the password in clear: use tls=starttls or tls=implicit, or no"
+            " password."
+        )
         raise ValueError(message)
     return Mail(
         host=parts.hostname,

@@ -14,7 +14,9 @@ ABOUT = ("replicator", "stage", "table", "code")
 
 
 class JsonFormatter(logging.Formatter):
-    """at, level, logger, message; replicator, stage, table, code where known; `detail`; the stack where there is one."""
+    """at, level, logger, message; replicator, stage, table, code where known; `detail`; the stack where there is
+    one.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""

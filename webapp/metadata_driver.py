@@ -11,7 +11,9 @@ from importlib import import_module
 
 
 def keep_to_psycopg2() -> None:
-    """Load Django's backend as if psycopg 3 were not installed; before anything else loads it, and before any thread."""
+    """Load Django's backend as if psycopg 3 were not installed; before anything else loads it, and before any
+    thread.
+    """
     backend, name = "django.db.backends.postgresql", "psycopg"
     if f"{backend}.base" not in sys.modules:
         sys.modules.pop(f"{backend}.psycopg_any", None)  # mypy's plugin for Django has loaded it already

@@ -54,7 +54,9 @@ def mariadb_orders(
 def snapshot_orders(
     kind: str, address: Mapping[str, Any], table: TableId, rows: int, folder: Path, signals: str | None = None
 ) -> str:
-    """Of a snapshot: Debezium's plain one, after which it stops; or, with the name of a table of `signals`, one that a row there asks for."""
+    """Of a snapshot: Debezium's plain one, after which it stops; or, with the name of a table of `signals`, one that a
+    row there asks for.
+    """
     (folder / "debezium-offset").unlink(missing_ok=True)
     if kind == "mysql":
         settings = _settings(table, rows, folder) | _mariadb(address, table) | {"snapshot.locking.mode": "none"}

@@ -38,7 +38,9 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links as they are from the file's own place in the project become links of the site; what is no page of it, a path."""
+    """Links as they are from the file's own place in the project become links of the site; what is no page of it, a
+    path.
+    """
     del config
     at = next((source for source, found in PAGES.items() if found == page.file.src_uri), f"docs/{page.file.src_uri}")
 

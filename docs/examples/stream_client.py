@@ -1,7 +1,8 @@
 """A copy of tables in SQLite, kept by a stream: python stream_client.py URL TOKEN STREAM GROUP COPY.db
 
-A batch is stored in one transaction and acked after it.  What comes twice does no harm: positions only grow in a shard, and the
-last one is stored with the rows.  Several of these with the same GROUP, each with a file of its own, split the shards between them.
+A batch is stored in one transaction and acked after it.  What comes twice does no harm: positions only grow in a shard,
+and the last one is stored with the rows.  Several of these with the same GROUP, each with a file of its own, split the
+shards between them.
 
 The file of `replicator/streams/client.py` beside this one is all it needs.
 """

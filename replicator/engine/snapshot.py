@@ -178,7 +178,8 @@ class _Worker:
         return done
 
     def look(self) -> None:
-        """By another thread: a statement that is not wanted any more ends at the source, whatever it waits for there (invariant 10).
+        """By another thread: a statement that is not wanted any more ends at the source, whatever it waits for there
+        (invariant 10).
 
         As often as it takes: the reader may be about to send the next one.
         """
@@ -223,7 +224,10 @@ class _Worker:
             if statement.cancelled:
                 reader.close()  # a cancel on its way must not meet the next statement
         if statement.late:
-            message = f"Rows with {condition} were not found within {CONDITION_SECONDS / 60:.0f} minutes. The search was stopped."
+            message = (
+                f"Rows with {condition} were not found within {CONDITION_SECONDS / 60:.0f} minutes. The search was"
+                " stopped."
+            )
             raise ConditionRefused(message, remedy="Use a condition on an indexed column, or keys.")
 
     def _goes_on(self) -> bool:
@@ -245,7 +249,8 @@ class _Worker:
             reader.close()
 
     def _plan(self, reader: SnapshotReader) -> bool:
-        """One chunk more of each of some runs, by the size of the last one; False where no run can be planned further now.
+        """One chunk more of each of some runs, by the size of the last one; False where no run can be planned further
+        now.
 
         One thread at a time: they would plan the same runs.
         """
@@ -353,7 +358,9 @@ class _Worker:
         return 1
 
     def _stage(self, chunk: ChunkToRead, data: Chunk) -> RawChunk | None:
-        """Write the rows as they come (invariant 9), encoded behind the reader's back; None where the chunk is no longer wanted."""
+        """Write the rows as they come (invariant 9), encoded behind the reader's back; None where the chunk is no
+        longer wanted.
+        """
         path = f"{self._replicator}/chunks/{chunk.chunk:012d}-{chunk.attempt}-{uuid.uuid4().hex[:8]}.parquet"
         # Chunks are sized by these seconds: what each costs whatever its size does not count.
         rows, started = 0, time.monotonic()

@@ -24,7 +24,9 @@ def wanted(schema: TableSchema) -> list[str]:
 
 
 def in_arrow(changes: pa.RecordBatch, schema: TableSchema) -> pa.Table:
-    """The row's columns, _sequence_num, _operation, _commit_ts, and _unchanged: the names (a JSON list) of values left out."""
+    """The row's columns, _sequence_num, _operation, _commit_ts, and _unchanged: the names (a JSON list) of values left
+    out.
+    """
     table = pa.table(changes)
     deletes = pc.equal(table.column(OPERATION), Operation.DELETE.value).to_numpy()
     moves = key_moves.moves(table, schema.key)

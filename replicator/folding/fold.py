@@ -65,7 +65,9 @@ def fold(changes: pa.Table, schema: TableSchema) -> Folded:
 
 
 def _newest(keys: Numbers, sequence: Numbers, arrives: Numbers) -> Numbers:
-    """Place of the newest event of each key, in the keys' order; of one event's two halves at the same key the arrival counts."""
+    """Place of the newest event of each key, in the keys' order; of one event's two halves at the same key the arrival
+    counts.
+    """
     order = np.lexsort((arrives, sequence, keys))
     ordered = keys[order]
     last = np.append(ordered[1:] != ordered[:-1], True) if len(order) else np.zeros(0, bool)

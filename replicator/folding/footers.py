@@ -39,7 +39,9 @@ class KeyRange:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Columns (their places) that UPDATEs of the batch may have left out, and how many values; None: nobody knows how many."""
+    """Columns (their places) that UPDATEs of the batch may have left out, and how many values; None: nobody knows how
+    many.
+    """
 
     places: tuple[int, ...]
     values: int | None
@@ -55,7 +57,8 @@ def footers(storage: Storage, paths: Iterable[str]) -> list[pq.FileMetaData]:
 
 
 def key_ranges(files: Iterable[pq.FileMetaData], schema: TableSchema) -> list[KeyRange]:
-    """Ranges of the key columns whose type compares alike everywhere; others are left out (then nothing is pruned by them).
+    """Ranges of the key columns whose type compares alike everywhere; others are left out (then nothing is pruned by
+    them).
 
     Floats (NaN, signed zero), booleans, binaries and timestamps (years beyond Python's) are such others.
     """
@@ -92,7 +95,9 @@ def left_out(files: Iterable[pq.FileMetaData], schema: TableSchema) -> LeftOut |
 
 
 def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRange]) -> list[KeyRange]:
-    """The key's values themselves, for a small batch with a key of one column: rows of other keys are then not even shuffled."""
+    """The key's values themselves, for a small batch with a key of one column: rows of other keys are then not even
+    shuffled.
+    """
     if len(ranges) != 1 or ranges[0].high is None:
         return list(ranges)
     one = ranges[0]

@@ -1,4 +1,6 @@
-"""The folds of tables that keep what goes (`history.py` and `soft_delete.py` have their rules), in memory and without Spark."""
+"""The folds of tables that keep what goes (`history.py` and `soft_delete.py` have their rules), in memory and without
+Spark.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ NEVER = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class RowVersions:
-    """Rows to write: `rows` are places in the changes followed by the held rows, `own` the columns that differ from theirs.
+    """Rows to write: `rows` are places in the changes followed by the held rows, `own` the columns that differ from
+    theirs.
 
     gone: places, among the held rows, of those that they replace.  new: how many replace none.
     """
@@ -35,7 +38,8 @@ class RowVersions:
 
 @dataclass(frozen=True)
 class _Events:
-    """What happened at each key, by key, number, and of a number's two halves the arrival last; held rows at their own number.
+    """What happened at each key, by key, number, and of a number's two halves the arrival last; held rows at their own
+    number.
 
     row: as in `RowVersions`.  at: microseconds, or NEVER.
     """

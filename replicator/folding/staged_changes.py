@@ -26,7 +26,8 @@ def changes(
     timed: bool = False,
     partial: bool = False,
 ) -> pa.Table | None:
-    """Changes with a sequence number greater than `above` (invariant 3); None where they take more than `most` bytes of memory.
+    """Changes with a sequence number greater than `above` (invariant 3); None where they take more than `most` bytes of
+    memory.
 
     Columns as in the segments: _sequence_num, _operation, the row's, and of the before image the key's; if `timed`
     _commit_ts, which of READ rows is the time of the read; if `partial` _unchanged.

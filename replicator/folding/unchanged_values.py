@@ -95,7 +95,8 @@ class _Events:
         )
 
     def sources(self, lacks: Flags, *, newest: bool) -> tuple[Numbers, Numbers]:
-        """Changes that need a value of a column, and the row that has it: a change, a held row behind them, or -1 for none.
+        """Changes that need a value of a column, and the row that has it: a change, a held row behind them, or -1 for
+        none.
 
         lacks: by change, whether it left the column out.  Each event that does not tell points at the one before it of
         the same row, a move at what was at the row's old key; all follow their pointers at once, so that a chain of n

@@ -77,7 +77,8 @@ class ParkedRow:
 
 @dataclass(frozen=True, slots=True)
 class RowsParked:
-    """Rows of one table that cannot be decoded, in log order; by option (`ReadOptions.park`) its other rows go on without them.
+    """Rows of one table that cannot be decoded, in log order; by option (`ReadOptions.park`) its other rows go on
+    without them.
 
     `offset`: they lie before it.
     """
@@ -193,5 +194,6 @@ class CascadesAdded:
 
 
 LogMessage = (
-    ChangeBatch | RowsParked | SchemaChange | TableFailed | CascadesAdded | Watermark | Settled | Commit | Heartbeat | Notice
+    ChangeBatch | RowsParked | SchemaChange | TableFailed | CascadesAdded | Watermark | Settled | Commit
+    | Heartbeat | Notice
 )  # fmt: skip

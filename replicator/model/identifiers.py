@@ -10,7 +10,8 @@ from functools import lru_cache, total_ordering
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class TableId:
-    """A table of a source: no quoting; case as `NameRule` leaves it, so that equal names are the same table to the source.
+    """A table of a source: no quoting; case as `NameRule` leaves it, so that equal names are the same table to the
+    source.
 
     `catalog`: what is above the database, of sources that name a table by three names; others have none.  Tables are in
     order by catalog, database and name.
@@ -30,7 +31,9 @@ class TableId:
 
     @property
     def above(self) -> str:
-        """All but its name, as one text that `split_above` reads: what selections compare, and a database column holds."""
+        """All but its name, as one text that `split_above` reads: what selections compare, and a database column
+        holds.
+        """
         if not self.catalog:
             return self.database
         return f"{written_database(self.catalog)}.{written_database(self.database)}"
@@ -44,7 +47,8 @@ _WRITTEN_IN_CATALOG = re.compile(rf"({_PART})\.({_PART})\.({_QUOTED}|.+)", re.DO
 
 
 def parse_name(text: str, *, catalogs: bool = False) -> tuple[TableId, bool] | None:
-    """The table that people write as `shop.orders`, or, as a source would, `"my.shop"."orders"` or with `back quotes`; None for no name.
+    """The table that people write as `shop.orders`, or, as a source would, `"my.shop"."orders"` or with `back quotes`;
+    None for no name.
 
     Without quotes the database ends at the first dot.  A quote is doubled inside quotes.  True: the table's name is
     quoted, so `*` and `?` in it stand for themselves.  catalogs: the source has them, and a name has three parts.
@@ -87,7 +91,9 @@ def _unquoted(part: str) -> str:
 
 @dataclass(frozen=True, order=True, slots=True)
 class TablePattern:
-    """Tables of a database (`TableId.above`) by name: `*` stands for any characters, `?` for one; all others for themselves, case included."""
+    """Tables of a database (`TableId.above`) by name: `*` stands for any characters, `?` for one; all others for
+    themselves, case included.
+    """
 
     database: str
     pattern: str
@@ -102,7 +108,9 @@ class TablePattern:
 
 @lru_cache(maxsize=1000)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """What stands between two stars is taken where it is found first, and never again: so it takes no longer than text times pattern."""
+    """What stands between two stars is taken where it is found first, and never again: so it takes no longer than text
+    times pattern.
+    """
     first, *others = ("".join("." if one == "?" else re.escape(one) for one in part) for part in pattern.split("*"))
     if not others:
         return re.compile(first, re.DOTALL)

@@ -13,7 +13,9 @@ from replicator.model.types import STRING, DataType, Kind
 
 
 class MaskKind(StrEnum):
-    """null: nothing.  fixed: one value for all.  partial: the first and last characters.  hash: SHA-256 over salt and text."""
+    """null: nothing.  fixed: one value for all.  partial: the first and last characters.  hash: SHA-256 over salt and
+    text.
+    """
 
     NULL = "null"
     FIXED = "fixed"

@@ -1,4 +1,6 @@
-"""What a table of the target keeps of its source's changes: one mode for each generation of the table (`targets.base.Create`)."""
+"""What a table of the target keeps of its source's changes: one mode for each generation of the table
+(`targets.base.Create`).
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Mode(StrEnum):
         return self in {Mode.SOFT_DELETE, Mode.HISTORY}
 
     def check(self, schema: TableSchema) -> None:
-        """UnsupportedDdl for a table without a key where the mode needs one; UnsupportedType for a column with a name of ours."""
+        """UnsupportedDdl for a table without a key where the mode needs one; UnsupportedType for a column with a name
+        of ours.
+        """
         if self.needs_key and not schema.key:
             message = f"{schema.table} has no key, which the mode {self.label} requires."
             remedy = "Add a primary key in the source, or use the mode mirror or changelog."

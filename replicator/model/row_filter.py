@@ -1,9 +1,11 @@
-"""Row filters: `country = 'DE' AND total >= 10 AND paid_at IS NOT NULL`, in a small language that means the same everywhere.
+"""Row filters: `country = 'DE' AND total >= 10 AND paid_at IS NOT NULL`, in a small language that means the same
+everywhere.
 
 Each condition compares one column with literals of its type; text is compared by its bytes in UTF-8, whatever the
 source's collation. Nothing is ever equal to, less or greater than null, as in SQL.
 
-It is no source's SQL, and no source is sent it: a name that is no plain word stands in double quotes, or in back quotes.
+It is no source's SQL, and no source is sent it: a name that is no plain word stands in double quotes, or in back
+quotes.
 """
 
 from __future__ import annotations

@@ -96,7 +96,9 @@ class TableSchema:
 
     @property
     def change_arrow(self) -> pa.Schema:
-        """Arrow schema of change batches and segments: change columns, row columns, `_before_` columns; `_unchanged` where partial."""
+        """Arrow schema of change batches and segments: change columns, row columns, `_before_` columns; `_unchanged`
+        where partial.
+        """
         before = [pa.field(BEFORE + c.name, c.type.arrow) for c in self.columns]
         return pa.schema([*CHANGE_FIELDS, *self.row_arrow, *before, *[UNCHANGED_FIELD] * self.partial])
 

@@ -12,7 +12,8 @@ from replicator.model.row_filter import RowFilter
 
 @dataclass(frozen=True)
 class TableSet:
-    """What a replicator takes: single tables, and whole databases and patterns with the tables that they will get later.
+    """What a replicator takes: single tables, and whole databases and patterns with the tables that they will get
+    later.
 
     Databases are as `TableId.above` has them.
     `excluded` wins over all others; `tables` wins over `excluded_patterns`, and these over `databases` and `patterns`.

@@ -69,7 +69,9 @@ def chosen_changes(batch: ChangeBatch, rule: RowFilter) -> ChangeBatch:
 
 
 def _turned(data: pa.RecordBatch, schema: TableSchema, came: pa.Array, went: pa.Array) -> pa.RecordBatch:
-    """As `ChangeBatch` has it: a DELETE has the before image and, of the row columns, the key (all where there is none)."""
+    """As `ChangeBatch` has it: a DELETE has the before image and, of the row columns, the key (all where there is
+    none).
+    """
     arrays = dict(zip(data.schema.names, data.columns, strict=True))
     operations = pc.if_else(came, Operation.INSERT.value, arrays[OPERATION])
     arrays[OPERATION] = pc.if_else(went, Operation.DELETE.value, operations)

@@ -58,7 +58,9 @@ def _plain_column(column: Column) -> Column:
 
 
 def masked_rows(data: pa.RecordBatch, schema: TableSchema, salt: bytes) -> pa.RecordBatch:
-    """Rows, or changes with their before images, of `unmasked_schema(schema)`, as `schema` has them; other columns stay."""
+    """Rows, or changes with their before images, of `unmasked_schema(schema)`, as `schema` has them; other columns
+    stay.
+    """
     if not any(column.masked for column in schema.columns):
         return data
     arrays = list(data.columns)

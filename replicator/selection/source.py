@@ -1,4 +1,5 @@
-"""A source of which nothing unmasked comes, and no row that is not taken: the ports of `replicator.sources.base` around another's.
+"""A source of which nothing unmasked comes, and no row that is not taken: the ports of `replicator.sources.base` around
+another's.
 
 Here, and nowhere else, rows are chosen and values masked: the log's changes and the snapshot's rows, before the engine
 has them.  What is told to the source (schemas that hold, schemas that rows were read under) is turned back into what it
@@ -286,7 +287,9 @@ class _LogReader:
         return message
 
     def _unknown(self, message: Any) -> TableFailed | None:
-        """A message of a kind that came after this was written may hold values: nobody here can say how they are masked."""
+        """A message of a kind that came after this was written may hold values: nobody here can say how they are
+        masked.
+        """
         if message.table in self._failed:
             return None
         text = f"The log has a message of {message.table} that cannot be masked or filtered ({type(message).__name__})."
@@ -336,5 +339,8 @@ class _LogReader:
 
 def _unsaid(table: TableId, error: TableError) -> ValueDoesNotFit:
     """The same without the value."""
-    message = f"A value of {table} does not match its column's type. The table is masked or filtered, so the value is not shown."
+    message = (
+        f"A value of {table} does not match its column's type. The table is masked or filtered, so the value is not"
+        " shown."
+    )
     return ValueDoesNotFit(message, remedy=error.remedy, table=str(table), column=error.column)

@@ -28,7 +28,10 @@ _TRUE, _FALSE = frozenset({"true", "t", "1", "yes"}), frozenset({"false", "f", "
 
 
 def parse_lines(text: str, schema: TableSchema, key_text: KeyText = as_written) -> list[TextKey]:
-    """One key a line: its value, several as CSV or as a JSON array; `key_text` is `SourceKind`'s.  ConfigurationError names the line."""
+    """One key a line: its value, several as CSV or as a JSON array; `key_text` is `SourceKind`'s.
+
+    ConfigurationError names the line.
+    """
     found: list[TextKey] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip():
@@ -80,7 +83,10 @@ def _fields(line: str, columns: int) -> Sequence[Any]:
 def _parsed(fields: Sequence[Any], schema: TableSchema, key_text: KeyText) -> TextKey:
     names = schema.key
     if len(fields) != len(names):
-        message = f"the key of {schema.table} is ({', '.join(names)}): {len(names)} value{'s' if len(names) > 1 else ''}, not {len(fields)}."
+        message = (
+            f"the key of {schema.table} is ({', '.join(names)}): {len(names)} value{'s' if len(names) > 1 else ''}, not"
+            f" {len(fields)}."
+        )
         raise ValueError(message)
     columns = map(schema.column, names)
     return tuple(_kept(one, key_text(one, _written(field))) for one, field in zip(columns, fields, strict=True))

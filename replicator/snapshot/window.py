@@ -206,7 +206,9 @@ def keys_of(data: pa.RecordBatch, key: tuple[str, ...]) -> Iterator[Key]:
 
 
 def touched_places(batches: Iterable[pa.RecordBatch], key: tuple[str, ...], touched: set[Key]) -> list[int]:
-    """Places of the rows of a chunk whose key the log touched within the window; the batches need not have other columns."""
+    """Places of the rows of a chunk whose key the log touched within the window; the batches need not have other
+    columns.
+    """
     found: list[int] = []
     if not touched:
         return found
@@ -222,7 +224,9 @@ def touched_places(batches: Iterable[pa.RecordBatch], key: tuple[str, ...], touc
 def _likely(
     batches: Iterable[pa.RecordBatch], name: str, touched: set[Key]
 ) -> Iterator[tuple[pa.RecordBatch, list[int]]]:
-    """Each batch with the places of the rows whose first key column has a touched value; of floats, all (-0 is 0, but not to Arrow)."""
+    """Each batch with the places of the rows whose first key column has a touched value; of floats, all (-0 is 0, but
+    not to Arrow).
+    """
     firsts: pa.Array | None = None
     for rows in batches:
         column = rows.column(name)

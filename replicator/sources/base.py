@@ -155,7 +155,10 @@ class LogReader(Protocol):
         ...
 
     def shows(self, evidence: str, transaction: str) -> bool:
-        """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?  Asked for evidence that is not empty only."""
+        """Do rows read with this `Chunk.evidence` show the transaction (`_txn_id`)?
+
+        Asked for evidence that is not empty only.
+        """
         del evidence, transaction
         return False
 
@@ -304,7 +307,8 @@ class LogHeld:
 
 @dataclass(frozen=True, slots=True)
 class SourceLoad:
-    """What a source is busy with: statements under way now, snapshot readers' included, and how far its replicas are behind.
+    """What a source is busy with: statements under way now, snapshot readers' included, and how far its replicas are
+    behind.
 
     replica_lag_seconds: the farthest one's; None where it has none, or does not know.
     """
@@ -357,7 +361,9 @@ class MeasuredLog(SourceLog, Protocol):
     """Of a source that tells how much of its log there is."""
 
     def held(self, checkpoint: Offset | None) -> LogHeld | None:
-        """What there is from `checkpoint` on, where the replicator would go on; None where that is nothing, or is not known."""
+        """What there is from `checkpoint` on, where the replicator would go on; None where that is nothing, or is not
+        known.
+        """
         ...
 
 

@@ -1,4 +1,6 @@
-"""What a store answers when it fails, in Tidemark's words: no secret, and no request of ours, is in them (invariant 8)."""
+"""What a store answers when it fails, in Tidemark's words: no secret, and no request of ours, is in them (invariant
+8).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _SILENT = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT", "SERVICE_UNAVAILABLE", "SLOW
 
 @contextmanager
 def translated(path: str) -> Iterator[None]:
-    """What went wrong with the file at `path`, as StorageFull or StagingError; ConfigurationError where there is no such bucket."""
+    """What went wrong with the file at `path`, as StorageFull or StagingError; ConfigurationError where there is no
+    such bucket.
+    """
     try:
         yield
     except OSError as error:
@@ -40,16 +44,25 @@ def _known(path: str, error: OSError) -> TidemarkError:
         found = _BUCKET.search(text)
         return ConfigurationError(
             f"The staging location's bucket {found[1] if found else ''} does not exist.".replace("  ", " "),
-            remedy="Create the bucket, or correct TIDEMARK_STAGING_URL and AWS_ENDPOINT_URL, and start the replicator again.",
+            remedy=(
+                "Create the bucket, or correct TIDEMARK_STAGING_URL and AWS_ENDPOINT_URL, and start the replicator"
+                " again."
+            ),
         )
     if any(mark in text for mark in _DENIED):
         return StagingError(
             f"The staging store denies access to {path}.",
-            remedy="Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and that their owner may list, read, write and delete in the bucket.",
+            remedy=(
+                "Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and that their owner may list, read, write and delete"
+                " in the bucket."
+            ),
         )
     if any(mark in text for mark in _SILENT):
         return StagingError(
             f"The staging store does not respond (at {path}).",
-            remedy="Check AWS_ENDPOINT_URL and that the store is running and reachable. Tidemark then resumes automatically.",
+            remedy=(
+                "Check AWS_ENDPOINT_URL and that the store is running and reachable. Tidemark then resumes"
+                " automatically."
+            ),
         )
     return StagingError(f"The staging location failed at {path}: {error}")

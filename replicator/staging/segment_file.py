@@ -70,7 +70,9 @@ def make_durable(storage: Storage, files: Sequence[SegmentFile]) -> None:
 
 
 def _format(schema: pa.Schema, key: Collection[str]) -> dict[str, Any]:
-    """What costs least to write and to read: LZ4, no dictionaries, statistics where footers are read for them (`merge.ranges`)."""
+    """What costs least to write and to read: LZ4, no dictionaries, statistics where footers are read for them
+    (`merge.ranges`).
+    """
     told = {SEQUENCE, *key, *(BEFORE + name for name in key)}
     unchanged = [f"{UNCHANGED}.list.element"] if UNCHANGED in schema.names else []
     return {

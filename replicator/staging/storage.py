@@ -57,7 +57,8 @@ class Storage:
 
     @contextmanager
     def writer(self, path: str, schema: pa.Schema, **options: Any) -> Iterator[pq.ParquetWriter]:
-        """A Parquet writer, with these options of pyarrow's and packed by zstd; the file is complete and durable when the block ends.  Raises StorageFull, StagingError.
+        """A Parquet writer, with these options of pyarrow's and packed by zstd; the file is complete and durable when
+        the block ends.  Raises StorageFull, StagingError.
 
         Where it fails there is no file: half-written ones must not keep a full disk full.
         """

@@ -131,7 +131,9 @@ class WorkThread:
 
 @contextmanager
 def behind(name: str, limit: int) -> Iterator[WorkThread]:
-    """A thread for the block: behind it all that was put is done, and where the block fails nothing is under way any more."""
+    """A thread for the block: behind it all that was put is done, and where the block fails nothing is under way any
+    more.
+    """
     thread = WorkThread(name, limit, lambda: None)
     try:
         yield thread

@@ -1,4 +1,6 @@
-"""Change batches into segments: one file per table and schema version, written by a thread of its own, sealed at a journal commit."""
+"""Change batches into segments: one file per table and schema version, written by a thread of its own, sealed at a
+journal commit.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,8 @@ class Sealed:
 
 
 class SegmentWriter:
-    """Collects changes until `seal`; memory is bounded whatever the transaction's size (invariant 9): who adds waits for the disk.
+    """Collects changes until `seal`; memory is bounded whatever the transaction's size (invariant 9): who adds waits
+    for the disk.
 
     One thread, and behind it one that encodes and writes.  What that one fails with is raised by whatever is called
     next. Files that were never sealed, or whose segments never reach the journal, are garbage.
@@ -112,7 +115,9 @@ class SegmentWriter:
         key: Collection[str] = (),
         replaced: int = 0,
     ) -> None:
-        """`batch` has the change schema, with this `key`, and final sequence numbers; `replaced` of its values became null."""
+        """`batch` has the change schema, with this `key`, and final sequence numbers; `replaced` of its values became
+        null.
+        """
         if batch.num_rows == 0:
             return
         current = self._open.get(table)

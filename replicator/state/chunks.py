@@ -99,7 +99,9 @@ class ChunkStore(Protocol):
         ...
 
     def begin_plan(self, runs: Sequence[int]) -> str:
-        """The token of the mark that is to be in the log before anything is asked for these runs, which are not started."""
+        """The token of the mark that is to be in the log before anything is asked for these runs, which are not
+        started.
+        """
         ...
 
     def planned(self, chunks: Sequence[PlannedChunk]) -> None:
@@ -151,7 +153,8 @@ class RawChunkStore(Protocol):
         ...
 
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
-        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present attempt.
+        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present
+        attempt.
 
         Nobody but its reader knows an attempt: this is what tells a mark of ours from one that somebody else wrote.
         """
@@ -174,7 +177,9 @@ def high_mark(chunk: ChunkToRead) -> str:
 
 
 def plan_mark(plan: str) -> str:
-    """Watermark token before runs' ends are asked for: where the log has it not, they are of a future that the source lost."""
+    """Watermark token before runs' ends are asked for: where the log has it not, they are of a future that the source
+    lost.
+    """
     return f"P:0:0:{plan}"
 
 

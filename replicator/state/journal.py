@@ -372,7 +372,9 @@ class ApplyStore(Protocol):
         ...
 
     def turned(self, lease: Lease, table: TableId) -> None:
-        """Its turn is over, and did not fail: what there was to do for it is done, though nothing may have been applied."""
+        """Its turn is over, and did not fail: what there was to do for it is done, though nothing may have been
+        applied.
+        """
         ...
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment | TableEvent]:

@@ -59,12 +59,16 @@ class Client:
         self._url, self._token, self._patience = url.rstrip("/"), token, patience
 
     def changes(self, stream: str, shard: int, **asked: Any) -> Batch:
-        """asked: `begin` (a checkpoint, `oldest` or `latest`), `group`, `member`, `max_rows`, `max_bytes`, `wait` (seconds)."""
+        """asked: `begin` (a checkpoint, `oldest` or `latest`), `group`, `member`, `max_rows`, `max_bytes`, `wait`
+        (seconds).
+        """
         told = json.loads(self._get_changes(stream, shard, asked, "application/json")[0])
         return Batch(shard, told["checkpoint"], told["more"], told["changes"])
 
     def tables(self, stream: str, shard: int, **asked: Any) -> tuple[list[Any], str, bool]:
-        """As Arrow: tables and events (dicts) in the order of their begins, the checkpoint behind them, and whether there is more."""
+        """As Arrow: tables and events (dicts) in the order of their begins, the checkpoint behind them, and whether
+        there is more.
+        """
         import pyarrow as pa  # noqa: PLC0415 - who takes JSON needs none
 
         body, headers = self._get_changes(stream, shard, asked, ARROW)

@@ -52,7 +52,9 @@ def _changes(rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _images(values: dict[str, Any], schema: TableSchema) -> dict[str, Any]:
-    """`after`, `before` and `unchanged` as far as the operation has them; an INSERT has `before` where a row came under a new key."""
+    """`after`, `before` and `unchanged` as far as the operation has them; an INSERT has `before` where a row came under
+    a new key.
+    """
     operation = values[OPERATION]
     before = {name: values[BEFORE + name] for name in schema.names}
     left_out = [schema.names[place] for place in values.get(UNCHANGED) or ()]
@@ -87,7 +89,8 @@ def _text(value: Any) -> str | None:
 
 
 def as_arrow(batch: Batch) -> bytes:
-    """IPC streams, one after the other: changes of one table and schema version each, or an event, in the order of their begins.
+    """IPC streams, one after the other: changes of one table and schema version each, or an event, in the order of
+    their begins.
 
     A table's changes never lie in one stream with changes behind one of its events.  The total order is that of
     `_sequence_num`. The schema's metadata have `tidemark.table` (JSON) or, of an event, `tidemark.event` (JSON, and no

@@ -82,7 +82,9 @@ def _placed(part: Part, place: int, batch: pa.RecordBatch, given: int) -> Rows:
 
 
 def _of_shard(part: Part, batch: pa.RecordBatch, shard: int, shards: int) -> Rows:
-    """An UPDATE that changes the key, or one of a table without a key, is a DELETE in the old key's shard and an INSERT in the new key's, whether they are one or two."""
+    """An UPDATE that changes the key, or one of a table without a key, is a DELETE in the old key's shard and an INSERT
+    in the new key's, whether they are one or two.
+    """
     key, count = part.schema.key, batch.num_rows
     at = shards_of([batch.column(name) for name in key], shards, count)
     numbers = np.asarray(batch.column(SEQUENCE).to_numpy(), np.int64)

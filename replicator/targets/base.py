@@ -45,7 +45,8 @@ class Position:
 
 @dataclass(frozen=True)
 class Create:
-    """Make the table anew for initial load `load`, in `mode` for good; an older table of this replicator is dropped first.
+    """Make the table anew for initial load `load`, in `mode` for good; an older table of this replicator is dropped
+    first.
 
     Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict
     (not retried).
@@ -63,7 +64,8 @@ class Evolve:
     """Make the columns those of `schema`, renames first; idempotent (skipped when the table has `version` already).
 
     What `model.types.widens` allows is converted in place; what cannot be is dropped and added again (its values come
-    back with the reload that accompanies it). With `keep_dropped`, columns that are no longer in the source stay, and are null in new rows.
+    back with the reload that accompanies it). With `keep_dropped`, columns that are no longer in the source stay, and
+    are null in new rows.
     """
 
     schema: TableSchema
@@ -221,7 +223,9 @@ class Target(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Whatever is being done for this one ends soon: with an error, and as if it had not begun, unless it is about to be visible.  Raises nothing."""
+        """Whatever is being done for this one ends soon: with an error, and as if it had not begun, unless it is about
+        to be visible.  Raises nothing.
+        """
         ...
 
     def close(self) -> None:

@@ -27,8 +27,8 @@ class Opening:
     `replicator`: the label that marks what is its own; `config`: the settings of destination and replicator, secrets
     included.
 
-    spark: called by who needs it only.  source: what Debezium calls the source's connector.  retention: of tables that have none of their
-    own.
+    spark: called by who needs it only.  source: what Debezium calls the source's connector.  retention: of tables that
+    have none of their own.
     """
 
     spark: Callable[[], SparkPool]

@@ -1,4 +1,6 @@
-"""Which source column a target column comes from, at every version of a table, and each column's life over the versions."""
+"""Which source column a target column comes from, at every version of a table, and each column's life over the
+versions.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from replicator.telemetry.differences import Change, ColumnChange, Definition, D
 OWN = {
     modes.DELETED: "whether the row was deleted in the source",
     modes.DELETED_AT: "when it was deleted: the commit time, or the detection time if a resnapshot found it missing",
-    modes.VALID_FROM: "the commit's time of the change that made this version; of a row that was read, the time of the read",
+    modes.VALID_FROM: (
+        "the commit's time of the change that made this version; of a row that was read, the time of the read"
+    ),
     modes.VALID_TO: "when the next version began, or the row was deleted; null while it is current",
     modes.CURRENT: "whether it is the current version",
     OPERATION: "what the change did",
@@ -157,7 +161,9 @@ def _step(after: Definition, change: Change) -> Step:
 
 @dataclass(frozen=True)
 class Policy:
-    """What the replicator's options say about values; `zero_dates` is null, text or fail; empty where the source has no such."""
+    """What the replicator's options say about values; `zero_dates` is null, text or fail; empty where the source has no
+    such.
+    """
 
     zero_dates: str = "null"
 

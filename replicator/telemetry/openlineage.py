@@ -163,7 +163,9 @@ def _column_lineage(copy: Copy) -> dict[str, Any]:
 
 
 def _how(line: FieldLine) -> dict[str, Any]:
-    """IDENTITY where every value is the source's own; TRANSFORMATION where a policy or a warning speaks of some, or a mask hides them."""
+    """IDENTITY where every value is the source's own; TRANSFORMATION where a policy or a warning speaks of some, or a
+    mask hides them.
+    """
     types = f"{line.source_type} → {line.type} → {line.target_type}"
     return {
         "type": "DIRECT",

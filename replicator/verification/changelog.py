@@ -76,7 +76,9 @@ def _play(store: sqlite3.Connection, names: Sequence[str], key: Sequence[int]) -
 
 
 def counted(target: TargetTable) -> int:
-    """Rows that are left of a table without key: those that came less those that went, since the last TRUNCATE or reload."""
+    """Rows that are left of a table without key: those that came less those that went, since the last TRUNCATE or
+    reload.
+    """
     marks = (
         int(row[0] or b"-1")
         for batch in batches(target, ("_below",), NotNull("_below"))

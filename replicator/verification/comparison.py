@@ -39,7 +39,9 @@ from replicator.verification.target import TargetTable, key_filter, open_catalog
 def compare(
     source: OpenReader, catalog: CatalogConfig, tables: Sequence[TablePair], options: Options | None = None
 ) -> list[TableReport]:
-    """One report per table, in order; `source` opens a reader of the source.  One that cannot be compared has `error`; the others go on.
+    """One report per table, in order; `source` opens a reader of the source.
+
+    One that cannot be compared has `error`; the others go on.
 
     Raises SourceUnreachable and TargetError where nothing can be compared at all.
     """
@@ -77,7 +79,8 @@ class _Found:
 
 @dataclass
 class _Check:
-    """A table between two looks; what differed lies in a file, so that many tables that differ take no memory (invariant 9).
+    """A table between two looks; what differed lies in a file, so that many tables that differ take no memory
+    (invariant 9).
 
     common: columns of both sides.  keyed, named: there is a key, and the source finds rows again by it.
     by_key: what differs is few enough for that.

@@ -173,7 +173,8 @@ class TableReport:
         )
         head = (
             self.error
-            or f"{counts}; {self.source_rows} row{'' if self.source_rows == 1 else 's'} in the source, {self.target_rows} in the target"
+            or f"{counts}; {self.source_rows} row{'' if self.source_rows == 1 else 's'} in the source, "
+            f"{self.target_rows} in the target"
         )
         shown = [f"  {difference}" for difference in self.differences]
         return [f"{self.pair}: NOT equal: {head}", *(f"  {text}" for text in self.columns), *shown]

@@ -35,7 +35,9 @@ _NEVER = np.iinfo(np.int64).max
 
 
 def in_mode(target: TargetTable, pair: TablePair) -> tuple[TargetTable, list[str]]:
-    """The table without the mode's own columns, only rows that the source has now; and what is wrong with these columns."""
+    """The table without the mode's own columns, only rows that the source has now; and what is wrong with these
+    columns.
+    """
     own = OWN[pair.mode]
     there = dict(target.columns)
     wrong = [

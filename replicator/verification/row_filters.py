@@ -1,4 +1,6 @@
-"""Which of the source's rows a filter takes, decided on canonical cells; written from docs/selection.md and not the pipeline."""
+"""Which of the source's rows a filter takes, decided on canonical cells; written from docs/selection.md and not the
+pipeline.
+"""
 
 from __future__ import annotations
 

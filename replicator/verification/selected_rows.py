@@ -1,4 +1,6 @@
-"""What of the source's rows must be in the target: chosen, then masked; written from docs/selection.md and not the pipeline."""
+"""What of the source's rows must be in the target: chosen, then masked; written from docs/selection.md and not the
+pipeline.
+"""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ class SelectionLine:
 def absent_tables(
     source: OpenReader, lines: Sequence[SelectionLine], known: Collection[Name], hidden: Collection[str] = ()
 ) -> list[Name]:
-    """Tables of the source that the lines take and that are not `known`, sorted; those of the databases `hidden` are no data.
+    """Tables of the source that the lines take and that are not `known`, sorted; those of the databases `hidden` are no
+    data.
 
     Raises SourceUnreachable, SourceError.
     """

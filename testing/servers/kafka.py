@@ -121,6 +121,8 @@ class EmbeddedKafka:
 
 
 def jars() -> list[Path]:
-    """Those of kafka_jars.txt: `group name version sha256` of `org.apache.kafka:kafka_2.13` and what it wants at run time (Maven's list), and slf4j-simple."""
+    """Those of kafka_jars.txt: `group name version sha256` of `org.apache.kafka:kafka_2.13` and what it wants at run
+    time (Maven's list), and slf4j-simple.
+    """
     with ThreadPoolExecutor(4) as pool:  # each that is not there is a process of its own
         return list(pool.map(lambda line: fetched(Artifact(*line.split())), JARS.read_text().splitlines()))

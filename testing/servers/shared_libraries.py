@@ -44,7 +44,10 @@ def _missing(program: Path, folder: Path) -> list[str]:
 
 def _advice(missing: Sequence[str]) -> str:
     packages = " ".join(" or ".join(PACKAGES.get(library, ("its package",))) for library in missing)
-    return f"install it (Debian, Ubuntu: apt-get install {packages}; Fedora: dnf install libaio numactl-libs libxcrypt-compat)."
+    return (
+        f"install it (Debian, Ubuntu: apt-get install {packages}; Fedora: dnf install libaio numactl-libs"
+        " libxcrypt-compat)."
+    )
 
 
 def _fetch(library: str, folder: Path) -> None:

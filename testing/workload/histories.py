@@ -19,7 +19,9 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Each from–to: tables and their first rows, phases, steps of a phase (all writers), writers; `huge`: a transaction of 1,000,000 rows."""
+    """Each from–to: tables and their first rows, phases, steps of a phase (all writers), writers; `huge`: a transaction
+    of 1,000,000 rows.
+    """
 
     tables: Range = (1, 4)
     rows: Range = (0, 400)

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 
 CODECS = {
-    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "binary": "ascii", "LATIN1": "latin-1",
+    "utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "binary": "ascii",
+    "LATIN1": "latin-1",
     "WIN1251": "cp1251", "KOI8R": "koi8-r", "SJIS": "shift_jis", "EUC_JP": "euc_jp",
 }  # fmt: skip
 _CONTROL = " "

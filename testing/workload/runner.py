@@ -23,7 +23,9 @@ class Stopped(Exception):
 
 @dataclass
 class Played:
-    """`statements` were sent, `failed` of them refused; `errors` by code, as text ("1062", "23505"); `lost`: connections."""
+    """`statements` were sent, `failed` of them refused; `errors` by code, as text ("1062", "23505"); `lost`:
+    connections.
+    """
 
     statements: int = 0
     failed: int = 0
@@ -45,7 +47,9 @@ class Player:
     """`prepare`, then `play`.  `pace`: seconds between a writer's steps."""
 
     def __init__(self, history: History, connect: Connect, database: str, pace: float = 0.0) -> None:
-        """`connect` gives a new connection each time; `database` (on Postgres a schema of the connection's database) must exist."""
+        """`connect` gives a new connection each time; `database` (on Postgres a schema of the connection's database)
+        must exist.
+        """
         self.history, self.database, self.pace = history, database, pace
         self.driver, self._connect = driver(history.dialect), connect
         steps = (step for phase in history.phases for step in phase.steps)
@@ -169,7 +173,9 @@ class _Writer:
             self.played.rollbacks += 1
 
     def _prepared(self, step: Step, xids: set[str]) -> None:
-        """A transaction in two phases that is refused in part, or is not brought to its end, must not hold its locks."""
+        """A transaction in two phases that is refused in part, or is not brought to its end, must not hold its
+        locks.
+        """
         whole = all(self._sent(statement) for statement in step.statements)
         if whole and step.how == "left":
             self.close()  # it stays when its session goes

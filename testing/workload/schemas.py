@@ -15,8 +15,10 @@ Statements = tuple[str, ...]
 
 
 ODD_NAMES = (
-    "order", "select", "Table", "group", "a b", "dot.ted", "back`tick", "quo'te", 'dou"ble', "per%s", "semi;colon", "--dash",
-    "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "key",
+    "order", "select", "Table", "group", "a b", "dot.ted", "back`tick", "quo'te", 'dou"ble', "per%s", "semi;colon",
+    "--dash",
+    "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b",
+    "key",
     "values", "x" * 64, "ünïcode", "größe", "имя", "表", "名前", " leading",
 )  # fmt: skip
 MIN_COLUMNS = 2
@@ -24,7 +26,9 @@ MIN_COLUMNS = 2
 
 @dataclass(frozen=True, slots=True)
 class ColumnModel:
-    """`number`: how the n-th row's value is computed, for key columns; `generated`: the expression of a generated column."""
+    """`number`: how the n-th row's value is computed, for key columns; `generated`: the expression of a generated
+    column.
+    """
 
     name: str
     kind: Kind

@@ -363,11 +363,16 @@ def make_parked(table: ReplicatorTable, user: User) -> None:
     """Three that wait, one with more bytes than are kept, and one that was discarded."""
     rows = [
         ParkedRow(
-            replicator=table.replicator, table=table, sequence=99_100_000 + number, operation="INSERT" if number % 2 else "UPDATE",
-            offset=f"binlog.000214:{88_120_077 + number}", txn_id=f"0-1-{99_120_000 + number}", code="value_does_not_fit", column="body",
-            commit_ts=timezone.now() - timedelta(minutes=50 + number), message="Column body (text) contains text that is not valid Unicode.",
-            remedy="Correct the row on the source, or exclude the column from the replicator; then resnapshot the table.",
-            data=b"\0\x11\x22\0\0 a review \xff\xfe" * (1 + 60 * number), size=17 * (1 + 60 * number) + (90_000 if number == 2 else 0),
+            replicator=table.replicator, table=table, sequence=99_100_000 + number,
+            operation="INSERT" if number % 2 else "UPDATE",
+            offset=f"binlog.000214:{88_120_077 + number}", txn_id=f"0-1-{99_120_000 + number}",
+            code="value_does_not_fit", column="body",
+            commit_ts=timezone.now() - timedelta(minutes=50 + number),
+            message="Column body (text) contains text that is not valid Unicode.",
+            remedy="Correct the row on the source, or exclude the column from the replicator; "
+            "then resnapshot the table.",
+            data=b"\0\x11\x22\0\0 a review \xff\xfe" * (1 + 60 * number),
+            size=17 * (1 + 60 * number) + (90_000 if number == 2 else 0),
             keys=[{"id": str(4_711 + number)}] if number != 1 else None,
         )
         for number in range(4)
@@ -383,7 +388,8 @@ def make_alerts(busy: Replicator) -> None:
         name="on call", kind="email", config={"recipients": ["on-call@example.com", "data@example.com"]}
     )
     Channel.objects.create(
-        name="data team", kind="slack", config={"host": "hooks.slack.com"}, last_error="The server answered with HTTP 404.",
+        name="data team", kind="slack", config={"host": "hooks.slack.com"},
+        last_error="The server answered with HTTP 404.",
         last_error_at=timezone.now() - timedelta(hours=2),
     )  # fmt: skip
     TablePromise.objects.create(table=busy.tables.get(name="orders"), percent=99.9, seconds=30)
@@ -481,7 +487,10 @@ def make_installation() -> Installation:
         status=Status.FAILED,
         error_code="log_purged",
         error_message="The source no longer has binlog.000117, where this replicator would go on.",
-        error_remedy="Resnapshot all tables, and increase the log retention of the source: SET GLOBAL binlog_expire_logs_seconds = 604800;",
+        error_remedy=(
+            "Resnapshot all tables, and increase the log retention of the source: SET GLOBAL binlog_expire_logs_seconds"
+            " = 604800;"
+        ),
     )
     draft = Draft.objects.create(
         user=user,

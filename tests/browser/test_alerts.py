@@ -1,4 +1,6 @@
-"""Promises and alerts in a browser without a mouse: everything is reached by Tab, and the focus is where one left it."""
+"""Promises and alerts in a browser without a mouse: everything is reached by Tab, and the focus is where one left
+it.
+"""
 
 from __future__ import annotations
 

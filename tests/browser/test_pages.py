@@ -120,7 +120,8 @@ def test_every_page_is_whole_quiet_and_accessible(
 # What Tab should reach; of radios in a group one, of a closed menu its summary.
 MARK_TABBABLE = """() => {
   const groups = new Set();
-  window.wanted = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]")].filter(one => {
+  const all = document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex]");
+  window.wanted = [...all].filter(one => {
     if (one.disabled || one.tabIndex < 0 || !one.checkVisibility({visibilityProperty: true})) return false;
     if (one.type === "hidden" || one.closest("#toasts")) return false;
     if (one.type === "radio") {
@@ -231,7 +232,8 @@ def test_the_menu_of_the_last_table_is_seen_whole(
     visitor.page.locator(f"#table-{table.pk}", has_text="424,242").wait_for(timeout=20_000)
     seen = """() => [...document.querySelectorAll("details.menu[open] .menu-panel > *")].map(one => {
         const box = one.getBoundingClientRect();
-        return one.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)) || one.textContent.trim();
+        const top = document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+        return one.contains(top) || one.textContent.trim();
     })"""
     items = visitor.page.evaluate(seen)
     assert len(items) > 10

@@ -1,4 +1,6 @@
-"""The whole way in the browser: a live MariaDB, real Celery workers, Iceberg; made, watched, paused, resumed, deleted."""
+"""The whole way in the browser: a live MariaDB, real Celery workers, Iceberg; made, watched, paused, resumed,
+deleted.
+"""
 
 from __future__ import annotations
 

@@ -329,14 +329,14 @@ def test_a_table_without_key_is_read_as_of_the_moment_before_its_mark(place: Pla
 
 def test_log_and_snapshot_give_equal_values_and_types(place: Place) -> None:
     place.run(
-        "CREATE TABLE @.t (id bigint PRIMARY KEY, s smallint, n numeric(20, 6), f double precision, c char(5), v varchar(50), "
-        "x text, d date, b boolean)",
+        "CREATE TABLE @.t (id bigint PRIMARY KEY, s smallint, n numeric(20, 6), f double precision, c char(5), v"
+        " varchar(50), x text, d date, b boolean)",
     )
     start = place.follow("t")
     place.run(
-        "INSERT INTO @.t VALUES "
-        "(1, -32768, -99999999999999.999999, 1e-300, 'ab', 'Ünï', 'long', '2024-02-29', TRUE), "
-        "(2, 32767, 0.000001, -0.1, '', '', '', '0001-01-01', FALSE), (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
+        "INSERT INTO @.t VALUES (1, -32768, -99999999999999.999999, 1e-300, 'ab', 'Ünï', 'long', '2024-02-29', TRUE),"
+        " (2, 32767, 0.000001, -0.1, '', '', '', '0001-01-01', FALSE), (3, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+        " NULL)"
     )
     reader = place.source.snapshot_reader(REPLICATOR, ReadOptions())
     read = rows(reader, place.table("t"))

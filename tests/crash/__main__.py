@@ -1,4 +1,5 @@
-"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres`: random histories × the whole fault list.
+"""`python -m tests.crash --histories N --seed S --source mariadb|mysql|postgres`: random histories × the whole fault
+list.
 
 Ends with one line `histories N, events N, faults N, differences N`; exit 1 where the last number is not 0.  A history
 that ends with a difference is written to `--findings` with its seed, its plan and what differed, and is made smaller
@@ -171,7 +172,8 @@ class Run:
     def _write(self, name: str, history: History, plan: Plan, differences: list[str]) -> None:
         self.options.findings.mkdir(parents=True, exist_ok=True)
         found = {
-            "source": self.options.source, "version": self.options.version, "differences": differences, "plan": plan.to_dict(),
+            "source": self.options.source, "version": self.options.version, "differences": differences,
+            "plan": plan.to_dict(),
             "caseless": self.stand.caseless,
             "history": json.loads(history.to_json()),
         }  # fmt: skip

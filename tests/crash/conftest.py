@@ -1,4 +1,6 @@
-"""The production shape on the tests' servers: `manage.py up`, a broker that may be killed, a source with three tables."""
+"""The production shape on the tests' servers: `manage.py up`, a broker that may be killed, a source with three
+tables.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Two tables whose every committed state is known: every state that the target ever showed must be one of them, in order.
+"""Two tables whose every committed state is known: every state that the target ever showed must be one of them, in
+order.
 
 That is invariants 4 (never back), 5 (no snapshot row over a newer one, none resurrected) and 6 (a transaction whole or
 not at all), checked on what a reader could have seen, not on the end alone.

@@ -44,7 +44,8 @@ class Strikes:
         begin: Callable[[], Life],
         future_lost: Callable[[], None],
     ) -> None:
-        """`find`: the replicator as it is now; `begin`: another worker for it; `future_lost` is called before the source goes back.
+        """`find`: the replicator as it is now; `begin`: another worker for it; `future_lost` is called before the
+        source goes back.
 
         `differences`: what the replicator should have done and did not.
         """
@@ -112,7 +113,9 @@ class Strikes:
                 services.resnapshot_table(table=table, reason="a history asks for it")
 
     def _read_parts(self) -> None:
-        """Keys, of which some are there, and all rows by a condition; the source may be away, and is not asked before."""
+        """Keys, of which some are there, and all rows by a condition; the source may be away, and is not asked
+        before.
+        """
         streaming = [table for table in selectors.tables_of(self._find()) if table.state == "streaming"]
         quote = '"' if self._find().connection.kind == "postgres" else "`"
         for table in self._random.sample(streaming, k=min(3, len(streaming))):
@@ -140,7 +143,9 @@ class Strikes:
         patiently(lambda: services.add_tables(replicator=self._find(), selection=again))
 
     def _restore(self, life: Life) -> Life:
-        """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log is refused."""
+        """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log
+        is refused.
+        """
         self._stand.break_source(self._source.copy_data)
         end = patiently(self._log_end)
         life = self._other(life)
@@ -152,7 +157,9 @@ class Strikes:
         return self._refused(life) if read else life
 
     def _restore_metadata(self, life: Life) -> Life:
-        """To a copy of some seconds ago; half of the time whoever worked then works on, though one should have stopped all."""
+        """To a copy of some seconds ago; half of the time whoever worked then works on, though one should have stopped
+        all.
+        """
         self._stand.copy_metadata()
         until = time.monotonic() + self._random.uniform(2.0, 15.0)
         while time.monotonic() < until:
@@ -191,7 +198,9 @@ class Strikes:
             return source.log(wiring.label(replicator)).state().offset
 
     def _has_read(self, end: Offset) -> bool:
-        """Further than `end`; of a replicator that has not begun, nothing is in the target that a source could go back behind."""
+        """Further than `end`; of a replicator that has not begun, nothing is in the target that a source could go back
+        behind.
+        """
         replicator = self._find()
         offset = replicator.checkpoint_offset
         return offset is not None and end < source_kind(replicator.connection.kind).parse_offset(offset)

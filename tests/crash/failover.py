@@ -1,4 +1,5 @@
-"""How long nobody works when the worker that did is gone: `python -m tests.crash.failover --kills 50 --stage capture|merge`.
+"""How long nobody works when the worker that did is gone: `python -m tests.crash.failover --kills 50 --stage
+capture|merge`.
 
 Three workers of the stage, as on three hosts; two of them reach the metadata database through a proxy of their own.
 Whoever works is killed, frozen for longer than its lease, cut off from the metadata database, or told to stop as at a
@@ -56,7 +57,8 @@ class Host:
     def _start(self) -> None:
         self._process = subprocess.Popen(
             [
-                sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery", "worker", "-Q", self._stage,
+                sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery", "worker", "-Q",
+                self._stage,
                 "--pool", "threads", "-c", "8", "-n", f"{self.name}@%h", "--without-gossip", "--without-mingle",
                 "--without-heartbeat", "-l", "WARNING",
             ],
@@ -142,7 +144,9 @@ class Hosts:
             assert host.process
 
     def owner_for(self, way: str, replicator: int, dice: random.Random) -> str:
-        """Whoever works, after a while, and can be struck so: the fleet's own worker has no proxy, and is restarted until another one works."""
+        """Whoever works, after a while, and can be struck so: the fleet's own worker has no proxy, and is restarted
+        until another one works.
+        """
         ends = time.monotonic() + MOST_SECONDS
         while time.monotonic() < ends:
             time.sleep(dice.uniform(*SETTLED_SECONDS))
@@ -200,7 +204,10 @@ def figures(found: list[Takeover]) -> Iterator[str]:
             committed = sorted(one.committed for one in those)
             p95 = committed[min(len(committed) - 1, round(0.95 * (len(committed) - 1)))]
             leased = statistics.median(one.leased for one in those)
-            yield f"| {way} | {len(those)} | {leased:.1f} s | {statistics.median(committed):.1f} s | {p95:.1f} s | {committed[-1]:.1f} s |"
+            yield (
+                f"| {way} | {len(those)} | {leased:.1f} s | {statistics.median(committed):.1f} s | {p95:.1f} s |"
+                f" {committed[-1]:.1f} s |"
+            )
 
 
 @contextmanager
@@ -218,7 +225,8 @@ def servers(folder: Path) -> Iterator[tuple[Any, Any, dict[str, str]]]:
             stack.callback(server.stop)
         named = {
             "TIDEMARK_HOME": str(folder), "DATABASE_URL": postgres.url, "REDIS_URL": redis.url,
-            "TIDEMARK_STAGING_URL": (folder / "staging").as_uri(), "TIDEMARK_WAREHOUSE_URL": (folder / "warehouse").as_uri(),
+            "TIDEMARK_STAGING_URL": (folder / "staging").as_uri(),
+            "TIDEMARK_WAREHOUSE_URL": (folder / "warehouse").as_uri(),
             "DJANGO_SETTINGS_MODULE": "webapp.settings", "JAVA_TOOL_OPTIONS": java.SHORT_LIVED,
         }  # fmt: skip
         os.environ |= named

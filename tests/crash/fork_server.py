@@ -1,4 +1,5 @@
-"""A process that has everything imported and forks a worker whenever it is told to: a restart costs a tenth of a second.
+"""A process that has everything imported and forks a worker whenever it is told to: a restart costs a tenth of a
+second.
 
 Commands on stdin, answers on stdout, a JSON object a line: {"order": …} → {"pid": …}.  Single-threaded, because it
 forks.

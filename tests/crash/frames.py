@@ -1,4 +1,6 @@
-"""Where messages of the Postgres protocol begin and end: a byte of type, then a length that counts itself (docs: protocol-overview)."""
+"""Where messages of the Postgres protocol begin and end: a byte of type, then a length that counts itself (docs:
+protocol-overview).
+"""
 
 from __future__ import annotations
 

@@ -148,7 +148,8 @@ class Sparks:
         self._end()
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.crash.spark_server"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, cwd=ROOT,
+            start_new_session=True,
         )  # fmt: skip
         self._process = process
         assert process.stdout is not None
@@ -233,7 +234,9 @@ class Stand:
         self._keeper.shutdown()
 
     def _attend(self) -> None:
-        """As the machine's service manager and its administrator do: a source that has died of itself is started again, what hangs in it ends."""
+        """As the machine's service manager and its administrator do: a source that has died of itself is started again,
+        what hangs in it ends.
+        """
         looked = time.monotonic()
         while not self._over.wait(1.0):
             with self._serving:

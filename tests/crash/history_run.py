@@ -293,8 +293,9 @@ class Trial:
         return stalled
 
     def _read_refused_tables_again(self) -> bool:
-        """As an operator does with tables that an error of the source has stopped, whose labels early MySQL 8.0 leaves open where the
-        catalog has moved on, or whose replica identity was seen changed before that of their partitions; with no other.
+        """As an operator does with tables that an error of the source has stopped, whose labels early MySQL 8.0 leaves
+        open where the catalog has moved on, or whose replica identity was seen changed before that of their
+        partitions; with no other.
 
         True where there were any.
         """

@@ -1,4 +1,6 @@
-"""A reader that is slow: it plans a scan, and reads the files that it planned long after, whatever has become of the table since."""
+"""A reader that is slow: it plans a scan, and reads the files that it planned long after, whatever has become of the
+table since.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class LateReader:
         self._remember(table)
 
     def _remember(self, table: Table) -> None:
-        """A snapshot of the past is readable for as long as the catalog says that it is there: half of the scans are of one."""
+        """A snapshot of the past is readable for as long as the catalog says that it is there: half of the scans are of
+        one.
+        """
         began = time.monotonic()
         past = [entry.snapshot_id for entry in table.history() if table.snapshot_by_id(entry.snapshot_id)]
         snapshot = self._random.choice(past) if past and self._random.random() < 0.5 else None

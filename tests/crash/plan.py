@@ -17,7 +17,8 @@ STORAGE = ("storage.", "segment.", ".file.")
 ELSEWHERE = ("garbage.", "delete.")
 # Played by the trial itself, on whatever lives then.
 OUTER = (
-    "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet", "connection cut",
+    "source killed", "source restarted", "metadata database restarted", "connection cut in mid-packet",
+    "connection cut",
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
     "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
@@ -56,7 +57,9 @@ class Deck:
     """Cards are dealt until they are out, then shuffled anew."""
 
     def __init__(self, seed: int, source: str = "mariadb", *, alone: bool = False) -> None:
-        """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its metadata database goes back."""
+        """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its
+        metadata database goes back.
+        """
         self._source, self._outside, self._alone = source, (*OUTER, *OUTER_OF.get(source, ())), alone
         self._random = random.Random(f"deck {seed}")
         self._inner: list[tuple[str, str]] = []

@@ -50,7 +50,9 @@ class Proxy:
         self.close()
 
     def cut(self, after_bytes: int) -> None:
-        """Break every live connection once `after_bytes` more bytes came from the server: exactly those are passed on."""
+        """Break every live connection once `after_bytes` more bytes came from the server: exactly those are passed
+        on.
+        """
         if after_bytes <= 0:
             self.cut_now()
             return
@@ -58,7 +60,9 @@ class Proxy:
             self._cut_after = after_bytes
 
     def cut_inside(self, skipped: int) -> None:
-        """Break every live connection in the middle of a message of the log (CopyData), after `skipped` such messages."""
+        """Break every live connection in the middle of a message of the log (CopyData), after `skipped` such
+        messages.
+        """
         assert self.speaks == "postgres"
         with self._change:
             self._cut_inside = skipped

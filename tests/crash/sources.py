@@ -71,7 +71,9 @@ class SourceUnderTest(ABC):
         """A statement that changes one row alone of equal ones; `verb`: "DELETE FROM" or "UPDATE … SET …"."""
 
     def unfollowable(self, name: str) -> set[str]:
-        """Tables whose changes the log does not tell apart, as they stand now: a history's statements may leave one so."""
+        """Tables whose changes the log does not tell apart, as they stand now: a history's statements may leave one
+        so.
+        """
         del name
         return set()
 
@@ -107,7 +109,9 @@ class SourceUnderTest(ABC):
         return self._data.with_name("copy")
 
     def open_memory_tables(self, name: str) -> bool:
-        """Open the tables that a restart of the server empties, so that its log tells of it; True where there are any."""
+        """Open the tables that a restart of the server empties, so that its log tells of it; True where there are
+        any.
+        """
         del name
         return False
 
@@ -152,11 +156,17 @@ class MySQLFamily(SourceUnderTest):
 
     def tables(self, name: str) -> set[str]:
         with closing(self.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')", (name,))  # fmt: skip
+            cursor.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = %s "
+                "AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED')",
+                (name,),
+            )
             return {row[0] for row in cursor.fetchall()}
 
     def end_stuck_statements(self) -> int:
-        """MySQL 8.0.12 lets two sessions wait for each other in a foreign key's check for ever: no deadlock, no timeout."""
+        """MySQL 8.0.12 lets two sessions wait for each other in a foreign key's check for ever: no deadlock, no
+        timeout.
+        """
         with closing(self.connect()) as connection, connection.cursor() as cursor:
             stuck = "COMMAND = 'Query' AND TIME > %s AND DB IS NOT NULL"
             cursor.execute(f"SELECT ID FROM information_schema.PROCESSLIST WHERE {stuck}", (_STUCK_SECONDS,))
@@ -211,7 +221,9 @@ class MySQL(MySQLFamily):
 
 
 class Postgres(SourceUnderTest):
-    """A history has a database of its own, because a publication and a slot are a database's, and in it a schema of that name."""
+    """A history has a database of its own, because a publication and a slot are a database's, and in it a schema of
+    that name.
+    """
 
     dialect = "postgres"
     kind = "postgres"
@@ -248,19 +260,20 @@ class Postgres(SourceUnderTest):
             return {row[0] for row in cursor.fetchall()}
 
     def unfollowable(self, name: str) -> set[str]:
-        """As where a transaction that made or renamed it was refused, and a later one changes the identity of the old one.
+        """As where a transaction that made or renamed it was refused, and a later one changes the identity of the old
+        one.
 
         A partitioned table's partitions have identities of their own.
         """
         with closing(self.connect(name)) as connection, connection.cursor() as cursor:
             cursor.execute(
-                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' "
-                "AND (relreplident = 'n' OR relreplident = 'd' AND NOT EXISTS "
-                "(SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)) "
-                "UNION SELECT p.relname FROM pg_class p CROSS JOIN pg_partition_tree(p.oid) t JOIN pg_class l ON l.oid = t.relid "
-                "WHERE p.relnamespace = current_schema()::regnamespace AND p.relkind = 'p' AND t.isleaf AND l.relreplident <> 'f' "
-                "AND (p.relreplident = 'f' OR l.relreplident = 'n' OR l.relreplident = 'd' AND NOT EXISTS "
-                "(SELECT FROM pg_index WHERE indrelid = l.oid AND indisprimary))"
+                "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND"
+                " (relreplident = 'n' OR relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index WHERE indrelid ="
+                " pg_class.oid AND indisprimary)) UNION SELECT p.relname FROM pg_class p CROSS JOIN"
+                " pg_partition_tree(p.oid) t JOIN pg_class l ON l.oid = t.relid WHERE p.relnamespace ="
+                " current_schema()::regnamespace AND p.relkind = 'p' AND t.isleaf AND l.relreplident <> 'f' AND"
+                " (p.relreplident = 'f' OR l.relreplident = 'n' OR l.relreplident = 'd' AND NOT EXISTS (SELECT FROM"
+                " pg_index WHERE indrelid = l.oid AND indisprimary))"
             )
             return {row[0] for row in cursor.fetchall()}
 

@@ -1,4 +1,6 @@
-"""Two workers that both believe, a full disk, a file-size limit, a Spark that is killed: one clear sentence, then exact."""
+"""Two workers that both believe, a full disk, a file-size limit, a Spark that is killed: one clear sentence, then
+exact.
+"""
 
 from __future__ import annotations
 

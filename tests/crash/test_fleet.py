@@ -1,4 +1,6 @@
-"""The production shape under attack: Redis emptied and killed, workers, pool children and beat killed, Postgres restarted."""
+"""The production shape under attack: Redis emptied and killed, workers, pool children and beat killed, Postgres
+restarted.
+"""
 
 from __future__ import annotations
 
@@ -134,7 +136,10 @@ def standing(replicator: Replicator, reached: Mapping[str, Any]) -> str:
         [
             f"{replicator.status} {replicator.error_message} at {replicator.checkpoint_offset}, not at {dict(reached)}",
             *(str(row) for row in selectors.tables_of(replicator).values_list(*figures)),
-            f"leases {sorted(live_leases())}, dispatched {list(Dispatch.objects.values_list())}, last round {last_round()}",
+            (
+                f"leases {sorted(live_leases())}, dispatched {list(Dispatch.objects.values_list())}, last round"
+                f" {last_round()}"
+            ),
         ]
     )
 

@@ -1,4 +1,6 @@
-"""The shorter cut of `make test-long`: the same few histories with their faults in every run, or those of a seed of your own."""
+"""The shorter cut of `make test-long`: the same few histories with their faults in every run, or those of a seed of
+your own.
+"""
 
 from __future__ import annotations
 

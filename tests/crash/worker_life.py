@@ -25,8 +25,10 @@ from webapp.replicators.models import Replicator
 from webapp.worker.run import headless
 
 IMPORTS = (
-    "pymysql", "pyarrow.parquet", "replicator.targets.iceberg.jvm.session", "replicator.targets.iceberg.spark.fold", "replicator.targets.registry",
-    "replicator.targets.iceberg.target", "replicator.sources.mysql.stream.reader", "replicator.sources.mysql.snapshot.reader",
+    "pymysql", "pyarrow.parquet", "replicator.targets.iceberg.jvm.session", "replicator.targets.iceberg.spark.fold",
+    "replicator.targets.registry",
+    "replicator.targets.iceberg.target", "replicator.sources.mysql.stream.reader",
+    "replicator.sources.mysql.snapshot.reader",
     "replicator.sources.postgres.stream.reader", "replicator.sources.postgres.snapshot.reader",
     "webapp.worker.run.wiring", "webapp.embedded.java_artifacts", "psycopg2", "pandas",
     "replicator.sources.mysql.source", "replicator.sources.postgres.source",
@@ -40,7 +42,8 @@ def warm() -> None:
 
 
 def live(order: dict[str, Any]) -> str:
-    """Work until stopped by SIGTERM, current (where `until_current`), or `seconds` are over; returns the outcome's name.
+    """Work until stopped by SIGTERM, current (where `until_current`), or `seconds` are over; returns the outcome's
+    name.
 
     order: replicator, faults [{point, action, hit, seconds}], faults_file, gateway {port, secret}, tuning
     {module.NAME: value}, until_current, seconds.

@@ -16,8 +16,10 @@ from webapp.embedded.mariadb import EmbeddedMariaDB
 FOLDER = Path(__file__).parent / "binlog"
 
 TYPES = """
-CREATE TABLE types (id int PRIMARY KEY, t1 tinyint, t1u tinyint unsigned, t2 smallint, t3 mediumint, t3u mediumint unsigned,
- t4u int unsigned, t8 bigint, t8u bigint unsigned, d1 decimal(1,0), d2 decimal(10,2), d3 decimal(38,30), d4 decimal(65,30),
+CREATE TABLE types (id int PRIMARY KEY, t1 tinyint, t1u tinyint unsigned, t2 smallint, t3 mediumint,
+ t3u mediumint unsigned,
+ t4u int unsigned, t8 bigint, t8u bigint unsigned, d1 decimal(1,0), d2 decimal(10,2), d3 decimal(38,30),
+ d4 decimal(65,30),
  d5 decimal(9,9), f float, do double, b1 bit(1), b5 bit(5), b64 bit(64), y year, da date, dt datetime, dt3 datetime(3),
  dt6 datetime(6), ts timestamp NULL, ts1 timestamp(1) NULL, ts6 timestamp(6) NULL, ti time, ti3 time(3), ti6 time(6),
  c char(10), c255 char(255), vc varchar(20), vc400 varchar(400), l1 varchar(30) CHARACTER SET latin1,
@@ -26,17 +28,24 @@ CREATE TABLE types (id int PRIMARY KEY, t1 tinyint, t1u tinyint unsigned, t2 sma
  uu uuid, i4 inet4, i6 inet6, vcc varchar(1000) COMPRESSED, blc mediumblob COMPRESSED, gen int AS (t1 + 1) VIRTUAL)
 """
 INSERTED = """
-INSERT INTO types (id, t1, t1u, t2, t3, t3u, t4u, t8, t8u, d1, d2, d3, d4, d5, f, do, b1, b5, b64, y, da, dt, dt3, dt6, ts, ts1,
+INSERT INTO types (id, t1, t1u, t2, t3, t3u, t4u, t8, t8u, d1, d2, d3, d4, d5, f, do, b1, b5, b64, y, da, dt,
+ dt3, dt6, ts, ts1,
  ts6, ti, ti3, ti6, c, c255, vc, vc400, l1, u2, u16, sj, bn, vb, tb, mb, tx, js, e, s, g, uu, i4, i6, vcc, blc) VALUES
  (1, -128, 255, -32768, -8388608, 16777215, 4294967295, -9223372036854775808, 18446744073709551615, -9, -12345678.91,
- 12345678.123456789012345678901234567890, -12345678901234567890123456789012345.123456789012345678901234567890, 0.123456789,
+ 12345678.123456789012345678901234567890, -12345678901234567890123456789012345.123456789012345678901234567890,
+ 0.123456789,
  1.5, -2.25e300, 1, 21, 18446744073709551615, 2155, '9999-12-31', '1000-01-01 00:00:00', '2024-02-29 23:59:59.999',
- '1970-01-01 00:00:00.000001', '1970-01-02 00:00:01', '2037-12-31 23:59:59.9', '2000-01-01 12:00:00.654321', '-838:59:59',
- '-00:00:00.250', '838:59:58.999999', 'char', 'é中😀', 'varchar', REPEAT('x', 300), 'é€ÿ', 'é中', '中😀', '表あ', X'0100',
+ '1970-01-01 00:00:00.000001', '1970-01-02 00:00:01', '2037-12-31 23:59:59.9', '2000-01-01 12:00:00.654321',
+ '-838:59:59',
+ '-00:00:00.250', '838:59:58.999999', 'char', 'é中😀', 'varchar', REPEAT('x', 300), 'é€ÿ', 'é中', '中😀', '表あ',
+ X'0100',
  X'00FF00', X'00', X'0102', 'text', '{"b": 1, "a": [1.50, null]}', 'b''c', 'a,é', ST_GeomFromText('POINT(1 2)', 4326),
- '6ccd780c-baba-1026-9564-5b8c656024db', '10.0.0.1', '2001:db8::ff00:42:8329', REPEAT('compressed ', 20), REPEAT('z', 200)),
- (2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10.11, 1.2, 3.4, 0, 0, 0, 0, 0, 0, 0, '2024-01-01', '2024-01-01', '2024-01-01', '2024-01-01',
- '2024-01-01', '2024-01-01', '2024-01-01', '00:00:00', '00:00:00', '00:00:00', '', '', '', '', '', '', '', '', '', '', '', '', '',
+ '6ccd780c-baba-1026-9564-5b8c656024db', '10.0.0.1', '2001:db8::ff00:42:8329', REPEAT('compressed ', 20),
+ REPEAT('z', 200)),
+ (2, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10.11, 1.2, 3.4, 0, 0, 0, 0, 0, 0, 0, '2024-01-01', '2024-01-01', '2024-01-01',
+ '2024-01-01',
+ '2024-01-01', '2024-01-01', '2024-01-01', '00:00:00', '00:00:00', '00:00:00', '', '', '', '', '', '', '', '',
+ '', '', '', '', '',
  '[]', 'a', '', ST_GeomFromText('POINT(0 0)'), '00000000-0000-0000-0000-000000000000', '0.0.0.0', '::', '', '')
 """
 

@@ -1,4 +1,5 @@
-"""A log as MySQL 8 writes it, made by hand after the layouts of its sources: no such server can be had from the registries.
+"""A log as MySQL 8 writes it, made by hand after the layouts of its sources: no such server can be had from the
+registries.
 
 GTIDs, a tagged one, full row metadata, JSON, a partial JSON update, a compressed transaction, a rotation.
 """

@@ -90,7 +90,8 @@ SCHEMA = TableSchema(
 )
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 VALUES: tuple[Any, ...] = (
-    7, True, -(2**31), 2**63 - 1, Decimal(2**64 - 1), Decimal("-1234567890123456789012345678.0123456789"), 1.5, -2.25e300, "é😀",
+    7, True, -(2**31), 2**63 - 1, Decimal(2**64 - 1), Decimal("-1234567890123456789012345678.0123456789"), 1.5,
+    -2.25e300, "é😀",
     b"\0\xff", MOMENT.date(), MOMENT.replace(tzinfo=None), MOMENT, "1.5",
 )  # fmt: skip
 

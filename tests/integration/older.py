@@ -1,4 +1,6 @@
-"""A metadata database as it was before lags were counted by event, alerts, promises and lineage: the last one without them."""
+"""A metadata database as it was before lags were counted by event, alerts, promises and lineage: the last one without
+them.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,9 @@ NEED_FULL, PUBLIC_KEY_ASKED = b"\x01\x04", b"\x02"
 
 
 class Rogue:
-    """One server; `met`: how many clients came; `heard`: every packet of them, decrypted where TLS or its own RSA key hid it."""
+    """One server; `met`: how many clients came; `heard`: every packet of them, decrypted where TLS or its own RSA key
+    hid it.
+    """
 
     def __init__(self, folder: Path, *, tls: bool) -> None:
         self.authority = Authority("rogue")

@@ -49,7 +49,8 @@ def test_sakila_has_the_rows_that_sakila_has(binlogs: Path) -> None:
             counts[message.table.name] += message.data.num_rows
     assert counts == {
         "actor": 200, "address": 603, "category": 16, "city": 600, "country": 109, "customer": 599, "film": 1000,
-        "film_actor": 5462, "film_category": 1000, "film_text": 1000, "inventory": 4581, "language": 6, "payment": 16049,
+        "film_actor": 5462, "film_category": 1000, "film_text": 1000, "inventory": 4581, "language": 6,
+        "payment": 16049,
         "rental": 16044, "staff": 2, "store": 2,
     }  # fmt: skip
 

@@ -1,4 +1,6 @@
-"""What drivers say of a failed login holds no password, wherever one looks (invariant 8): hidden at the driver, not by a search."""
+"""What drivers say of a failed login holds no password, wherever one looks (invariant 8): hidden at the driver, not by
+a search.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,10 @@ def test_of_postgres(postgres_source: EmbeddedPostgresSource, password: str) -> 
 @pytest.mark.parametrize(
     "file",
     [
-        "connections: [{password: Zq9-clear, x: [}]", 'password: "Zq9-clear', "password: Zq9-clear: b: c", "password: Zq9\n\tx: 1",
-        "x: !!python/object:x.y {password: Zq9-clear}", "x: {password: Zq9-clear}\n y: 1", "password: Zq9-clear\nb: *b", "password: %Zq9",
+        "connections: [{password: Zq9-clear, x: [}]", 'password: "Zq9-clear', "password: Zq9-clear: b: c",
+        "password: Zq9\n\tx: 1",
+        "x: !!python/object:x.y {password: Zq9-clear}", "x: {password: Zq9-clear}\n y: 1", "password: Zq9-clear\nb: *b",
+        "password: %Zq9",
     ],
 )  # fmt: skip
 def test_of_a_file_that_is_no_yaml(file: str) -> None:

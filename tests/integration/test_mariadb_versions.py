@@ -1,4 +1,6 @@
-"""What is tested on MariaDB 11.4 holds on the other versions that can be had: in processes of their own, on a server of that version."""
+"""What is tested on MariaDB 11.4 holds on the other versions that can be had: in processes of their own, on a server of
+that version.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""No value of a column changes by an ALTER TABLE that is taken to keep all values: every pair of types, tried on the servers."""
+"""No value of a column changes by an ALTER TABLE that is taken to keep all values: every pair of types, tried on the
+servers.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ _TEXTS = [
 ]
 _BYTES = ["''", "'a'", "X'00'", "X'6100'", "X'ff'", "REPEAT('x', 8)", "REPEAT('x', 255)"]
 _TIMES = [
-    "'2020-02-31 01:02:03.999999'", "'0000-00-00'", "'2020-00-10'", "'1970-01-01 00:00:01.5'", "'2037-10-25 02:30:00.123456'",
+    "'2020-02-31 01:02:03.999999'", "'0000-00-00'", "'2020-00-10'", "'1970-01-01 00:00:01.5'",
+    "'2037-10-25 02:30:00.123456'",
     "'9999-12-31 23:59:59.999999'", "'838:59:59'", "'-12:34:56.789'", "'2001'", "0", "70",
 ]  # fmt: skip
 
@@ -113,9 +116,11 @@ STATEMENTS: dict[tuple[str, str], str] = {
     ("a FLOAT(7,3), b INT", "MODIFY a DOUBLE(10,1)"): "1.234, 1",
     ("a DOUBLE, b INT", "MODIFY a DOUBLE(10,1), ALGORITHM = COPY"): "1.2345, 1",
     ("a FLOAT, b VARCHAR(40) AS (CONCAT(a)) STORED", "MODIFY a DOUBLE"): "0.1, DEFAULT",
-    ("a VARCHAR(9) CHARACTER SET latin1, b INT AS (LENGTH(a))", "MODIFY a VARCHAR(9) CHARACTER SET utf8mb4"): "'é', DEFAULT",
+    ("a VARCHAR(9) CHARACTER SET latin1, b INT AS (LENGTH(a))",
+        "MODIFY a VARCHAR(9) CHARACTER SET utf8mb4"): "'é', DEFAULT",
     ("a VARCHAR(9) CHARACTER SET latin1, b INT AS (LENGTH(a))", "CONVERT TO CHARACTER SET utf8mb4"): "'é', DEFAULT",
-    ("a VARCHAR(9) COLLATE utf8mb4_bin, b INT AS (a = 'A')", "MODIFY a VARCHAR(9) COLLATE utf8mb4_general_ci"): "'a', DEFAULT",
+    ("a VARCHAR(9) COLLATE utf8mb4_bin, b INT AS (a = 'A')",
+        "MODIFY a VARCHAR(9) COLLATE utf8mb4_general_ci"): "'a', DEFAULT",
     ("a TEXT CHARACTER SET latin1, b INT", "MODIFY a TEXT CHARACTER SET utf8mb4"): "REPEAT('é', 60000), 1",
     ("a TEXT CHARACTER SET latin1, b INT", "CONVERT TO CHARACTER SET utf8mb4"): "REPEAT('é', 60000), 1",
     ("a TEXT CHARACTER SET utf8mb4, b INT", "CONVERT TO CHARACTER SET utf16"): "REPEAT('x', 60000), 1",

@@ -118,8 +118,8 @@ def test_only_whole_key_columns_give_bounds(connection: pymysql.Connection[Any],
 
 def test_all_columns_are_described_in_order(connection: pymysql.Connection[Any], catalog: MySqlCatalog) -> None:
     definition = (
-        "(id int primary key, `_x y` enum('a''b','c,d') character set latin1 not null, hidden datetime(3) invisible, "
-        "v int as (id + 1) virtual, s int as (id + 2) stored, z date not null default '0000-00-00', big bigint unsigned)"
+        "(id int primary key, `_x y` enum('a''b','c,d') character set latin1 not null, hidden datetime(3) invisible, v"
+        " int as (id + 1) virtual, s int as (id + 2) stored, z date not null default '0000-00-00', big bigint unsigned)"
     )
     table = make(connection, "columns", definition)
     schema = described(catalog, table)
@@ -188,7 +188,9 @@ def test_a_table_that_goes_between_two_queries_is_not_there(
 
 @pytest.fixture
 def reader(connection: pymysql.Connection[Any], mariadb: EmbeddedMariaDB) -> Iterator[MySqlCatalog]:
-    """The catalog as a user sees it who may read single tables; and one that is gone, which no right needs to be there for."""
+    """The catalog as a user sees it who may read single tables; and one that is gone, which no right needs to be there
+    for.
+    """
     with connection.cursor() as cursor:
         cursor.execute("CREATE OR REPLACE USER reader_of_some IDENTIFIED BY 'secret'")
         for name in ("shown", "dropped"):

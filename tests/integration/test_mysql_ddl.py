@@ -52,14 +52,17 @@ FORMS: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     "for MariaDB": (("mariadb",), ["ALTER TABLE t /*M!100100 DROP a, */ COMMENT 'x'"], ALTERED),
     "for MariaDB, on MySQL": (("mysql",), ["ALTER TABLE t /*M!100100 DROP a, */ COMMENT 'x'"], []),
     "prepared": (BOTH, ["PREPARE s FROM 'TRUNCATE TABLE t'", "EXECUTE s"], TRUNCATED),
-    "procedure": (BOTH, ["CREATE PROCEDURE p() BEGIN TRUNCATE t; RENAME TABLE t TO n; END", "CALL p()"], TRUNCATED + RENAMED),
+    "procedure": (BOTH, ["CREATE PROCEDURE p() BEGIN TRUNCATE t; RENAME TABLE t TO n; END", "CALL p()"],
+        TRUNCATED + RENAMED),
     "other quotes": (BOTH, ["SET sql_mode = 'ANSI_QUOTES'", 'ALTER TABLE "t" DROP "a"'], ALTERED),
     "other quotes when prepared": (
         BOTH,
-        ["SET sql_mode = 'ANSI_QUOTES'", "PREPARE s FROM 'ALTER TABLE \"t\" DROP \"a\"'", "SET sql_mode = ''", "EXECUTE s"],
+        ["SET sql_mode = 'ANSI_QUOTES'", "PREPARE s FROM 'ALTER TABLE \"t\" DROP \"a\"'", "SET sql_mode = ''",
+            "EXECUTE s"],
         ALTERED,
     ),
-    "plain backslash": (BOTH, ["SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "ALTER TABLE t COMMENT 'x\\', DROP a"], ALTERED),
+    "plain backslash": (BOTH, ["SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "ALTER TABLE t COMMENT 'x\\', DROP a"],
+        ALTERED),
     "plain backslash when prepared": (
         BOTH,
         [
@@ -74,41 +77,51 @@ FORMS: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     "SET STATEMENT TRUNCATE": (("mariadb",), ["SET STATEMENT max_statement_time = 10 FOR TRUNCATE t"], TRUNCATED),
     "SET STATEMENT ALTER": (
         ("mariadb",),
-        ["SET STATEMENT max_statement_time = (SELECT 10), lock_wait_timeout = 5 FOR ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT"],
+        [("SET STATEMENT max_statement_time = (SELECT 10), lock_wait_timeout = 5 "
+            "FOR ALTER TABLE t DROP COLUMN a, ADD COLUMN a INT")],
         REREAD,
     ),
     "SET STATEMENT twice": (
-        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR SET STATEMENT max_statement_time = 9 FOR TRUNCATE t"], TRUNCATED,
+        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR SET STATEMENT max_statement_time = 9 FOR TRUNCATE t"],
+        TRUNCATED,
     ),
     "SET STATEMENT RENAME": (("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR RENAME TABLE t TO n"], RENAMED),
     "SET STATEMENT DROP": (("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR DROP TABLE t"], DROPPED),
     "SET STATEMENT CREATE": (
-        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR CREATE TABLE n (x INT)"], [("CREATE_TABLE", "n", False)],
+        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR CREATE TABLE n (x INT)"],
+        [("CREATE_TABLE", "n", False)],
     ),
     "SET STATEMENT CREATE SELECT": (
-        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR CREATE TABLE n SELECT * FROM t"], [("CREATE_TABLE", "n", False)],
+        ("mariadb",), ["SET STATEMENT lock_wait_timeout = 9 FOR CREATE TABLE n SELECT * FROM t"],
+        [("CREATE_TABLE", "n", False)],
     ),
     "SET STATEMENT, read with other quotes": (
-        ("mariadb",), ["SET sql_mode = 'ANSI_QUOTES'", "SET STATEMENT sql_mode = '' FOR ALTER TABLE \"t\" DROP \"a\""], ALTERED,
+        ("mariadb",), ["SET sql_mode = 'ANSI_QUOTES'", "SET STATEMENT sql_mode = '' FOR ALTER TABLE \"t\" DROP \"a\""],
+        ALTERED,
     ),
     "SET STATEMENT, read with plain backslash": (
         ("mariadb",),
-        ["SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SET STATEMENT sql_mode = '' FOR ALTER TABLE t COMMENT 'x\\', DROP a"],
+        ["SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+            "SET STATEMENT sql_mode = '' FOR ALTER TABLE t COMMENT 'x\\', DROP a"],
         ALTERED,
     ),
     "EXECUTE IMMEDIATE": (("mariadb",), ["EXECUTE IMMEDIATE CONCAT('TRUNCATE ', 't')"], TRUNCATED),
     "EXECUTE IMMEDIATE of SET STATEMENT": (
         ("mariadb",), ["EXECUTE IMMEDIATE 'SET STATEMENT lock_wait_timeout = 9 FOR TRUNCATE t'"], TRUNCATED,
     ),
-    "compound": (("mariadb",), ["BEGIN NOT ATOMIC IF 1 THEN TRUNCATE t; END IF; ALTER TABLE t DROP a; END"], TRUNCATED + ALTERED),
-    "CREATE OR REPLACE": (("mariadb",), ["CREATE OR REPLACE TABLE t (z INT)"], [*DROPPED, ("CREATE_TABLE", "t", False)]),
+    "compound": (("mariadb",), ["BEGIN NOT ATOMIC IF 1 THEN TRUNCATE t; END IF; ALTER TABLE t DROP a; END"],
+        TRUNCATED + ALTERED),
+    "CREATE OR REPLACE": (("mariadb",), ["CREATE OR REPLACE TABLE t (z INT)"],
+        [*DROPPED, ("CREATE_TABLE", "t", False)]),
     "renamed to itself": (BOTH, ["ALTER TABLE t RENAME TO t", "ALTER TABLE t RENAME t, DROP a"], ALTERED),
-    "in two phases": (("mariadb",), ["SET binlog_alter_two_phase = ON", "ALTER TABLE t DROP a", "SET binlog_alter_two_phase = OFF"], ALTERED),
+    "in two phases": (("mariadb",),
+        ["SET binlog_alter_two_phase = ON", "ALTER TABLE t DROP a", "SET binlog_alter_two_phase = OFF"], ALTERED),
     "a table that begins like a sequence": (
         BOTH, ["ALTER TABLE t CHANGE id next_not_cached_value INT", "INSERT INTO t VALUES (9, 9, 'i')"], ALTERED,
     ),
     "repair": (BOTH, ["REPAIR TABLE t"], REREAD),
-    "repair of a partition": (BOTH, ["ALTER TABLE t PARTITION BY KEY (id)", "ALTER TABLE t REPAIR PARTITION ALL"], REREAD),
+    "repair of a partition": (BOTH, ["ALTER TABLE t PARTITION BY KEY (id)", "ALTER TABLE t REPAIR PARTITION ALL"],
+        REREAD),
     "a function in a statement": (
         BOTH,
         [
@@ -118,16 +131,22 @@ FORMS: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
         [*REREAD, ("ALTER_TABLE", "u", True)],
     ),
     "rows of a query in a statement": (
-        ("mariadb",), ["SET SESSION binlog_format = 'STATEMENT'", "CREATE TABLE n SELECT * FROM t"], [("CREATE_TABLE", "n", True)],
+        ("mariadb",), ["SET SESSION binlog_format = 'STATEMENT'", "CREATE TABLE n SELECT * FROM t"],
+        [("CREATE_TABLE", "n", True)],
     ),
     "what changes no table": (
         BOTH,
         [
-            "CREATE VIEW v AS SELECT * FROM t", "ALTER VIEW v AS SELECT 1", "DROP VIEW v", "ANALYZE TABLE t", "OPTIMIZE TABLE t", "FLUSH TABLES",
-            "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO TRUNCATE t", "ALTER EVENT e DISABLE", "DROP EVENT e",
-            "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1", "DROP TRIGGER g", "CREATE ROLE r9", "DROP ROLE r9",
-            "CREATE SERVER s9 FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x')", "DROP SERVER s9", "CREATE INDEX i ON t (a)",
-            "DROP INDEX i ON t", "CREATE USER u9", "SET PASSWORD FOR u9 = ''", "RENAME USER u9 TO u8", "ALTER USER u8 ACCOUNT LOCK",
+            "CREATE VIEW v AS SELECT * FROM t", "ALTER VIEW v AS SELECT 1", "DROP VIEW v", "ANALYZE TABLE t",
+            "OPTIMIZE TABLE t", "FLUSH TABLES",
+            "CREATE EVENT e ON SCHEDULE EVERY 1 YEAR STARTS '2037-01-01' DO TRUNCATE t", "ALTER EVENT e DISABLE",
+            "DROP EVENT e",
+            "CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW SET NEW.a = 1", "DROP TRIGGER g", "CREATE ROLE r9",
+            "DROP ROLE r9",
+            "CREATE SERVER s9 FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'x')", "DROP SERVER s9",
+            "CREATE INDEX i ON t (a)",
+            "DROP INDEX i ON t", "CREATE USER u9", "SET PASSWORD FOR u9 = ''", "RENAME USER u9 TO u8",
+            "ALTER USER u8 ACCOUNT LOCK",
             "GRANT SELECT ON t TO u8", "DROP USER u8",
         ],
         [],
@@ -155,19 +174,23 @@ SECOND: dict[str, tuple[tuple[str, ...], list[str], str, list[Change]]] = {
     "a column named vector": (BOTH, [], "ALTER TABLE t ADD vector INT", ALTERED),
     "a column named vector goes": (BOTH, ["ALTER TABLE t ADD vector INT"], "ALTER TABLE t DROP vector", ALTERED),
     "digits": (BOTH, ["ALTER TABLE t ADD d DOUBLE"], "ALTER TABLE t MODIFY d DOUBLE(9,1)", REREAD),
-    "digits, with a copy": (BOTH, ["ALTER TABLE t ADD d DOUBLE(9,4)"], "ALTER TABLE t MODIFY d DOUBLE(9,1), ALGORITHM = COPY", REREAD),
+    "digits, with a copy": (BOTH, ["ALTER TABLE t ADD d DOUBLE(9,4)"],
+        "ALTER TABLE t MODIFY d DOUBLE(9,1), ALGORITHM = COPY", REREAD),
     "a copy after digits": (
         BOTH, ["ALTER TABLE t ADD d DOUBLE(9,4)", "UPDATE t SET d = 1.2345", "ALTER TABLE t MODIFY d DOUBLE(9,1)"],
         "ALTER TABLE t MODIFY a BIGINT", REREAD,
     ),
     "two phases that fail": (
-        ("mariadb",), ["UPDATE t SET a = 5", "SET binlog_alter_two_phase = ON"], "ALTER TABLE t ADD UNIQUE (a), DROP b, RENAME n", [],
+        ("mariadb",), ["UPDATE t SET a = 5", "SET binlog_alter_two_phase = ON"],
+        "ALTER TABLE t ADD UNIQUE (a), DROP b, RENAME n", [],
     ),
     "prepared by a client of another character set": (
-        BOTH, ["ALTER TABLE t RENAME té", "PREPARE s FROM 'TRUNCATE té'", "SET NAMES latin1"], "EXECUTE s", [("TRUNCATE_TABLE", "té", False)],
+        BOTH, ["ALTER TABLE t RENAME té", "PREPARE s FROM 'TRUNCATE té'", "SET NAMES latin1"], "EXECUTE s",
+        [("TRUNCATE_TABLE", "té", False)],
     ),
     "prepared by a client of latin1": (
-        BOTH, ["ALTER TABLE t RENAME té", "SET @s = 'TRUNCATE té'", "SET NAMES latin1", "PREPARE s FROM @s", "SET NAMES utf8mb4"],
+        BOTH, ["ALTER TABLE t RENAME té", "SET @s = 'TRUNCATE té'", "SET NAMES latin1", "PREPARE s FROM @s",
+            "SET NAMES utf8mb4"],
         "EXECUTE s", [("TRUNCATE_TABLE", "té", False)],
     ),
     "a client of two bytes a character": (
@@ -203,11 +226,13 @@ def test_a_statement_is_what_it_does_to_a_table_that_others_have_changed(
 
 FOREIGN_KEYS: dict[str, tuple[list[str], list[tuple[str, str, tuple[str, ...], bool, bool]]]] = {
     "of a new table": (
-        ["CREATE TABLE c (i INT, p INT, FOREIGN KEY f (p) REFERENCES `t` (id) MATCH SIMPLE ON UPDATE NO ACTION ON DELETE SET NULL, CHECK (i > 0))"],
+        [("CREATE TABLE c (i INT, p INT, FOREIGN KEY f (p) REFERENCES `t` (id) MATCH SIMPLE "
+            "ON UPDATE NO ACTION ON DELETE SET NULL, CHECK (i > 0))")],
         [("t", "c", ("id",), True, False)],
     ),
     "of a table that is there": (
-        ["ALTER TABLE u ADD COLUMN (p INT), ADD CONSTRAINT k FOREIGN KEY (p) REFERENCES {0}.t(id) ON UPDATE CASCADE, RENAME v"],
+        [("ALTER TABLE u ADD COLUMN (p INT), ADD CONSTRAINT k FOREIGN KEY (p) "
+            "REFERENCES {0}.t(id) ON UPDATE CASCADE, RENAME v")],
         [("t", "v", ("id",), False, True)],
     ),
     "several": (
@@ -218,7 +243,8 @@ FOREIGN_KEYS: dict[str, tuple[list[str], list[tuple[str, str, tuple[str, ...], b
         ],
         [("p", "c", ("a", "b"), True, True), ("t", "c", ("id",), True, False)],
     ),
-    "without actions": (["CREATE TABLE c (p INT, `references` INT, FOREIGN KEY (p) REFERENCES t (id) ON DELETE RESTRICT)"], []),
+    "without actions": (
+        ["CREATE TABLE c (p INT, `references` INT, FOREIGN KEY (p) REFERENCES t (id) ON DELETE RESTRICT)"], []),
 }  # fmt: skip
 
 
@@ -240,13 +266,15 @@ def test_the_log_tells_of_foreign_keys_whose_actions_it_does_not_show(
 
 AS_STATEMENTS: dict[str, tuple[list[str], list[str], set[str]]] = {
     "of two tables": ([], ["DELETE FROM t, u USING t JOIN u ON t.id = u.id WHERE t.id = 1"], {"t", "u"}),
-    "with a trigger": (["CREATE TRIGGER o.g AFTER INSERT ON o.o FOR EACH ROW DELETE FROM d.t"], ["INSERT INTO o.o VALUES (1)"], {"t", "u"}),
+    "with a trigger": (["CREATE TRIGGER o.g AFTER INSERT ON o.o FOR EACH ROW DELETE FROM d.t"],
+        ["INSERT INTO o.o VALUES (1)"], {"t", "u"}),
     "of a view": (["CREATE VIEW o.v AS SELECT * FROM d.t"], ["DELETE FROM o.v WHERE id = 1"], {"t", "u"}),
     "with a function": (
         ["CREATE FUNCTION o.f() RETURNS INT DETERMINISTIC BEGIN DELETE FROM d.t; RETURN 1; END"],
         ["INSERT INTO o.o VALUES (o.f())"], {"t", "u"},
     ),
-    "of a table alone": ([], ["INSERT INTO o.o VALUES (1)", "UPDATE o.o SET id = ABS(id) + 2", "DELETE FROM o.o WHERE id = 3"], set()),
+    "of a table alone": ([], ["INSERT INTO o.o VALUES (1)", "UPDATE o.o SET id = ABS(id) + 2",
+            "DELETE FROM o.o WHERE id = 3"], set()),
 }  # fmt: skip
 
 
@@ -285,7 +313,8 @@ def test_a_system_versioned_table_is_refused_whatever_its_name_is_by_now(log_of:
     log = log_of("mariadb")
     schemas = log.schemas(TableSet(), "t", "u")
     log.run(
-        "CREATE TABLE n (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING", "CREATE TABLE l LIKE n", "INSERT INTO n VALUES (1, 1)",
+        "CREATE TABLE n (id INT PRIMARY KEY, a INT) WITH SYSTEM VERSIONING", "CREATE TABLE l LIKE n",
+        "INSERT INTO n VALUES (1, 1)",
         "RENAME TABLE n TO m, t TO n", "UPDATE m SET a = 2", "INSERT INTO n VALUES (3, 3, 'c')",
     )  # fmt: skip
     messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
@@ -309,7 +338,8 @@ ROWS_MOVED: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     "DROP PARTITION p0, p1": (BOTH, [], [("ALTER_TABLE", "p", True)]),
     "DISCARD TABLESPACE": (("mysql",), ["ALTER TABLE p REMOVE PARTITIONING"], [("ALTER_TABLE", "p", True)]),
     "DISCARD PARTITION p0 TABLESPACE": (("mysql",), [], [("ALTER_TABLE", "p", True)]),
-    "REORGANIZE PARTITION p0 INTO (PARTITION q VALUES LESS THAN (5), PARTITION r VALUES LESS THAN (10))": (BOTH, [], []),
+    "REORGANIZE PARTITION p0 INTO (PARTITION q VALUES LESS THAN (5), PARTITION r VALUES LESS THAN (10))": (BOTH, [],
+        []),
     "ADD PARTITION (PARTITION p9 VALUES LESS THAN (90))": (BOTH, [], []),
     "REBUILD PARTITION p0": (BOTH, [], []),
     "PARTITION BY KEY (id) PARTITIONS 3": (BOTH, [], []),
@@ -356,39 +386,51 @@ HIDING = "CREATE TEMPORARY TABLE t (z INT)"
 STATEMENTS = "SET SESSION binlog_format = 'STATEMENT'"
 HIDDEN: dict[str, tuple[tuple[str, ...], list[str], list[Change]]] = {
     "as rows": (
-        BOTH, [HIDING, "ALTER TABLE t ADD q INT", "INSERT INTO t VALUES (1, 2)", "TRUNCATE t", "CREATE INDEX i ON t (z)", "DROP TABLE t"], [],
+        BOTH, [HIDING, "ALTER TABLE t ADD q INT", "INSERT INTO t VALUES (1, 2)", "TRUNCATE t",
+            "CREATE INDEX i ON t (z)", "DROP TABLE t"], [],
     ),
     "as statements": (
         BOTH,
         [
-            STATEMENTS, HIDING, "ALTER TABLE t ADD q INT", "INSERT INTO t VALUES (1, 2)", "UPDATE t SET z = 3", "DELETE FROM t",
+            STATEMENTS, HIDING, "ALTER TABLE t ADD q INT", "INSERT INTO t VALUES (1, 2)", "UPDATE t SET z = 3",
+            "DELETE FROM t",
             "CREATE INDEX i ON t (z)", "TRUNCATE t", "DROP TABLE t",
         ],
         [],
     ),
     "mixed": (
-        BOTH, ["SET SESSION binlog_format = 'MIXED'", HIDING, "INSERT INTO t VALUES (1)", "TRUNCATE t", "DROP TEMPORARY TABLE t"], [],
+        BOTH, ["SET SESSION binlog_format = 'MIXED'", HIDING, "INSERT INTO t VALUES (1)", "TRUNCATE t",
+            "DROP TEMPORARY TABLE t"], [],
     ),
     "hidden no more": (BOTH, [STATEMENTS, HIDING, "DROP TABLE t", "TRUNCATE t"], TRUNCATED),
     "a copy": (BOTH, [STATEMENTS, HIDING, "CREATE TABLE n LIKE t"], [("CREATE_TABLE", "n", False)]),
     "renamed by ALTER": (
         ("mariadb",), [STATEMENTS, HIDING, "ALTER TABLE t RENAME TO n", "ALTER TABLE t DROP a", "TRUNCATE n"], ALTERED,
     ),
-    "renamed": (("mariadb",), [STATEMENTS, HIDING, "RENAME TABLE t TO n", "ALTER TABLE t DROP a", "TRUNCATE n"], ALTERED),
+    "renamed": (("mariadb",), [STATEMENTS, HIDING, "RENAME TABLE t TO n", "ALTER TABLE t DROP a", "TRUNCATE n"],
+        ALTERED),
     "renamed, as rows": (("mariadb",), [HIDING, "RENAME TABLE t TO n"], REREAD),
     "renamed before the one that it hides": (("mariadb",), [HIDING, "RENAME TABLE t TO n, t TO m"], RENAMED),
     "not hidden from RENAME": (("mysql",), [STATEMENTS, HIDING, "RENAME TABLE t TO n"], RENAMED),
     "something of its own": (("mariadb",), ["ALTER TABLE t ALTER a SET DEFAULT (CONNECTION_ID())"], REREAD),
     "after it in a procedure": (
         ("mysql",),
-        [STATEMENTS, f"CREATE PROCEDURE p() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); ALTER TABLE t ADD c INT; END", "CALL p()"],
+        [
+            STATEMENTS,
+            (f"CREATE PROCEDURE p() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); "
+            "ALTER TABLE t ADD c INT; END"),
+            "CALL p()",
+        ],
         REREAD,
     ),
     "rows exchanged after it in a procedure": (
         ("mysql",),
         [
-            "CREATE TABLE p (id INT PRIMARY KEY, a INT, b VARCHAR(20)) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (9))", STATEMENTS,
-            f"CREATE PROCEDURE q() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t; END",
+            ("CREATE TABLE p (id INT PRIMARY KEY, a INT, b VARCHAR(20)) PARTITION BY RANGE (id) "
+            "(PARTITION p0 VALUES LESS THAN (9))"),
+            STATEMENTS,
+            (f"CREATE PROCEDURE q() BEGIN {HIDING.replace(' t ', ' x ')}; INSERT INTO x VALUES (1); "
+            "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t; END"),
             "CALL q()",
         ],
         [("CREATE_TABLE", "p", False), ("ALTER_TABLE", "p", True), *REREAD],
@@ -427,7 +469,9 @@ def test_a_reader_that_has_not_seen_the_temporary_table_made_reads_the_table_aga
 def test_a_character_set_that_a_statement_left_to_the_table_is_not_taken_from_a_later_one(
     log_of: Callable[[str], Log], server: str, *, row: bool
 ) -> None:
-    """The first statement makes question marks of characters, and when the log is read the catalog has the second one's."""
+    """The first statement makes question marks of characters, and when the log is read the catalog has the second
+    one's.
+    """
     log = log_of(server)
     log.run("CREATE TABLE p (id INT PRIMARY KEY, c VARCHAR(9) CHARACTER SET utf8mb4) DEFAULT CHARACTER SET latin1")
     log.run("INSERT INTO p VALUES (1, '中')", "SET sql_mode = ''")
@@ -457,7 +501,9 @@ def test_a_definition_that_was_another_tables_is_seen_when_its_table_is_renamed(
 def test_a_table_like_one_whose_definition_the_journal_does_not_know_for_certain_is_read(
     log_of: Callable[[str], Log], server: str
 ) -> None:
-    """The reader before could not say what a statement had made of a column, and this one has seen no row of the table."""
+    """The reader before could not say what a statement had made of a column, and this one has seen no row of the
+    table.
+    """
     log = log_of(server)
     everything = TableSet(databases=frozenset({log.database}))
     schemas = log.schemas(TableSet(), "t")

@@ -1,4 +1,6 @@
-"""One table's trouble is one table's (invariant 13), for MySQL and MariaDB: errors of the server, and locks that do not end."""
+"""One table's trouble is one table's (invariant 13), for MySQL and MariaDB: errors of the server, and locks that do not
+end.
+"""
 
 from __future__ import annotations
 

@@ -144,18 +144,28 @@ COLUMNS = {
     "t3u": "mediumint unsigned", "t4": "int", "t4u": "int unsigned zerofill", "t8": "bigint", "t8u": "bigint unsigned",
     "d1": "decimal(1,0)", "d2": "decimal(10,2)", "d3": "decimal(38,30)", "d4": "decimal(65,30)", "d5": "decimal(9,9)",
     "d6": "decimal(19,0)", "f": "float", "fu": "float unsigned", "fd": "float(7,3)", "do": "double", "b1": "bit(1)",
-    "b5": "bit(5)", "b63": "bit(63)", "b64": "bit(64)", "y": "year", "da": "date", "dt": "datetime", "dt3": "datetime(3)",
+    "b5": "bit(5)", "b63": "bit(63)", "b64": "bit(64)", "y": "year", "da": "date", "dt": "datetime",
+    "dt3": "datetime(3)",
     "dt6": "datetime(6)", "ts": "timestamp null", "ts1": "timestamp(1) null", "ts6": "timestamp(6) null", "ti": "time",
     "ti1": "time(1)", "ti2": "time(2)", "ti3": "time(3)", "ti4": "time(4)", "ti5": "time(5)", "ti6": "time(6)",
-    "c": "char(10)", "c300": "char(255)", "vc": "varchar(20)", "vc400": "varchar(400)", "l1": "varchar(30) character set latin1",
-    "ucs": "varchar(30) character set ucs2", "u16": "char(30) character set utf16", "u16le": "varchar(30) character set utf16le",
-    "u32": "varchar(30) character set utf32", "u3": "text character set utf8mb3", "sj": "varchar(30) character set sjis",
-    "cp": "varchar(30) character set cp932", "gb": "varchar(30) character set gbk", "b": "varchar(30) character set big5",
-    "uj": "varchar(30) character set ujis", "ek": "varchar(30) character set euckr", "gr": "varchar(30) character set greek",
-    "he": "varchar(30) character set hebrew", "k8": "varchar(30) character set koi8r", "cy": "varchar(30) character set cp1251",
-    "bn": "binary(7)", "bn300": "binary(255)", "vb": "varbinary(20)", "vb400": "varbinary(400)", "tb": "tinyblob", "bl": "blob",
-    "mb": "mediumblob", "lb": "longblob", "tt": "tinytext", "tx": "text", "mt": "mediumtext", "lt": "longtext", "js": "json",
-    "e": "enum('a','b''c','é','d,')", "el": "enum('x','ä') character set latin1", "e300": None, "s": "set('a','b','é','d')",
+    "c": "char(10)", "c300": "char(255)", "vc": "varchar(20)", "vc400": "varchar(400)",
+    "l1": "varchar(30) character set latin1",
+    "ucs": "varchar(30) character set ucs2", "u16": "char(30) character set utf16",
+    "u16le": "varchar(30) character set utf16le",
+    "u32": "varchar(30) character set utf32", "u3": "text character set utf8mb3",
+    "sj": "varchar(30) character set sjis",
+    "cp": "varchar(30) character set cp932", "gb": "varchar(30) character set gbk",
+    "b": "varchar(30) character set big5",
+    "uj": "varchar(30) character set ujis", "ek": "varchar(30) character set euckr",
+    "gr": "varchar(30) character set greek",
+    "he": "varchar(30) character set hebrew", "k8": "varchar(30) character set koi8r",
+    "cy": "varchar(30) character set cp1251",
+    "bn": "binary(7)", "bn300": "binary(255)", "vb": "varbinary(20)", "vb400": "varbinary(400)", "tb": "tinyblob",
+    "bl": "blob",
+    "mb": "mediumblob", "lb": "longblob", "tt": "tinytext", "tx": "text", "mt": "mediumtext", "lt": "longtext",
+    "js": "json",
+    "e": "enum('a','b''c','é','d,')", "el": "enum('x','ä') character set latin1", "e300": None,
+    "s": "set('a','b','é','d')",
     "s64": None, "g": "geometry", "po": "point", "uu": "uuid", "i4": "inet4", "i6": "inet6",
     "vcc": "varchar(1000) compressed", "blc": "mediumblob compressed", "txc": "text character set utf16 compressed",
     "vv": "int as (t1 + 1) virtual", "vp": "bigint as (t1 * 2) persistent", "inv": "int invisible",
@@ -191,7 +201,8 @@ def _text(alphabet: str, length: int, rng: random.Random) -> str:
 
 ALPHABETS = {
     "latin1": "aZ é€ÿ'\\", "ucs2": "aé中", "utf16": "aé中😀", "utf16le": "aé中😀", "utf32": "aé中😀", "utf8mb3": "aé中",
-    "sjis": "aあ亜ｱ表", "cp932": "aあ亜ｱ①", "gbk": "a中文", "big5": "a中文碁", "ujis": "aあ亜ｱ", "euckr": "a한글갂", "greek": "aαβΩ",
+    "sjis": "aあ亜ｱ表", "cp932": "aあ亜ｱ①", "gbk": "a中文", "big5": "a中文碁", "ujis": "aあ亜ｱ", "euckr": "a한글갂",
+    "greek": "aαβΩ",
     "hebrew": "aאבת", "koi8r": "aяЖ", "cp1251": "aяЖЁ",
 }  # fmt: skip
 
@@ -221,7 +232,8 @@ def _literal(name: str, definition: str, rng: random.Random) -> str:  # noqa: C9
     if kind == "timestamp":
         return f"'{rng.choice([1971, 2000, 2037])}-{rng.randint(1, 12):02}-15 12:{rng.randint(0, 59):02}:30{fraction}'"
     if kind == "time":
-        return f"'{rng.choice(['', '-'])}{rng.choice([0, 1, 23, 838]):02}:{rng.randint(0, 58):02}:{rng.randint(0, 58):02}{fraction}'"
+        hours = f"{rng.choice(['', '-'])}{rng.choice([0, 1, 23, 838]):02}"
+        return f"'{hours}:{rng.randint(0, 58):02}:{rng.randint(0, 58):02}{fraction}'"
     if kind in ("enum", "set"):
         labels = {
             "e": ["a", "b''c", "é", "d,"],
@@ -301,7 +313,8 @@ def test_every_type_has_in_the_log_the_value_that_select_gives(log: Log, compres
 
 def test_the_doubts_about_the_library_do_not_hold_here(log: Log) -> None:
     log.run(
-        "CREATE TABLE d (id int primary key, t time(3), b binary(4), y year, u varchar(9) character set utf16, x varchar(3))"
+        "CREATE TABLE d (id int primary key, t time(3), b binary(4), y year, u varchar(9) character set utf16, x"
+        " varchar(3))"
     )
     log.here()
     log.run(r"INSERT INTO d VALUES (1, '-00:00:00.250', X'0100', 0, 'é😀', NULL)", "UPDATE d SET x = 'a'")
@@ -314,7 +327,8 @@ def test_zero_dates_follow_the_policy(log: Log) -> None:
     log.run("CREATE TABLE z (id int primary key, d date, t datetime(3), s timestamp(2) null)")
     log.here()
     log.run(
-        "INSERT INTO z VALUES (1, '0000-00-00', '2020-00-10 01:02:03.5', '0000-00-00'), (2, '2020-01-02', NULL, '2020-01-02')"
+        "INSERT INTO z VALUES (1, '0000-00-00', '2020-00-10 01:02:03.5', '0000-00-00'), (2, '2020-01-02', NULL,"
+        " '2020-01-02')"
     )
     messages = log.read(log.all("z"), log.schemas(TableSet(), "z"))
     assert rows(messages, "d", "t", "s")[0] == ("INSERT", None, None, None)
@@ -343,7 +357,8 @@ def test_old_temporal_formats_without_fractions_are_read(old_formats: Log) -> No
     known = log.schemas(tables, "o")
     log.here()
     log.run(
-        "INSERT INTO o VALUES (1, '2020-01-02 03:04:05', '-11:22:33', '2020-01-02 03:04:05'), (2, NULL, '838:59:59', NULL)"
+        "INSERT INTO o VALUES (1, '2020-01-02 03:04:05', '-11:22:33', '2020-01-02 03:04:05'), (2, NULL, '838:59:59',"
+        " NULL)"
     )
     for schemas in (known, {}):
         messages = log.read(tables, schemas)
@@ -673,7 +688,8 @@ def test_ddl_that_was_overtaken_by_later_ddl_still_comes_out_exact(log: Log) -> 
     log.here()
     log.run(
         "ALTER TABLE a ADD n int", "INSERT INTO a VALUES (1, 1, 1)", "ALTER TABLE a ADD o int, DROP n",
-        "INSERT INTO a VALUES (2, 2, 2)", "ALTER TABLE a CHANGE o p bigint", "INSERT INTO a VALUES (3, 3, 3)", "DROP TABLE a",
+        "INSERT INTO a VALUES (2, 2, 2)", "ALTER TABLE a CHANGE o p bigint", "INSERT INTO a VALUES (3, 3, 3)",
+        "DROP TABLE a",
     )  # fmt: skip
     messages = log.read(log.all("a"), schemas)
     names = [m.schema.names for m in messages if isinstance(m, ChangeBatch)]
@@ -694,7 +710,8 @@ def test_columns_that_the_catalog_cannot_tell_any_more_are_read_from_the_table(l
     schemas = log.schemas(TableSet(), "t", "u")
     log.here()
     log.run(
-        "INSERT INTO t VALUES (1)", "CREATE TABLE _new LIKE t", "ALTER TABLE _new ADD n int", "RENAME TABLE t TO _old, _new TO t", "DROP TABLE _old",
+        "INSERT INTO t VALUES (1)", "CREATE TABLE _new LIKE t", "ALTER TABLE _new ADD n int",
+        "RENAME TABLE t TO _old, _new TO t", "DROP TABLE _old",
         "ALTER TABLE u ADD a int", "ALTER TABLE u RENAME COLUMN a TO b",
     )  # fmt: skip
     messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
@@ -758,9 +775,11 @@ def test_a_key_is_not_taken_from_another_table_that_has_the_name_by_now(log: Log
     log.here()
     log.run(
         "CREATE TABLE c AS SELECT * FROM k", "CREATE TABLE d AS SELECT * FROM k", "ALTER TABLE d ADD w int",
-        "INSERT INTO c VALUES (1, 1), (1, 2)", "INSERT INTO d VALUES (1, 1, 1), (1, 2, 2)", "INSERT INTO u VALUES (1, 1)",
+        "INSERT INTO c VALUES (1, 1), (1, 2)", "INSERT INTO d VALUES (1, 1, 1), (1, 2, 2)",
+        "INSERT INTO u VALUES (1, 1)",
         "ALTER TABLE u ADD w int", "RENAME TABLE k TO x, c TO k, x TO c, u TO y, d TO u, y TO d",
-        "INSERT INTO k VALUES (2, 2)", "INSERT INTO u VALUES (2, 2, 2)", "INSERT INTO c VALUES (3, 3)", "INSERT INTO d VALUES (4, 4, 4)",
+        "INSERT INTO k VALUES (2, 2)", "INSERT INTO u VALUES (2, 2, 2)", "INSERT INTO c VALUES (3, 3)",
+        "INSERT INTO d VALUES (4, 4, 4)",
     )  # fmt: skip
     messages = log.read(TableSet(databases=frozenset({log.database})), schemas)
     keys = [(m.table.name, m.schema.key) for m in messages if isinstance(m, ChangeBatch)]
@@ -830,9 +849,11 @@ def test_create_truncate_drop_in_a_selected_database(log: Log) -> None:
     tables = TableSet(databases=frozenset({log.database}))
     log.here()
     log.run(
-        "CREATE TABLE c (id int primary key)", "CREATE TABLE d LIKE c", "CREATE TABLE s AS SELECT 1 AS one", "TRUNCATE c",
+        "CREATE TABLE c (id int primary key)", "CREATE TABLE d LIKE c", "CREATE TABLE s AS SELECT 1 AS one",
+        "TRUNCATE c",
         "CREATE TABLE IF NOT EXISTS c (x int)", "CREATE OR REPLACE TABLE c (id int primary key, n int)",
-        "CREATE SEQUENCE seq", "DO NEXTVAL(seq)", "CREATE VIEW v AS SELECT * FROM c", "DROP TABLE c, d", "CREATE TEMPORARY TABLE tt (a int)",
+        "CREATE SEQUENCE seq", "DO NEXTVAL(seq)", "CREATE VIEW v AS SELECT * FROM c", "DROP TABLE c, d",
+        "CREATE TEMPORARY TABLE tt (a int)",
     )  # fmt: skip
     log.run(f"DROP DATABASE {log.database}")
     messages = log.read(tables)
@@ -846,7 +867,8 @@ def test_create_truncate_drop_in_a_selected_database(log: Log) -> None:
 
 def test_partitions_that_vanish_ask_for_a_reload(log: Log) -> None:
     log.run(
-        "CREATE TABLE p (id int primary key) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (10), PARTITION b VALUES LESS THAN (20))"
+        "CREATE TABLE p (id int primary key) PARTITION BY RANGE (id) (PARTITION a VALUES LESS THAN (10), PARTITION b"
+        " VALUES LESS THAN (20))"
     )
     schemas = log.schemas(TableSet(), "p")
     log.here()
@@ -877,7 +899,9 @@ def own_server(tmp_path: Path) -> Iterator[EmbeddedMariaDB]:
 
 
 def _purge(log: Log, gone: str, upto: str) -> None:
-    """The server keeps a file that a reader has just left, or whose transactions are not flushed yet, a moment longer."""
+    """The server keeps a file that a reader has just left, or whose transactions are not flushed yet, a moment
+    longer.
+    """
     for _ in range(100):
         with log.control.cursor() as cursor:
             cursor.execute(f"PURGE BINARY LOGS TO '{upto}'")

@@ -1,4 +1,6 @@
-"""Servers that compare names without case (lower_case_table_names = 1): each name means the table that it means to the server."""
+"""Servers that compare names without case (lower_case_table_names = 1): each name means the table that it means to the
+server.
+"""
 
 from __future__ import annotations
 
@@ -150,7 +152,8 @@ def test_columns_that_the_catalog_has_in_the_case_of_a_later_statement_keep_thei
         "INSERT INTO t VALUES (1, '2000-02-29', 1)",
         "ALTER TABLE t ADD COLUMN c12 INT",
         "INSERT INTO t VALUES (2, '2000-02-28', 1, 1)",
-        "ALTER TABLE t MODIFY C6 DATE COMMENT 'x', MODIFY ID INT NOT NULL, ADD COLUMN C13 INT, DROP PRIMARY KEY, ADD PRIMARY KEY (ID)",
+        "ALTER TABLE t MODIFY C6 DATE COMMENT 'x', MODIFY ID INT NOT NULL, ADD COLUMN C13 INT, DROP PRIMARY KEY, ADD"
+        " PRIMARY KEY (ID)",
         "INSERT INTO t VALUES (3, '2000-02-27', 1, 1, 1)",
     )
     told = [m for m in log.read(whole(log)) if isinstance(m, SchemaChange)]

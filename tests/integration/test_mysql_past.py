@@ -1,4 +1,6 @@
-"""The same server at the same address, with another past: a copy restored, a log reset, transactions lost in a crash."""
+"""The same server at the same address, with another past: a copy restored, a log reset, transactions lost in a
+crash.
+"""
 
 from __future__ import annotations
 

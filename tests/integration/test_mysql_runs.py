@@ -22,7 +22,9 @@ TINY = Size(tables=(2, 4), rows=(0, 100), phases=(2, 3), steps=(10, 25))
 
 
 def said(messages: Sequence[LogMessage]) -> dict[int | str, Any]:
-    """Each change by its ordinal, each DDL by its ordinal, each failure by its table; however they were cut into batches."""
+    """Each change by its ordinal, each DDL by its ordinal, each failure by its table; however they were cut into
+    batches.
+    """
     found: dict[int | str, Any] = {}
     for message in messages:
         if isinstance(message, ChangeBatch):

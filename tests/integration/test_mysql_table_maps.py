@@ -1,4 +1,6 @@
-"""What the logs of MySQL 8.0.12 and of MariaDB say of columns of every type, in any order, in tables that are made while it is read."""
+"""What the logs of MySQL 8.0.12 and of MariaDB say of columns of every type, in any order, in tables that are made
+while it is read.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ LABELS = {
     f"{kind}_{charset}": (f"{kind}('a','{letter}','two words') character set {charset}", letter)
     for kind in ("enum", "set")
     for charset, letter in {
-        "latin1": "é", "latin2": "ł", "utf8mb4": "é", "utf16": "é", "ucs2": "é", "utf16le": "é", "utf32": "é", "cp1251": "я",
+        "latin1": "é", "latin2": "ł", "utf8mb4": "é", "utf16": "é", "ucs2": "é", "utf16le": "é", "utf32": "é",
+        "cp1251": "я",
         "sjis": "表", "koi8r": "Ж",
     }.items()
 }  # fmt: skip
@@ -60,7 +63,8 @@ def test_an_unsigned_column_behind_a_year_keeps_its_sign(log: Log) -> None:
     log.run(
         "CREATE TABLE y3 (id int primary key, y year, u int unsigned, s int)",
         "INSERT INTO y3 VALUES (1, 2000, 4000000000, -1), (2, NULL, 4294967295, 5)",
-        "CREATE TABLE n8 (a int primary key, b int unsigned, c int, d int, y year, e int, f int, g int, h int unsigned)",
+        "CREATE TABLE n8 (a int primary key, b int unsigned, c int, d int, y year, e int, f int, g int, h int"
+        " unsigned)",
         "INSERT INTO n8 VALUES (1, 4000000000, -1, -1, 1999, -1, -1, -1, 4000000001)",
     )
     messages = log.read(everything(log))
@@ -218,7 +222,8 @@ def test_columns_of_all_types_in_any_order(log: Log, monkeypatch: pytest.MonkeyP
     for table in names:
         columns = _columns(log, rng)
         log.run(
-            f"CREATE TABLE {table} (id int primary key, {', '.join(f'`{n}` {d}' for n, d in columns.items())}) ROW_FORMAT=DYNAMIC"
+            f"CREATE TABLE {table} (id int primary key, {', '.join(f'`{n}` {d}' for n, d in columns.items())})"
+            " ROW_FORMAT=DYNAMIC"
         )
         for number in range(4):
             values = ["NULL" if rng.random() < 0.1 else _value(n, d, rng) for n, d in columns.items()]

@@ -62,7 +62,9 @@ def test_checkpoints_pass_a_prepared_transaction_and_its_rows_come_with_its_comm
 @pytest.mark.parametrize("server", ["mariadb"], indirect=True)  # MySQL with GTIDs allows no such transaction
 @pytest.mark.parametrize("again", [False, True])
 def test_rows_that_a_savepoint_takes_back_are_not_committed(source: Source, *, again: bool) -> None:
-    """A server that has changed a table without transactions meanwhile logs what is taken back, and says so after it."""
+    """A server that has changed a table without transactions meanwhile logs what is taken back, and says so after
+    it.
+    """
     source.run("CREATE TABLE shop.kept (id INT PRIMARY KEY) ENGINE=MyISAM")
     back = ("SAVEPOINT s", insert(2), "INSERT INTO shop.kept VALUES (1)", "ROLLBACK TO s", insert(3))
     prepare(source, "in part", insert(1), *back)

@@ -321,7 +321,9 @@ def test_tables_without_a_log_of_their_own_are_refused(each: Connection) -> None
 
 
 def test_a_temporary_child_is_no_matter(db: Connection) -> None:
-    """Other sessions do not see its rows, and a replicator's table is not to fail for what one of them does for itself."""
+    """Other sessions do not see its rows, and a replicator's table is not to fail for what one of them does for
+    itself.
+    """
     run(
         db,
         f"CREATE TABLE {SCHEMA}.parent_of_fleeting (id int PRIMARY KEY)",
@@ -493,8 +495,8 @@ def test_no_foreign_key_changes_rows_behind_the_log(db: Connection) -> None:
 def test_thousands_of_tables_are_described_by_few_queries(db: Connection) -> None:
     run(
         db,
-        f"DO $$ BEGIN FOR i IN 1..1200 LOOP EXECUTE format('CREATE TABLE {SCHEMA}.t%s (id int PRIMARY KEY, v text)', i); "
-        "END LOOP; END $$",
+        f"DO $$ BEGIN FOR i IN 1..1200 LOOP EXECUTE format('CREATE TABLE {SCHEMA}.t%s (id int PRIMARY KEY, v text)',"
+        " i); END LOOP; END $$",
     )
     catalog = PostgresCatalog(db)
     asked: list[str] = []

@@ -393,8 +393,10 @@ def test_the_servers_errors_are_tidemarks_with_their_code_and_without_the_statem
         ("CREATE TABLE pg_catalog.mine (id int)", SourcePermissionDenied),
         ("DO $$ BEGIN ASSERT false; END $$", TableError),
         *((f"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{state}'; END $$", kind) for state, kind in (
-            ("42P17", TableError), ("XX000", TableNotRead), ("XX001", TableError), ("57014", TableNotRead), ("53100", TableNotRead),
-            ("40001", TableNotRead), ("55P03", TableBusy), ("58030", TableError), ("0A000", TableError), ("HV000", TableNotRead),
+            ("42P17", TableError), ("XX000", TableNotRead), ("XX001", TableError), ("57014", TableNotRead),
+            ("53100", TableNotRead),
+            ("40001", TableNotRead), ("55P03", TableBusy), ("58030", TableError), ("0A000", TableError),
+            ("HV000", TableNotRead),
             ("57P03", SourceUnreachable), ("53300", SourceUnreachable), ("08006", SourceUnreachable),
         )),
     ],

@@ -1,4 +1,6 @@
-"""One table's trouble is one table's (invariant 13): errors of the server, and locks and transactions that do not end."""
+"""One table's trouble is one table's (invariant 13): errors of the server, and locks and transactions that do not
+end.
+"""
 
 from __future__ import annotations
 

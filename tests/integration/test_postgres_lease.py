@@ -53,7 +53,9 @@ def test_a_worker_whose_lease_ran_out_leaves_the_others_slot_and_tables_as_they_
 def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
     connection: Any, config: PostgresConfig, monkeypatch: pytest.MonkeyPatch, hangs_at: str
 ) -> None:
-    """Its lease has run out meanwhile; at the second place the publication is its own, the slot that reads it is not."""
+    """Its lease has run out meanwhile; at the second place the publication is its own, the slot that reads it is
+    not.
+    """
     stale, owner = (ReplicationSlot(connection, config, "lease") for _ in range(2))
     tables, begun = TableSet(tables=frozenset({A})), []
     go_on = getattr(stale, hangs_at)
@@ -68,7 +70,9 @@ def test_a_worker_that_hung_on_its_way_to_the_first_slot_leaves_its_successors(
 
 
 def test_a_slot_whose_publication_was_made_anew_is_made_anew(connection: Any, config: PostgresConfig) -> None:
-    """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not there."""
+    """The log is decoded under the catalog of its own time: the older slot would look for a publication that was not
+    there.
+    """
     log = ReplicationSlot(connection, config, "lease")
     begun = log.prepare(TableSet(tables=frozenset({A})), first=True)
     with connection.cursor() as cursor:

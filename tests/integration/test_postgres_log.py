@@ -1,4 +1,6 @@
-"""The live log of Postgres: every change once, with the values that a snapshot gives, every schema change at its place."""
+"""The live log of Postgres: every change once, with the values that a snapshot gives, every schema change at its
+place.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ class Log:
     def until(
         self, last: Callable[[LogMessage], bool], start: Any = None, *, more: bool = False
     ) -> Iterator[LogMessage]:
-        """Messages up to the commit after the one that `last` finds; `rest`: what the catalog tells within three seconds more."""
+        """Messages up to the commit after the one that `last` finds; `rest`: what the catalog tells within three
+        seconds more.
+        """
         reader = PgOutputReader(self.config, self.options, self.name)
         deadline, met, self.rest = time.monotonic() + SECONDS, 0.0, list[LogMessage]()
         try:
@@ -161,7 +165,8 @@ def test_every_shape_of_change_with_key_moves_and_rollbacks(log: Log) -> None:
         "UPDATE t SET v = 'c' WHERE id = 1",
         "UPDATE t SET id = 10 WHERE id = 2",
         "BEGIN", "DELETE FROM t", "ROLLBACK",
-        "BEGIN", "SAVEPOINT s", "INSERT INTO t VALUES (7, 'gone')", "ROLLBACK TO s", "INSERT INTO t VALUES (8, 'here')", "COMMIT",
+        "BEGIN", "SAVEPOINT s", "INSERT INTO t VALUES (7, 'gone')", "ROLLBACK TO s", "INSERT INTO t VALUES (8, 'here')",
+        "COMMIT",
         "DELETE FROM t WHERE id = 3",
     )  # fmt: skip
     assert changes(log.read(), "id", "v", "_before_id") == [
@@ -214,7 +219,8 @@ def test_a_transaction_that_is_sent_before_it_ends_comes_whole_and_without_what_
         log.run(
             "BEGIN",
             "INSERT INTO t SELECT n, repeat('x', 100) FROM generate_series(1, 3000) n",
-            "SAVEPOINT s", "INSERT INTO t SELECT n, repeat('y', 100) FROM generate_series(3001, 6000) n", "ROLLBACK TO s",
+            "SAVEPOINT s", "INSERT INTO t SELECT n, repeat('y', 100) FROM generate_series(3001, 6000) n",
+            "ROLLBACK TO s",
             "INSERT INTO t SELECT n, repeat('z', 100) FROM generate_series(6001, 9000) n",
         )  # fmt: skip
         other = log.session()
@@ -273,10 +279,12 @@ def test_reading_resumes_at_any_commit_with_nothing_lost_and_nothing_twice(log: 
 DEFINITIONS: list[tuple[list[str], dict[str, Any]]] = [
     (["ALTER TABLE t ADD c int"], {"reload": False, "names": ("id", "v", "w", "c")}),
     (["ALTER TABLE t ADD c int DEFAULT 5"], {"reload": True, "names": ("id", "v", "w", "c")}),
-    (["ALTER TABLE t ADD c float DEFAULT random()", "ALTER TABLE t ALTER c DROP DEFAULT"], {"reload": True, "names": ("id", "v", "w", "c")}),
+    (["ALTER TABLE t ADD c float DEFAULT random()", "ALTER TABLE t ALTER c DROP DEFAULT"],
+        {"reload": True, "names": ("id", "v", "w", "c")}),
     (["ALTER TABLE t DROP w"], {"reload": False, "names": ("id", "v")}),
     (["ALTER TABLE t RENAME v TO x"], {"reload": False, "names": ("id", "x", "w"), "renamed": {"v": "x"}}),
-    (["ALTER TABLE t RENAME v TO x", "ALTER TABLE t RENAME w TO v"], {"names": ("id", "x", "v"), "renamed": {"v": "x", "w": "v"}}),
+    (["ALTER TABLE t RENAME v TO x", "ALTER TABLE t RENAME w TO v"],
+        {"names": ("id", "x", "v"), "renamed": {"v": "x", "w": "v"}}),
     (["ALTER TABLE t DROP w", "ALTER TABLE t ADD w text"], {"reload": True, "names": ("id", "v", "w")}),
     (["ALTER TABLE t ALTER v TYPE varchar(200)"], {"reload": False, "names": ("id", "v", "w")}),
     (["ALTER TABLE t ALTER w TYPE text USING w || '!'"], {"reload": True, "names": ("id", "v", "w")}),
@@ -338,7 +346,8 @@ def test_vacuum_full_and_truncate_do_not_have_the_table_read_again(log: Log) -> 
 def test_a_label_that_is_renamed_has_the_table_read_again_and_one_that_is_added_does_not(log: Log) -> None:
     """What is stored is the label's number: all rows show another text, and no change is in the log."""
     log.run(
-        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE pair AS (a int, m mood)", "CREATE DOMAIN moods AS mood[]",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE pair AS (a int, m mood)",
+        "CREATE DOMAIN moods AS mood[]",
         "CREATE TABLE t (id int PRIMARY KEY, p pair, m moods)", "INSERT INTO t VALUES (1, '(1,ok)', '{ok}')",
     )  # fmt: skip
     log.follow("t")
@@ -373,7 +382,8 @@ def test_a_generated_column_that_becomes_a_plain_one_is_read(
 def test_a_label_that_is_renamed_inside_a_multirange_has_the_table_read_again(log: Log) -> None:
     """Such a type names its range, and through it the enum, in pg_depend only."""
     log.run(
-        "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TYPE moods AS RANGE (subtype = mood, multirange_type_name = many)",
+        "CREATE TYPE mood AS ENUM ('sad', 'ok')",
+        "CREATE TYPE moods AS RANGE (subtype = mood, multirange_type_name = many)",
         "CREATE TABLE t (id int PRIMARY KEY, m many)", "INSERT INTO t VALUES (1, '{[sad,ok]}')",
     )  # fmt: skip
     log.follow("t")
@@ -476,7 +486,9 @@ def test_a_followed_table_has_time_to_get_another_identity(log: Log) -> None:
 
 @pytest.mark.parametrize("known", [True, False])
 def test_rows_that_go_with_a_partition_are_looked_for_behind_them(log: Log, known: bool) -> None:
-    """The catalog shows the partition's new storage when the rows before its TRUNCATE are read: they are still to come then."""
+    """The catalog shows the partition's new storage when the rows before its TRUNCATE are read: they are still to come
+    then.
+    """
     partitioned = (
         "CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)",
         "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
@@ -627,7 +639,9 @@ def test_the_server_goes_down_in_the_midst_and_nothing_is_lost(log: Log) -> None
 
 
 def test_a_commit_between_log_and_visibility_is_told_apart_by_the_chunks_evidence(log: Log) -> None:
-    """The update that watermarks by LSN lose: in the log before the low mark, invisible to the chunk that is read after it."""
+    """The update that watermarks by LSN lose: in the log before the low mark, invisible to the chunk that is read after
+    it.
+    """
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'old'), (2, 'same')")
     log.follow("t")
     log.run("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
@@ -706,13 +720,15 @@ def test_with_the_event_trigger_every_definition_is_told_at_its_place_however_la
     log.run(
         "INSERT INTO t VALUES (1, 'a')", "ALTER TABLE t RENAME v TO w", "INSERT INTO t VALUES (2, 'b')",
         "ALTER TABLE t ADD n int", "INSERT INTO t VALUES (3, 'c', 1)", "BEGIN", "ALTER TABLE t DROP w",
-        "INSERT INTO t VALUES (4, 2)", "ALTER TABLE t ADD w text", "INSERT INTO t VALUES (5, 3, 'e')", "COMMIT", "DROP TABLE u",
+        "INSERT INTO t VALUES (4, 2)", "ALTER TABLE t ADD w text", "INSERT INTO t VALUES (5, 3, 'e')", "COMMIT",
+        "DROP TABLE u",
     )  # fmt: skip
     found = log.read()
     told = [(one.table.name, one.operation, one.schema.names if one.schema else (), one.reload) for one in ddl(found)]
     assert told == [
         ("t", Ddl.ALTER_TABLE, ("id", "w"), False), ("t", Ddl.ALTER_TABLE, ("id", "w", "n"), False),
-        ("t", Ddl.ALTER_TABLE, ("id", "n"), False), ("t", Ddl.ALTER_TABLE, ("id", "n", "w"), False), ("u", Ddl.DROP_TABLE, (), False),
+        ("t", Ddl.ALTER_TABLE, ("id", "n"), False), ("t", Ddl.ALTER_TABLE, ("id", "n", "w"), False),
+        ("u", Ddl.DROP_TABLE, (), False),
     ]  # fmt: skip
     assert dict(ddl(found)[0].renamed_columns) == {"v": "w"}
     assert [m.schema.names for m in found if isinstance(m, ChangeBatch)] == [
@@ -727,7 +743,9 @@ def test_with_the_event_trigger_every_definition_is_told_at_its_place_however_la
 
 
 def test_messages_that_others_write_change_nothing(log: Log) -> None:
-    """Anybody who can connect may write them: garbage, dropped tables, a definition that was told before, marks, in any transaction."""
+    """Anybody who can connect may write them: garbage, dropped tables, a definition that was told before, marks, in any
+    transaction.
+    """
     log.config = replace(log.config, event_trigger=True)
     log.run("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     log.follow("t")
@@ -804,7 +822,8 @@ def ddl_messages(log: Log) -> list[bytes]:
 
 TAMPERED = {
     "table out and in": ("ALTER PUBLICATION {p} DROP TABLE {t}", "ALTER PUBLICATION {p} ADD TABLE {t}"),
-    "inserts alone": ("ALTER PUBLICATION {p} SET (publish = 'insert')", "ALTER PUBLICATION {p} SET (publish = 'insert, update, delete, truncate')"),
+    "inserts alone": ("ALTER PUBLICATION {p} SET (publish = 'insert')",
+        "ALTER PUBLICATION {p} SET (publish = 'insert, update, delete, truncate')"),
     "rows of a filter": ("ALTER PUBLICATION {p} SET TABLE {t} WHERE (id > 5)", "ALTER PUBLICATION {p} SET TABLE {t}"),
 }  # fmt: skip
 
@@ -812,7 +831,9 @@ TAMPERED = {
 @pytest.mark.parametrize("meanwhile", [False, True])
 @pytest.mark.parametrize("how", TAMPERED)
 def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: str, meanwhile: bool) -> None:
-    """Between two catalog_observer, and while nobody reads; what is ours to change about the publication has none read again."""
+    """Between two catalog_observer, and while nobody reads; what is ours to change about the publication has none read
+    again.
+    """
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')", "CREATE TABLE u (id int)")
     log.follow("t")
     log.schemas |= schemas(log.read(sight=True))
@@ -839,7 +860,9 @@ def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: 
 
 @pytest.mark.parametrize("named", ["FOR ALL TABLES", "FOR TABLES IN SCHEMA {schema}"])
 def test_a_table_that_was_unlogged_for_a_while_is_read_again(log: Log, named: str) -> None:
-    """The server refuses that only of a table that its publication names; VACUUM FULL, which looks alike, has none read again."""
+    """The server refuses that only of a table that its publication names; VACUUM FULL, which looks alike, has none read
+    again.
+    """
     log.run(
         "CREATE TABLE t (id int PRIMARY KEY, v text)", "CREATE TABLE u (id int PRIMARY KEY)", "INSERT INTO u VALUES (1)"
     )
@@ -932,7 +955,9 @@ def test_a_table_of_an_unknown_type_fails_alone(log: Log) -> None:
 def test_a_type_that_the_server_has_no_binary_form_for_is_read_as_text(
     log: Log, monkeypatch: pytest.MonkeyPatch, *, tls: bool
 ) -> None:
-    """Of a table that is not even selected, in the user's publication, and is gone again: every reading would meet it."""
+    """Of a table that is not even selected, in the user's publication, and is gone again: every reading would meet
+    it.
+    """
     if tls:
         monkeypatch.setattr(SocketStream, "begin", lambda *_: None)
     log.run("CREATE EXTENSION IF NOT EXISTS seg SCHEMA public", "CREATE TABLE t (id int PRIMARY KEY)")
@@ -1008,8 +1033,10 @@ def test_rows_after_an_exchange_of_names_in_their_own_transaction_have_the_new_n
     log.run("CREATE TABLE b (id int PRIMARY KEY, y text)", "INSERT INTO a VALUES (1, 1), (2, 2)")
     log.follow("a", "b", whole=True)
     log.run(
-        "UPDATE a SET x = 3", "BEGIN", "DELETE FROM a WHERE id = 1", "ALTER TABLE a RENAME TO c", "ALTER TABLE b RENAME TO a",
-        "ALTER TABLE c RENAME TO b", "UPDATE b SET x = 9", "COMMIT", "INSERT INTO a VALUES (7, 'p')", "UPDATE b SET x = 10",
+        "UPDATE a SET x = 3", "BEGIN", "DELETE FROM a WHERE id = 1", "ALTER TABLE a RENAME TO c",
+        "ALTER TABLE b RENAME TO a",
+        "ALTER TABLE c RENAME TO b", "UPDATE b SET x = 9", "COMMIT", "INSERT INTO a VALUES (7, 'p')",
+        "UPDATE b SET x = 10",
     )  # fmt: skip
     found = log.read(sight=True)
     if trigger or not partitioned:
@@ -1034,7 +1061,8 @@ ALIKE: dict[str, tuple[str, ...]] = {
     "dropped and added": ("ALTER TABLE t DROP n, ADD n int",),
     "filled by the way": ("ALTER TABLE t ADD x int DEFAULT 3", "ALTER TABLE t ALTER x DROP DEFAULT", "VACUUM FULL t"),
     "a partition emptied": ("TRUNCATE low",),
-    "a partition emptied by hand": ("ALTER TABLE p DETACH PARTITION low", "DELETE FROM low", f"{'ALTER TABLE p '}{{back}}"),
+    "a partition emptied by hand": ("ALTER TABLE p DETACH PARTITION low", "DELETE FROM low",
+        f"{'ALTER TABLE p '}{{back}}"),
     "a partition made again": ("DROP TABLE low", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)"),
     "a partition made, filled and dropped": (
         "CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",
@@ -1071,7 +1099,8 @@ def test_what_its_identity_alone_tells_is_read_again_once_and_not_after_a_restar
     log.config = replace(log.config, event_trigger=trigger)
     log.run(
         "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE t (id int PRIMARY KEY, n int, m mood)",
-        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
         "INSERT INTO t VALUES (1, 1, 'ok')", "INSERT INTO p VALUES (1)",
     )  # fmt: skip
     log.follow("t", "p")
@@ -1117,10 +1146,12 @@ def test_a_stream_that_has_met_a_partition_as_a_table_gives_its_rows_when_it_is_
 EMPTY = {
     "made": ("CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)",),
     "made by the way": (
-        "BEGIN", "CREATE TABLE high PARTITION OF p (CHECK (id <> 17)) FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)", "COMMIT",
+        "BEGIN", "CREATE TABLE high PARTITION OF p (CHECK (id <> 17)) FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO p VALUES (11)", "COMMIT",
     ),
     "built and attached at once": (
-        "BEGIN", "CREATE TABLE high (LIKE p INCLUDING ALL)", "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)", "COMMIT",
+        "BEGIN", "CREATE TABLE high (LIKE p INCLUDING ALL)",
+        "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)", "COMMIT",
     ),
     "attached": (
         "CREATE TABLE high (LIKE p INCLUDING ALL)", "ALTER TABLE p ATTACH PARTITION high FOR VALUES FROM (10) TO (20)",

@@ -49,7 +49,9 @@ class Played(NamedTuple):
 
 
 def said(messages: Iterable[LogMessage]) -> list[Any]:
-    """Each change and DDL by its ordinal, each failure, and between which changes what was settled; however they were cut into batches."""
+    """Each change and DDL by its ordinal, each failure, and between which changes what was settled; however they were
+    cut into batches.
+    """
     rows: dict[int, Any] = {}
     found: list[Any] = []
     for message in messages:
@@ -81,7 +83,9 @@ def sighted(decoder: Decoder, messages: list[bytes], rng: random.Random) -> None
 
 @contextmanager
 def played(server: EmbeddedPostgresSource, seed: int) -> Iterator[Played]:
-    """A random history, behind the place where its log is read from; one transaction is open, and then another, nearly all the time."""
+    """A random history, behind the place where its log is read from; one transaction is open, and then another, nearly
+    all the time.
+    """
     with database(server, NAME) as other:
         address = server.address
         config = PostgresConfig(address["host"], address["port"], address["user"], address["password"], NAME)

@@ -75,7 +75,8 @@ def test_a_step_ends_as_it_says_and_a_failed_transaction_is_rolled_back(
         Step(0, ("INSERT INTO t VALUES (1, 'é')",), "commit"),
         Step(0, ("INSERT INTO t VALUES (2, 'no')",), "rollback"),
         Step(0, ("INSERT INTO t VALUES (3, 'no')", "INSERT INTO t VALUES (1, 'twice')"), "commit"),
-        Step(0, ("INSERT INTO t VALUES (4, 'x')", "INSERT INTO t VALUES (1, 'twice')", "INSERT INTO t VALUES (5, 'y\\n')"), "autocommit"),
+        Step(0, ("INSERT INTO t VALUES (4, 'x')", "INSERT INTO t VALUES (1, 'twice')",
+                "INSERT INTO t VALUES (5, 'y\\n')"), "autocommit"),
         Step(1, ("INSERT INTO t VALUES (6, '表')",), "autocommit"),
     )  # fmt: skip
     player = Player(history, mariadb.connect, database)

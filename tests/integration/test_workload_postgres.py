@@ -69,7 +69,8 @@ def test_most_statements_of_twelve_histories_are_taken_and_all_tables_are_made(
             total.add(player.play())
             assert execute(connect, "SELECT gid FROM pg_prepared_xacts") == []
     print(
-        f"Postgres {version}: {total.failed / total.statements:.1%} of {total.statements} statements failed, {total.errors}"
+        f"Postgres {version}: {total.failed / total.statements:.1%} of {total.statements} statements failed,"
+        f" {total.errors}"
     )
     assert not refused
     assert total.failed <= (1 - TAKEN) * total.statements, total
@@ -124,9 +125,11 @@ def test_a_step_ends_as_it_says_and_a_failed_transaction_is_rolled_back(connect:
         Step(0, ("INSERT INTO t VALUES (1, 'é')",), "commit"),
         Step(0, ("INSERT INTO t VALUES (2, 'no')", "ALTER TABLE t ADD COLUMN c integer"), "rollback"),
         Step(0, ("INSERT INTO t VALUES (3, 'no')", "INSERT INTO t VALUES (1, 'twice')"), "commit"),
-        Step(0, ("INSERT INTO t VALUES (4, 'x')", "INSERT INTO t VALUES (1, 'twice')", "INSERT INTO t VALUES (5, 'y\\n')"), "autocommit"),
+        Step(0, ("INSERT INTO t VALUES (4, 'x')", "INSERT INTO t VALUES (1, 'twice')",
+                "INSERT INTO t VALUES (5, 'y\\n')"), "autocommit"),
         Step(1, ("INSERT INTO t VALUES (6, '表')",), "autocommit"),
-        Step(1, ("SAVEPOINT s", "INSERT INTO t VALUES (7, 'no')", "ROLLBACK TO SAVEPOINT s", "INSERT INTO t VALUES (8, 'z')"), "commit"),
+        Step(1, ("SAVEPOINT s", "INSERT INTO t VALUES (7, 'no')", "ROLLBACK TO SAVEPOINT s",
+                "INSERT INTO t VALUES (8, 'z')"), "commit"),
     )  # fmt: skip
     player = Player(history, connect, SCHEMA)
     player.prepare()
@@ -141,8 +144,10 @@ def test_no_transaction_is_left_prepared(connect: Callable[[], Any]) -> None:
     begin, insert = "BEGIN /* '1.{}' */", "INSERT INTO t VALUES ({}, 'x')"
     history = one_step(
         Step(0, (begin.format(0), insert.format(1), "PREPARE TRANSACTION '1.0'"), "autocommit"),
-        Step(0, (begin.format(1), insert.format(1), insert.format(1), "PREPARE TRANSACTION '1.1'", "COMMIT PREPARED '1.1'"), "autocommit"),
-        Step(0, (begin.format(2), insert.format(2), "PREPARE TRANSACTION '1.2'", "COMMIT PREPARED '1.2'"), "autocommit"),
+        Step(0, (begin.format(1), insert.format(1), insert.format(1), "PREPARE TRANSACTION '1.1'",
+                "COMMIT PREPARED '1.1'"), "autocommit"),
+        Step(0, (begin.format(2), insert.format(2), "PREPARE TRANSACTION '1.2'", "COMMIT PREPARED '1.2'"),
+            "autocommit"),
         Step(0, (begin.format(3), insert.format(9)), "autocommit"),
         Step(0, (insert.format(3),), "commit"),
     )  # fmt: skip

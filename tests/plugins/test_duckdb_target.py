@@ -1,4 +1,6 @@
-"""A third target: known to nothing but its own folder and one line of the registry, and yet on every page, in the API and in the file."""
+"""A third target: known to nothing but its own folder and one line of the registry, and yet on every page, in the API
+and in the file.
+"""
 
 from __future__ import annotations
 

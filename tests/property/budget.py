@@ -9,7 +9,9 @@ _ASKED = os.environ.get("TIDEMARK_FUZZ_EXAMPLES", "")
 
 
 def examples(usual: int, most: int = 10**9) -> int:
-    """`usual`, unless the environment asks for a number (of the test's own unit: mutants, statements, rows), up to `most`."""
+    """`usual`, unless the environment asks for a number (of the test's own unit: mutants, statements, rows), up to
+    `most`.
+    """
     return min(int(_ASKED), most) if _ASKED else usual
 
 

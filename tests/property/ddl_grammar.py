@@ -6,19 +6,23 @@ import random
 from dataclasses import dataclass, field
 
 NAMES = (
-    "id", "Name", "c.1", "order", "ö", "q`q", "comment", "after", "first", "partition", "check", "system", "period", "key",
+    "id", "Name", "c.1", "order", "ö", "q`q", "comment", "after", "first", "partition", "check", "system", "period",
+    "key",
     "column", "x y", "a€b", "to", "default", "if", "constraint", "x;y", "index", "as", "add", "z--z", "1a", "с", '"',
 )  # fmt: skip
 TABLES = ("plain", "t.dot", "select", "ünï", "a`b", "x y", "Upper", "rename", "€", "table")
 TYPES = (
     "int", "INT(10) UNSIGNED", "bigint", "smallint", "decimal(10,2)", "decimal(12,2)", "double", "float", "varchar(10)",
-    "varchar(40)", "char(5)", "text", "tinytext", "enum('a','b;c','d''e')", "enum('a','b;c','d''e','f,')", "set('x','y')", "date",
+    "varchar(40)", "char(5)", "text", "tinytext", "enum('a','b;c','d''e')", "enum('a','b;c','d''e','f,')",
+    "set('x','y')", "date",
     "datetime", "datetime(3)", "timestamp NULL", "time", "year", "bit(4)", "varbinary(8)", "blob", "json", "uuid",
     "varchar(20) CHARACTER SET latin1", "varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "boolean", "timestamp",
 )  # fmt: skip
 EXTRAS = (
-    "", "", "", "NULL", "NOT NULL", "DEFAULT NULL", "DEFAULT 1", "DEFAULT '0'", "NOT NULL DEFAULT '5'", "COMMENT 'DROP x, ADD y; -- `'",
-    "DEFAULT (1 + 1)", "COMMENT 'it''s \\\\'", "INVISIBLE DEFAULT 7", "DEFAULT (concat('a', ',b'))", "NULL DEFAULT NULL COMMENT 'DEFAULT 5'",
+    "", "", "", "NULL", "NOT NULL", "DEFAULT NULL", "DEFAULT 1", "DEFAULT '0'", "NOT NULL DEFAULT '5'",
+    "COMMENT 'DROP x, ADD y; -- `'",
+    "DEFAULT (1 + 1)", "COMMENT 'it''s \\\\'", "INVISIBLE DEFAULT 7", "DEFAULT (concat('a', ',b'))",
+    "NULL DEFAULT NULL COMMENT 'DEFAULT 5'",
     "COMMENT 'NOT NULL'", "CHECK (1 > 0)",
 )  # fmt: skip
 
@@ -161,9 +165,12 @@ class Grammar:
     def _harmless(self) -> str:
         number = self.rng.randrange(10**6)
         return self.rng.choice((
-            f"ADD INDEX `i{number}` (pk)", f"ADD CONSTRAINT c{number} CHECK (pk > -1)", "COMMENT 'DROP COLUMN pk'", "ENGINE InnoDB",
-            "CONVERT TO CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1", "ORDER BY pk", "FORCE", "AUTO_INCREMENT = 100",
-            "ALTER pk SET DEFAULT 3", "ALGORITHM=COPY", "ROW_FORMAT=DYNAMIC", "DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            f"ADD INDEX `i{number}` (pk)", f"ADD CONSTRAINT c{number} CHECK (pk > -1)", "COMMENT 'DROP COLUMN pk'",
+            "ENGINE InnoDB",
+            "CONVERT TO CHARACTER SET utf8mb4", "CONVERT TO CHARACTER SET latin1", "ORDER BY pk", "FORCE",
+            "AUTO_INCREMENT = 100",
+            "ALTER pk SET DEFAULT 3", "ALGORITHM=COPY", "ROW_FORMAT=DYNAMIC",
+            "DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
             f"ADD UNIQUE u{number} (pk)", "MAX_ROWS=5", "STATS_PERSISTENT=1", "DISABLE KEYS", "REMOVE PARTITIONING",
             f"ADD KEY k{number} (pk) COMMENT 'RENAME TO x'", "PAGE_CHECKSUM=1", "COALESCE PARTITION 1",
         ))  # fmt: skip

@@ -1,4 +1,5 @@
-"""Mutated logs through the real decoders, in a process of its own: `python -m tests.property.decoding SEED COUNT FILE…`.
+"""Mutated logs through the real decoders, in a process of its own: `python -m tests.property.decoding SEED COUNT
+FILE…`.
 
 A process of its own, because a kernel that reads past its buffer ends the process, a hang is ended from outside, and
 memory is limited.  Prints one JSON line for each fault, and one with the counts at the end.
@@ -94,7 +95,9 @@ def _odd(kind: pa.DataType) -> bool:
 
 
 class _Wire:
-    """A connection, and its socket, over which the server would send these packets; it breaks off behind the last one."""
+    """A connection, and its socket, over which the server would send these packets; it breaks off behind the last
+    one.
+    """
 
     def __init__(self, packets: Sequence[bytes]) -> None:
         numbered = (len(packet).to_bytes(3, "little") + b"\1" + packet for packet in packets)

@@ -94,7 +94,10 @@ class Server:
                 columns = [name for name in found.schema.names if name != "pk"]
                 names = ", ".join(quoted(name) for name in ("pk", *columns))
                 texts = ", ".join(["'1'"] * len(columns) if number == 1 else ["DEFAULT"] * len(columns))
-                sql = f"INSERT IGNORE INTO {quoted(table.name)} ({names}) VALUES ({number}{', ' + texts if texts else ''})"
+                sql = (
+                    f"INSERT IGNORE INTO {quoted(table.name)} ({names}) VALUES"
+                    f" ({number}{', ' + texts if texts else ''})"
+                )
                 try:
                     self.run("SET sql_mode = ''", sql)
                 except pymysql.err.MySQLError:

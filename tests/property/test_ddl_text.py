@@ -20,9 +20,12 @@ MEGABYTE = 1_000_000
 SECONDS = 6.0  # of the processor, for a megabyte: what is not linear takes minutes
 PIECES = (
     *"`'\"()*,.;=@-#\\ \n\t/!%?:[]{}",
-    "''", "``", '""', "\\'", "/*", "*/", "/*!", "/*!50100 ", "/*M!", "-- ", "ADD", "DROP", "COLUMN", "ALTER TABLE", "CREATE", "TABLE",
-    "RENAME", "TO", "CHANGE", "MODIFY", "IF EXISTS", "IF NOT EXISTS", "PARTITION", "WITH TABLE", "EXCHANGE", "XA COMMIT", "X'00'",
-    "ROLLBACK TO", "DELETE FROM", "INSERT", "UPDATE", "SET", "WAIT", "UNION", "CONVERT TO", "a", "`b`", "é", "😀", "\0", "\u00a0", "1", "'s'",
+    "''", "``", '""', "\\'", "/*", "*/", "/*!", "/*!50100 ", "/*M!", "-- ", "ADD", "DROP", "COLUMN", "ALTER TABLE",
+    "CREATE", "TABLE",
+    "RENAME", "TO", "CHANGE", "MODIFY", "IF EXISTS", "IF NOT EXISTS", "PARTITION", "WITH TABLE", "EXCHANGE",
+    "XA COMMIT", "X'00'",
+    "ROLLBACK TO", "DELETE FROM", "INSERT", "UPDATE", "SET", "WAIT", "UNION", "CONVERT TO", "a", "`b`", "é", "😀", "\0",
+    "\u00a0", "1", "'s'",
 )  # fmt: skip
 SCHEMA = TableSchema(
     TableId("db", "t"),

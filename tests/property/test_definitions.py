@@ -1,4 +1,6 @@
-"""A file of definitions is what there is: an export that is applied changes nothing, and elsewhere it makes the same."""
+"""A file of definitions is what there is: an export that is applied changes nothing, and elsewhere it makes the
+same.
+"""
 
 from __future__ import annotations
 

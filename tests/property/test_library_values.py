@@ -44,7 +44,8 @@ def same(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A column type; `literal` makes a value in SQL; `ours`, `theirs` (of the library), `selected` bring values to one form.
+    """A column type; `literal` makes a value in SQL; `ours`, `theirs` (of the library), `selected` bring values to one
+    form.
 
     `wrong`: why the library's value is not asked (a text), of one value (a function of the form), or of none.
     """
@@ -137,9 +138,13 @@ def timestamps(digits: int) -> Case:
 
 
 ALPHABETS = {
-    "utf8mb4": "aZ é中😀'\\\"\n\0", "utf8mb3": "aé中 '", "latin1": "aZé€ÿ '", "ascii": "a~ '", "cp1251": "aяЖЁ", "koi8r": "aяЖ",
-    "greek": "aαβΩ", "hebrew": "aאבת", "gbk": "a中文", "big5": "a中文", "euckr": "a한글", "cp932": "aあ亜ｱ①", "latin2": "aőű", "latin5": "ağş",
-    "ucs2": "aé中", "utf16": "aé中😀", "utf16le": "aé中😀", "utf32": "aé中😀", "swe7": "abc", "dec8": "aé", "macroman": "aé",
+    "utf8mb4": "aZ é中😀'\\\"\n\0", "utf8mb3": "aé中 '", "latin1": "aZé€ÿ '", "ascii": "a~ '", "cp1251": "aяЖЁ",
+    "koi8r": "aяЖ",
+    "greek": "aαβΩ", "hebrew": "aאבת", "gbk": "a中文", "big5": "a中文", "euckr": "a한글", "cp932": "aあ亜ｱ①",
+    "latin2": "aőű",
+    "latin5": "ağş",
+    "ucs2": "aé中", "utf16": "aé中😀", "utf16le": "aé中😀", "utf32": "aé中😀", "swe7": "abc", "dec8": "aé",
+    "macroman": "aé",
 }  # fmt: skip
 WIDE = ("ucs2", "utf16", "utf16le", "utf32")
 KINDS = ("char(12)", "varchar(20)", "varchar(300)", "tinytext", "text", "mediumtext", "longtext")
@@ -320,8 +325,10 @@ def theirs(log: Log) -> Iterator[tuple[str, Image | None, Image | None]]:
         "password": address["password"],
     }
     reader = BinLogStreamReader(
-        settings, server_id=4711, log_file=log.start.file, log_pos=log.start.position, resume_stream=True, blocking=False,
-        only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent], only_schemas=[log.database], enable_logging=False, pymysql_wrapper=connected,
+        settings, server_id=4711, log_file=log.start.file, log_pos=log.start.position, resume_stream=True,
+        blocking=False,
+        only_events=[WriteRowsEvent, UpdateRowsEvent, DeleteRowsEvent], only_schemas=[log.database],
+        enable_logging=False, pymysql_wrapper=connected,
         ignore_decode_errors=True,  # it reads UTF-32 in the wrong order of bytes, and would stop there
     )  # fmt: skip
     try:

@@ -1,4 +1,6 @@
-"""Damage to the events of one table, behind checksums that hold: that table fails at most, and nothing of the others is lost or changed."""
+"""Damage to the events of one table, behind checksums that hold: that table fails at most, and nothing of the others is
+lost or changed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def events_of_tables(log: Log) -> dict[TableId, list[int]]:
 
 
 def damaged(log: Log, place: int, rng: random.Random) -> bytes:
-    """The event with damage behind what says which table it is of; its length (so that all others are in their places) and checksum are right."""
+    """The event with damage behind what says which table it is of; its length (so that all others are in their places)
+    and checksum are right.
+    """
     raw, tail = log.events[place], 4 if log.checksum else 0
     kept = e.HEADER_SIZE + 8
     if raw[4] == e.TABLE_MAP:

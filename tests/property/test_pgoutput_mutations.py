@@ -1,4 +1,6 @@
-"""Damaged messages of a live Postgres's log, through the decoder as it runs: a clear error or an answer, never a crash or a hang."""
+"""Damaged messages of a live Postgres's log, through the decoder as it runs: a clear error or an answer, never a crash
+or a hang.
+"""
 
 from __future__ import annotations
 
@@ -65,10 +67,12 @@ def found(request: pytest.FixtureRequest) -> Iterator[Recorded]:
         cursor.execute("INSERT INTO m.t SELECT n, n / 4.0, now(), repeat('x', n), '[1]' FROM generate_series(1, 20) n")
         cursor.execute("UPDATE m.t SET id = id + 100 WHERE id < 5; DELETE FROM m.t WHERE id = 9")
         cursor.execute(
-            "INSERT INTO m.k VALUES ('NaN', '\\x00ff', '2001-02-03'), (NULL, NULL, NULL); UPDATE m.k SET a = 1; DELETE FROM m.k"
+            "INSERT INTO m.k VALUES ('NaN', '\\x00ff', '2001-02-03'), (NULL, NULL, NULL); UPDATE m.k SET a = 1; DELETE"
+            " FROM m.k"
         )
         cursor.execute(
-            "BEGIN; INSERT INTO m.t SELECT n, 1, now(), repeat('y', 200), NULL FROM generate_series(1000, 1600) n; COMMIT"
+            "BEGIN; INSERT INTO m.t SELECT n, 1, now(), repeat('y', 200), NULL FROM generate_series(1000, 1600) n;"
+            " COMMIT"
         )
         cursor.execute("TRUNCATE m.k")
         cursor.execute("SELECT pg_logical_emit_message(true, 'tidemark', 'mutants|END')")

@@ -1,4 +1,5 @@
-"""One value, one result: the server's text of a value and its binary form become the same Arrow value, and the right one.
+"""One value, one result: the server's text of a value and its binary form become the same Arrow value, and the right
+one.
 
 TIDEMARK_TEST_POSTGRES=host:port:user:password:database asks another server.
 """
@@ -62,7 +63,9 @@ def server() -> Iterator[Connection]:
 
 @dataclass(frozen=True)
 class Kind:
-    """A type, texts that the server takes for its values, and what they are in Python (None: whatever both forms say)."""
+    """A type, texts that the server takes for its values, and what they are in Python (None: whatever both forms
+    say).
+    """
 
     name: str
     texts: st.SearchStrategy[str]
@@ -158,7 +161,8 @@ KINDS = [
     Kind("oid", st.integers(0, 2**32 - 1).map(str), int),
     Kind("float4", floats(32), lambda text: struct.unpack("f", struct.pack("f", float(text)))[0]),
     Kind("float8", floats(64), float),
-    *(decimals(*size) for size in ((1, 0), (1, 1), (4, 2), (9, 9), (10, 3), (18, 6), (19, 4), (20, 0), (37, 5), (38, 0), (38, 1), (38, 2))),
+    *(decimals(*size) for size in ((1, 0), (1, 1), (4, 2), (9, 9), (10, 3), (18, 6), (19, 4), (20, 0), (37, 5), (38, 0),
+            (38, 1), (38, 2))),
     *(decimals(*size) for size in ((38, 3), (38, 10), (38, 37), (38, 38), (5, 4), (6, 5))),
     Kind("numeric", NUMERICS),
     Kind("numeric", SMALL.map(lambda text: f"{text}e38"), None, numeric_typmod(60, 10)),

@@ -1,4 +1,6 @@
-"""Row filters: read as they are written, the same on Arrow as in verification, and changes are what somebody behind the filter sees."""
+"""Row filters: read as they are written, the same on Arrow as in verification, and changes are what somebody behind the
+filter sees.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +180,8 @@ def test_a_filter_is_read_and_written(text: str, same: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "a", "a =", "= 1", "a = b", "a = 1 OR b = 2", "a = 1 AND", "a IN ()", "a IN (1", "a IN 1", "a IS 1", "a = 'x", "a = 1;",
+        "a", "a =", "= 1", "a = b", "a = 1 OR b = 2", "a = 1 AND", "a IN ()", "a IN (1", "a IN 1", "a IS 1", "a = 'x",
+        "a = 1;",
         "NOT a = 1", "a = 1 b = 2", "lower(a) = 'x'", 'a = "x"', "a = NULL", "a LIKE 'x'", "a = 1 -- x", "a" * 2001,
     ],
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""Row images: whatever a server would write for a value is read back as that value (encoders after MySQL's pack functions)."""
+"""Row images: whatever a server would write for a value is read back as that value (encoders after MySQL's pack
+functions).
+"""
 
 from __future__ import annotations
 
@@ -76,23 +78,35 @@ SAME: Callable[[Any], Any] = lambda value: value
 FIRST, LAST = datetime(1, 1, 1), datetime(9999, 12, 31)  # noqa: DTZ001 - DATETIME has no zone
 SPECS: list[Spec] = [
     (LogColumn(t.TINY, 0, True, "tiny", unsigned=False), st.integers(-128, 127), lambda v: struct.pack("<b", v), SAME),
-    (LogColumn(t.INT24, 0, True, "int24", unsigned=False), st.integers(-(2**23), 2**23 - 1), lambda v: v.to_bytes(3, "little", signed=True), SAME),
-    (LogColumn(t.LONG, 0, True, "long", unsigned=True), st.integers(0, 2**32 - 1), lambda v: struct.pack("<I", v), SAME),
-    (LogColumn(t.LONGLONG, 0, True, "big", unsigned=True), st.integers(0, 2**64 - 1), lambda v: struct.pack("<Q", v), Decimal),
-    (LogColumn(t.DOUBLE, 8, True, "double", unsigned=False), st.floats(allow_nan=False, allow_infinity=False), lambda v: struct.pack("<d", v), SAME),
-    (LogColumn(t.NEWDECIMAL, 20 << 8 | 7, True, "dec", unsigned=False), st.decimals(-(10**12), 10**12, places=7), lambda v: pack_decimal(v, 20, 7), SAME),
-    (LogColumn(t.NEWDECIMAL, 65 << 8 | 30, True, "wide", unsigned=False), st.decimals(-(10**30), 10**30, places=30), lambda v: pack_decimal(v, 65, 30), lambda v: f"{v:f}" if v else f"{abs(v):f}"),
+    (LogColumn(t.INT24, 0, True, "int24", unsigned=False), st.integers(-(2**23), 2**23 - 1),
+        lambda v: v.to_bytes(3, "little", signed=True), SAME),
+    (LogColumn(t.LONG, 0, True, "long", unsigned=True), st.integers(0, 2**32 - 1), lambda v: struct.pack("<I", v),
+        SAME),
+    (LogColumn(t.LONGLONG, 0, True, "big", unsigned=True), st.integers(0, 2**64 - 1), lambda v: struct.pack("<Q", v),
+        Decimal),
+    (LogColumn(t.DOUBLE, 8, True, "double", unsigned=False), st.floats(allow_nan=False, allow_infinity=False),
+        lambda v: struct.pack("<d", v), SAME),
+    (LogColumn(t.NEWDECIMAL, 20 << 8 | 7, True, "dec", unsigned=False), st.decimals(-(10**12), 10**12, places=7),
+        lambda v: pack_decimal(v, 20, 7), SAME),
+    (LogColumn(t.NEWDECIMAL, 65 << 8 | 30, True, "wide", unsigned=False), st.decimals(-(10**30), 10**30, places=30),
+        lambda v: pack_decimal(v, 65, 30), lambda v: f"{v:f}" if v else f"{abs(v):f}"),
     (LogColumn(t.DATETIME2, 6, True, "dt"), st.datetimes(FIRST, LAST), pack_datetime, SAME),
     (LogColumn(t.TIME2, 3, True, "time"), st.integers(-3020399000, 3020399000), pack_time, time_text),
-    (LogColumn(t.VARCHAR, 400, True, "text", charset=45), st.text(st.characters(exclude_categories=["Cs"]), max_size=90), lambda v: prefixed(2)(v.encode()), SAME),
-    (LogColumn(t.VARCHAR, 90, True, "latin", charset=8), st.text("aé€ÿ", max_size=20), lambda v: prefixed(1)(v.encode("cp1252")), SAME),
-    (LogColumn(t.STRING, 6, True, "bin", charset=63), st.binary(min_size=6, max_size=6), lambda v: prefixed(1)(v.rstrip(b"\0")), SAME),
+    (LogColumn(t.VARCHAR, 400, True, "text", charset=45),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=90), lambda v: prefixed(2)(v.encode()), SAME),
+    (LogColumn(t.VARCHAR, 90, True, "latin", charset=8), st.text("aé€ÿ", max_size=20),
+        lambda v: prefixed(1)(v.encode("cp1252")), SAME),
+    (LogColumn(t.STRING, 6, True, "bin", charset=63), st.binary(min_size=6, max_size=6),
+        lambda v: prefixed(1)(v.rstrip(b"\0")), SAME),
     (LogColumn(t.BLOB, 3, True, "blob", charset=63), st.binary(max_size=300), prefixed(3), SAME),
     (LogColumn(t.BIT, 1, True, "bit1"), st.booleans(), lambda v: bytes([v]), SAME),
     (LogColumn(t.BIT, 64, True, "bit64"), st.integers(0, 2**64 - 1), lambda v: v.to_bytes(8, "big"), Decimal),
-    (LogColumn(t.YEAR, 0, True, "year"), st.one_of(st.just(0), st.integers(1901, 2155)), lambda v: bytes([v - 1900 if v else 0]), SAME),
-    (LogColumn(t.ENUM, 1, True, "enum", charset=45, labels=(b"x", b"\xc3\xa9")), st.sampled_from(["", "x", "é"]), lambda v: bytes([("", "x", "é").index(v)]), SAME),
-    (LogColumn(t.SET, 1, True, "set", charset=45, labels=(b"a", b"b", b"c")), st.sets(st.sampled_from("abc")), lambda v: bytes([sum(1 << "abc".index(x) for x in v)]), lambda v: ",".join(sorted(v))),
+    (LogColumn(t.YEAR, 0, True, "year"), st.one_of(st.just(0), st.integers(1901, 2155)),
+        lambda v: bytes([v - 1900 if v else 0]), SAME),
+    (LogColumn(t.ENUM, 1, True, "enum", charset=45, labels=(b"x", b"\xc3\xa9")), st.sampled_from(["", "x", "é"]),
+        lambda v: bytes([("", "x", "é").index(v)]), SAME),
+    (LogColumn(t.SET, 1, True, "set", charset=45, labels=(b"a", b"b", b"c")), st.sets(st.sampled_from("abc")),
+        lambda v: bytes([sum(1 << "abc".index(x) for x in v)]), lambda v: ",".join(sorted(v))),
 ]  # fmt: skip
 COLUMNS = [spec[0] for spec in SPECS]
 SCHEMA = TableSchema(TABLE, tuple(column_of(definition_of(column), TABLE) for column in COLUMNS))

@@ -31,7 +31,8 @@ def _row(rng: random.Random) -> Row:
 
     values: Row = [
         rng.randint(-128, 127), rng.randint(-(2**23), 2**23 - 1), rng.randrange(2**32), rng.randrange(2**64),
-        rng.uniform(-1e9, 1e9), Decimal(rng.randint(-(10**18), 10**18)).scaleb(-7), Decimal(rng.randint(-(10**60), 10**60)),
+        rng.uniform(-1e9, 1e9), Decimal(rng.randint(-(10**18), 10**18)).scaleb(-7),
+        Decimal(rng.randint(-(10**60), 10**60)),
         datetime(1, 1, 1) + timedelta(microseconds=rng.randrange(10**17)),  # noqa: DTZ001 - DATETIME has no zone
         rng.randint(-3020399000, 3020399000), "".join(rng.choices("aé中😀", k=rng.randint(0, 40))),
         "".join(rng.choices("aé€ÿ", k=rng.randint(0, 20))), rng.randbytes(6), rng.randbytes(rng.randint(0, 60)),

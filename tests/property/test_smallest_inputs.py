@@ -1,4 +1,6 @@
-"""The smallest inputs that the fuzzing has found: each once made a hang, a crash, gigabytes, another exception or a wrong value."""
+"""The smallest inputs that the fuzzing has found: each once made a hang, a crash, gigabytes, another exception or a
+wrong value.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,10 @@ def test_a_lie_about_a_size_is_found_at_once_and_costs_nothing(read: Callable[[]
 @pytest.mark.parametrize(
     ("log", "column", "data"),
     [
-        (LogColumn(t.NEWDECIMAL, 9 << 8, True, "c"), Column("c", decimal(9, 0), True, "decimal(9,0)"), b"\xbb\xff\xff\xff"),
-        (LogColumn(t.DATETIME2, 0, True, "c"), Column("c", TIMESTAMP_NTZ, True, "datetime"), b"\x99\xb2\xc3\x80\x00"[:2] + b"\xff\xff\xff"),
+        (LogColumn(t.NEWDECIMAL, 9 << 8, True, "c"), Column("c", decimal(9, 0), True, "decimal(9,0)"),
+            b"\xbb\xff\xff\xff"),
+        (LogColumn(t.DATETIME2, 0, True, "c"), Column("c", TIMESTAMP_NTZ, True, "datetime"),
+            b"\x99\xb2\xc3\x80\x00"[:2] + b"\xff\xff\xff"),
         (LogColumn(t.BIT, 1, True, "c"), Column("c", BOOLEAN, True, "bit(1)"), b"\2"),
         (LogColumn(t.SET, 1, True, "c", charset=45, labels=(b"a",)), Column("c", STRING, True, "set('a')"), b"\2"),
         (LogColumn(t.ENUM, 1, True, "c", charset=45, labels=(b"a",)), Column("c", STRING, True, "enum('a')"), b"\2"),

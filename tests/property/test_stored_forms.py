@@ -100,7 +100,8 @@ def test_offsets_survive_their_json(file: str, position: int, domains: dict[int,
 @given(JSON)
 def test_what_is_no_offset_schema_or_options_is_refused(data: Any) -> None:
     for read in (parse_offset, TableSchema.from_dict, ReplicatorOptions.from_dict):
-        for value in (data, {"kind": "mysql", "file": "b.1", "position": data}, {"database": "d", "table": "t", "columns": data, "key": []},
+        for value in (data, {"kind": "mysql", "file": "b.1", "position": data},
+            {"database": "d", "table": "t", "columns": data, "key": []},
                       {"ddl_policy": data}, {"slo_minutes": data}, {"zero_dates": data}):  # fmt: skip
             try:
                 read(value)  # type: ignore[operator]

@@ -1,4 +1,6 @@
-"""What goes into the journal's rows comes out of them as it was; files as code are applied or refused with a clear error."""
+"""What goes into the journal's rows comes out of them as it was; files as code are applied or refused with a clear
+error.
+"""
 
 from __future__ import annotations
 
@@ -117,8 +119,10 @@ def test_key_ranges_of_every_type_survive_their_rows() -> None:
     store = OrmChunkStore(replicator.pk)
     (run,) = store.to_plan()
     keys = (
-        ("-9223372036854775808", "18446744073709551615"), ("1.5e0", "-0e0"), ("_utf8mb4 X'C3A9' COLLATE utf8mb4_bin", "X''"),
-        ("CAST('0000-00-00' AS DATE)", "CAST('-838:59:59.000000' AS TIME(6))"), ("0.00000000000000000000000000000001", "'"),
+        ("-9223372036854775808", "18446744073709551615"), ("1.5e0", "-0e0"),
+        ("_utf8mb4 X'C3A9' COLLATE utf8mb4_bin", "X''"),
+        ("CAST('0000-00-00' AS DATE)", "CAST('-838:59:59.000000' AS TIME(6))"),
+        ("0.00000000000000000000000000000001", "'"),
     )  # fmt: skip
     ranges = [KeyRange(low, high) for low, high in zip((None, *keys), (*keys, None), strict=True)]
     for bounds in ranges:

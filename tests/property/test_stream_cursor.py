@@ -1,4 +1,6 @@
-"""Random segments through the cursors: every row once in one shard, in order, whatever the bounds and wherever a client begins again."""
+"""Random segments through the cursors: every row once in one shard, in order, whatever the bounds and wherever a client
+begins again.
+"""
 
 from __future__ import annotations
 

@@ -26,8 +26,10 @@ from tests.integration.rogue import RogueMySQL, RoguePostgres
 from webapp.web.outbound import allowed
 
 LINK_LOCAL = [
-    "169.254.169.254", "169.254.0.1", "fe80::1", "febf::1", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe", "64:ff9b::a9fe:a9fe",
-    "2002:a9fe:a9fe::1", "::169.254.169.254", "fd00:ec2::254", "2852039166", "0xa9fea9fe", "169.254.43518", "0251.0376.1.1",
+    "169.254.169.254", "169.254.0.1", "fe80::1", "febf::1", "::ffff:169.254.169.254", "::ffff:a9fe:a9fe",
+    "64:ff9b::a9fe:a9fe",
+    "2002:a9fe:a9fe::1", "::169.254.169.254", "fd00:ec2::254", "2852039166", "0xa9fea9fe", "169.254.43518",
+    "0251.0376.1.1",
 ]  # fmt: skip
 
 
@@ -43,7 +45,8 @@ def test_link_local_addresses_are_refused_in_every_form(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["/var/run/postgresql", "@tidemark", "a b", "a,b", "h" * 5000, "", "a/b", "-x", "fe80::1%eth0", "http://h", "h:1", "a\n", "a..b", "ü" * 70]
+    "host", ["/var/run/postgresql", "@tidemark", "a b", "a,b", "h" * 5000, "", "a/b", "-x", "fe80::1%eth0", "http://h",
+        "h:1", "a\n", "a..b", "ü" * 70]
 )  # fmt: skip
 def test_what_is_no_host_is_refused(host: str) -> None:
     for check in (
@@ -60,7 +63,8 @@ def test_what_is_no_host_is_refused(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "host", ["db", "db.example.com", "db.example.com.", "10.0.0.1", "127.0.0.1", "::1", "fc00::1", "a_b-c.d", "bücher.example", "x" * 63]
+    "host", ["db", "db.example.com", "db.example.com.", "10.0.0.1", "127.0.0.1", "::1", "fc00::1", "a_b-c.d",
+        "bücher.example", "x" * 63]
 )  # fmt: skip
 def test_names_and_other_addresses_are_taken(host: str) -> None:
     assert checked_host(f" {host} ") == host

@@ -392,7 +392,8 @@ def test_a_partial_json_update_that_does_not_fit_fails_the_table() -> None:
         (b"\x0f\x0f\x02\x00\x01", '"base64:type15:AAE="'),
         (b"\x0f\x0c\x08" + ((((2020 * 13 + 1) << 5 | 2) << 17 | 3 << 12 | 4 << 6 | 5) << 24 | 6).to_bytes(8, "little"),
          '"2020-01-02 03:04:05.000006"'),
-        (b"\x0f\x0b\x08" + (-((1 << 12 | 2 << 6 | 3) << 24 | 4)).to_bytes(8, "little", signed=True), '"-01:02:03.000004"'),
+        (b"\x0f\x0b\x08" + (-((1 << 12 | 2 << 6 | 3) << 24 | 4)).to_bytes(8, "little", signed=True),
+            '"-01:02:03.000004"'),
         (b"\x02\x02\x00\x0a\x00\x05\x01\x00\x05\x02\x00", "[1, 2]"),
     ],
 )  # fmt: skip

@@ -1,4 +1,6 @@
-"""Commits under way while the log is read on: what is written, journaled, confirmed, in which order, and what faults leave of it."""
+"""Commits under way while the log is read on: what is written, journaled, confirmed, in which order, and what faults
+leave of it.
+"""
 
 from __future__ import annotations
 
@@ -400,7 +402,8 @@ def test_parked_rows_are_in_the_entry_of_their_transaction_and_use_their_numbers
 
 def test_a_table_with_too_many_parked_rows_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PARKED", 4)
-    world.script = [lambda ordinal: [parked(A, ordinal, 3), batch(B, ordinal + 3, 1)], lambda ordinal: [parked(A, ordinal, 2)],
+    world.script = [lambda ordinal: [parked(A, ordinal, 3), batch(B, ordinal + 3, 1)],
+        lambda ordinal: [parked(A, ordinal, 2)],
                     lambda ordinal: [parked(A, ordinal, 2), batch(B, ordinal + 2, 1)]]  # fmt: skip
     world.run()
     failed = [(table, error.code) for entry in world.entries for table, error in entry.failures]
@@ -466,7 +469,9 @@ def test_a_slow_disk_slows_the_reader_before_memory_grows(world: World, monkeypa
 
 @dataclass
 class Vanished(World):
-    """A and B are followed again, and the catalog shows neither; what A was is told by an identity, what B was is not."""
+    """A and B are followed again, and the catalog shows neither; what A was is told by an identity, what B was is
+    not.
+    """
 
     action: DdlAction = DdlAction.APPLY
     others: tuple[TrackedTable, ...] = ()
@@ -519,7 +524,9 @@ def test_a_failed_table_goes_where_the_source_says_that_it_is_gone_and_not_that_
 
 
 def test_a_failed_table_that_is_read_again_is_gone_where_the_source_says_so(tmp_path: Path) -> None:
-    """It was renamed while it had failed: nobody reads that place of the log any more, which lies behind the checkpoint."""
+    """It was renamed while it had failed: nobody reads that place of the log any more, which lies behind the
+    checkpoint.
+    """
     followed = TrackedTable(
         TableId("shop", "c"), TableState.STREAMING, SchemaVersion(1, schema(A)), None, followed=True
     )

@@ -96,7 +96,9 @@ class Journal:
 
 @dataclass
 class Merges:
-    """A Target that holds the load up to 50 and notes what it is given, and into which others wrote `conflicts` times."""
+    """A Target that holds the load up to 50 and notes what it is given, and into which others wrote `conflicts`
+    times.
+    """
 
     conflicts: int = 0
     seen: list[Any] = field(default_factory=list)
@@ -187,7 +189,9 @@ def test_a_sweep_that_the_journal_does_not_know_of_ends_the_reload(swept: bool) 
 
 
 def test_what_was_seen_after_the_lease_ran_out_is_left_alone() -> None:
-    """The worker stood still before it looked: another owner's table would be taken for one of an older load, and made anew."""
+    """The worker stood still before it looked: another owner's table would be taken for one of an older load, and made
+    anew.
+    """
     target, ours = Merges(), chain([True, True], repeat(False))  # asked by the loop, by the turn, and after it looked
     target.position = lambda table: Position(0, 50, 1, "another load")  # type: ignore[method-assign]
     journal = Journal(list(PARTS))

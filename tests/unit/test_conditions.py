@@ -17,7 +17,8 @@ COLUMNS = ("id", "v", "Name", 'odd `" col', "at")
 SCHEMA = TableSchema(
     TableId("shop", "t"),
     (*(Column(name, DataType.parse("string"), nullable=True, source_type="text") for name in COLUMNS),
-     Column("mail", DataType.parse("string"), nullable=True, source_type="text", masked=Masked(Mask(MaskKind.NULL), DataType.parse("string"), nullable=True))),
+     Column("mail", DataType.parse("string"), nullable=True, source_type="text",
+         masked=Masked(Mask(MaskKind.NULL), DataType.parse("string"), nullable=True))),
     ("id",),
 )  # fmt: skip
 

@@ -87,7 +87,8 @@ def test_a_run_that_is_to_follow_another_does_not_end_it() -> None:
 
 
 def test_a_load_that_mends_a_cascade_begins_behind_the_last_one() -> None:
-    """DELETE parents; UPDATE children; ALTER children; UPDATE children; DELETE parents: the last one took rows silently.
+    """DELETE parents; UPDATE children; ALTER children; UPDATE children; DELETE parents: the last one took rows
+    silently.
 
     Neither the load that the ALTER asks for nor one from the first DELETE on removes what the second UPDATE left in the
     log.

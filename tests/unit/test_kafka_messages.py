@@ -26,13 +26,15 @@ from replicator.targets.kafka.naming import avro_name, topic_of
 MOMENT = datetime(2024, 2, 29, 12, 30, 0, 123456, tzinfo=UTC)
 VALUES: dict[str, tuple[DataType, list[Any], list[Any]]] = {
     "id": (INT, [1, 2, 3, 4], [1, 2, 3, 4]),
-    "d": (decimal(30, 20), [Decimal("0.00000000000000000001"), None, Decimal("-5.00000000000000000000"), Decimal("1.50000000000000000000")],
+    "d": (decimal(30, 20), [Decimal("0.00000000000000000001"), None, Decimal("-5.00000000000000000000"),
+            Decimal("1.50000000000000000000")],
           ["0.00000000000000000001", None, "-5.00000000000000000000", "1.50000000000000000000"]),
     'odd "name"': (STRING, ['a"\\\n\x00', None, "ü😀", ""], ['a"\\\n\x00', None, "ü😀", ""]),
     "b": (BINARY, [b"\x00\xff", None, b"", b"x"], ["AP8=", None, "", "eA=="]),
     "f": (DOUBLE, [float("nan"), float("inf"), float("-inf"), 0.1], ["NaN", "Infinity", "-Infinity", 0.1]),
     "g": (FLOAT, [1.5, None, -0.0, 0.25], [1.5, None, 0, 0.25]),
-    "day": (DATE, [date(2024, 2, 29), None, date(1, 1, 1), date(9999, 12, 31)], ["2024-02-29", None, "0001-01-01", "9999-12-31"]),
+    "day": (DATE, [date(2024, 2, 29), None, date(1, 1, 1), date(9999, 12, 31)],
+        ["2024-02-29", None, "0001-01-01", "9999-12-31"]),
     "wall": (TIMESTAMP_NTZ, [MOMENT.replace(tzinfo=None)] * 4, ["2024-02-29T12:30:00.123456"] * 4),
     "at": (TIMESTAMP, [MOMENT] * 4, ["2024-02-29T12:30:00.123456Z"] * 4),
 }  # fmt: skip

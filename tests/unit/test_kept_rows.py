@@ -1,4 +1,6 @@
-"""Soft delete and history without Spark, against a model: random changes, batches cut anywhere, a clock that runs backwards."""
+"""Soft delete and history without Spark, against a model: random changes, batches cut anywhere, a clock that runs
+backwards.
+"""
 
 from __future__ import annotations
 

@@ -46,9 +46,12 @@ def test_several_columns_are_csv_or_json() -> None:
         (types.decimal(20, 0), "bigint unsigned", "18446744073709551615", "18446744073709551615", Decimal(2**64 - 1)),
         (types.BINARY, "binary(2)", "0xFF00", "ff00", b"\xff\x00"),
         (types.DATE, "date", "2026-02-28", "2026-02-28", date(2026, 2, 28)),
-        (types.TIMESTAMP_NTZ, "datetime(6)", "2026-02-28T10:00:00.5", "2026-02-28 10:00:00.500000", datetime(2026, 2, 28, 10, 0, 0, 500000)),  # noqa: DTZ001
-        (types.TIMESTAMP, "timestamptz", "2026-02-28 10:00+02:00", "2026-02-28 08:00:00", datetime(2026, 2, 28, 8, tzinfo=UTC)),
-        (types.STRING, "uuid", "ABCDEF00-0000-0000-0000-000000000000", "abcdef00-0000-0000-0000-000000000000", "abcdef00-0000-0000-0000-000000000000"),
+        (types.TIMESTAMP_NTZ, "datetime(6)", "2026-02-28T10:00:00.5", "2026-02-28 10:00:00.500000",
+            datetime(2026, 2, 28, 10, 0, 0, 500000)),  # noqa: DTZ001
+        (types.TIMESTAMP, "timestamptz", "2026-02-28 10:00+02:00", "2026-02-28 08:00:00",
+            datetime(2026, 2, 28, 8, tzinfo=UTC)),
+        (types.STRING, "uuid", "ABCDEF00-0000-0000-0000-000000000000", "abcdef00-0000-0000-0000-000000000000",
+            "abcdef00-0000-0000-0000-000000000000"),
         (types.STRING, "character(5)", "ab", "ab   ", "ab   "),
     ],
 )  # fmt: skip

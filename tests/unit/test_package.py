@@ -54,11 +54,16 @@ def test_the_wheel_works_from_anywhere(tmp_path: Path) -> None:
     assert "tidemark = webapp.__main__:main" in entry.read_text()
     (tmp_path / "work").mkdir()
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "TIDEMARK_HOME": str(tmp_path / "work")}
-    check = "import django, webapp; django.setup(); from django.template.loader import get_template; from django.contrib.staticfiles.finders import find; print(get_template('base.html').origin, find('js/app.js'))"
+    check = (
+        "import django, webapp; django.setup(); from django.template.loader import get_template; from"
+        " django.contrib.staticfiles.finders import find; print(get_template('base.html').origin, find('js/app.js'))"
+    )
     found = subprocess.run(
-        [sys.executable, "-c", check], cwd=tmp_path / "work", env=environment | {"DJANGO_SETTINGS_MODULE": "webapp.settings"},
+        [sys.executable, "-c", check], cwd=tmp_path / "work",
+        env=environment | {"DJANGO_SETTINGS_MODULE": "webapp.settings"},
         check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
     assert found.count(str(tmp_path / "site")) == 2
-    said = subprocess.run([sys.executable, "-m", "webapp", "help"], cwd=tmp_path / "work", env=environment, check=True, capture_output=True, text=True).stdout  # fmt: skip
+    said = subprocess.run([sys.executable, "-m", "webapp", "help"], cwd=tmp_path / "work", env=environment, check=True,
+        capture_output=True, text=True).stdout  # fmt: skip
     assert "verify" in said

@@ -32,7 +32,8 @@ from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MAX_BAD, bise
 
 TABLE = TableId("shop", "t")
 SCHEMA = TableSchema(
-    TABLE, (Column("id", INT, nullable=False, source_type="int"), Column("v", STRING, nullable=True, source_type="text")), ("id",)
+    TABLE, (Column("id", INT, nullable=False, source_type="int"),
+        Column("v", STRING, nullable=True, source_type="text")), ("id",)
 )  # fmt: skip
 LOG = [LogColumn(t.LONG, 0, True, "id"), LogColumn(t.BLOB, 4, True, "v", charset=45)]
 BAD = b"\xffno text"
@@ -99,7 +100,8 @@ def values(batch: pa.RecordBatch, name: str) -> list[Any]:
 def test_mysql_parks_the_rows_that_cannot_be_decoded_with_their_images() -> None:
     rows = mysql_rows()
     ordinal = rows.add(event(e.WRITE_V2, image(1, b"one"), image(2, BAD), image(3, None)), 0, 5, "gtid-1")
-    ordinal += rows.add(event(e.UPDATE_V2, image(2, BAD), image(2, b"two"), image(1, b"one"), image(1, b"un")), ordinal, 6, "gtid-2")  # fmt: skip
+    ordinal += rows.add(event(e.UPDATE_V2, image(2, BAD), image(2, b"two"), image(1, b"one"), image(1, b"un")), ordinal,
+        6, "gtid-2")  # fmt: skip
     rows.add(event(e.DELETE_V2, image(2, BAD)), ordinal, 7, "gtid-3")
     batch = rows.take()
     batch.validate(full=True)
@@ -198,7 +200,8 @@ def test_nothing_is_parted_while_all_can_be_decoded(monkeypatch: pytest.MonkeyPa
 
 
 def cells(key: int | None, value: bytes | None) -> bytes:
-    parts = [b"n" if one is None else b"t" + struct.pack(">i", len(one)) + one for one in (None if key is None else b"%d" % key, value)]  # fmt: skip
+    parts = [b"n" if one is None else b"t" + struct.pack(">i",
+            len(one)) + one for one in (None if key is None else b"%d" % key, value)]  # fmt: skip
     return struct.pack(">h", 2) + b"".join(parts)
 
 

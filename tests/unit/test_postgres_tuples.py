@@ -1,4 +1,6 @@
-"""Tuples of pgoutput and rows of COPY BINARY: taken apart exactly, and malformed ones refused without a read outside."""
+"""Tuples of pgoutput and rows of COPY BINARY: taken apart exactly, and malformed ones refused without a read
+outside.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ def places(parts: Sequence[bytes], start: int = 0) -> np.ndarray[Any, np.dtype[n
 
 
 @FEW
-@given(rows=st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(CELL, min_size=width, max_size=width), max_size=8)), lead=st.binary(max_size=5))  # fmt: skip
+@given(rows=st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(CELL, min_size=width, max_size=width),
+            max_size=8)), lead=st.binary(max_size=5))  # fmt: skip
 def test_tuples_are_taken_apart_into_columns(rows: list[list[Cell]], lead: bytes) -> None:
     parts = [tuple_data(cells) for cells in rows]
     width = len(rows[0]) if rows else 3
@@ -104,7 +107,8 @@ def test_a_tuple_with_another_number_of_columns_is_refused() -> None:
 
 
 @FEW
-@given(cells=st.lists(CELL, min_size=1, max_size=4), cut=st.integers(0, 100), flips=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 255)), max_size=3))  # fmt: skip
+@given(cells=st.lists(CELL, min_size=1, max_size=4), cut=st.integers(0, 100),
+    flips=st.lists(st.tuples(st.integers(0, 100), st.integers(0, 255)), max_size=3))  # fmt: skip
 def test_a_mutated_tuple_gives_values_of_its_own_or_is_refused(
     cells: list[Cell], cut: int, flips: list[tuple[int, int]]
 ) -> None:

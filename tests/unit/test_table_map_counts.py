@@ -1,4 +1,6 @@
-"""What a TABLE_MAP counts by type: whether YEAR has a sign bit is told by itself, else by the server's version, else by the catalog."""
+"""What a TABLE_MAP counts by type: whether YEAR has a sign bit is told by itself, else by the server's version, else by
+the catalog.
+"""
 
 from __future__ import annotations
 
@@ -67,8 +69,10 @@ WITHOUT, WITH = [False, None, True, False], [False, None, False, False]
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [("8.0.12", False), ("8.0.20-log", False), ("5.7.44-log", False), ("8.0.23", True), ("8.4.0", True), ("9.6.0-x", True),
-     ("11.4.5-MariaDB-log", True), ("5.5.5-10.6.1-MariaDB", True), ("8.0.21", None), ("8.0.22-13", None), ("else", None)],
+    [("8.0.12", False), ("8.0.20-log", False), ("5.7.44-log", False), ("8.0.23", True), ("8.4.0", True),
+        ("9.6.0-x", True),
+     ("11.4.5-MariaDB-log", True), ("5.5.5-10.6.1-MariaDB", True), ("8.0.21", None), ("8.0.22-13", None),
+     ("else", None)],
 )  # fmt: skip
 def test_what_is_known_of_versions(version: str, *, expected: bool | None) -> None:
     assert signs_years(version) is expected

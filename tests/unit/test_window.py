@@ -57,8 +57,10 @@ def test_touched_keys_are_dropped_before_and_after_images_both() -> None:
         (pa.binary(), [b"", b"\0", b"\0\0"], b"\0"),
         (pa.decimal128(20, 0), [Decimal(1), Decimal(2**64 - 1), Decimal(0)], Decimal(2**64 - 1)),
         (pa.date32(), [date(1, 1, 1), date(9999, 12, 31), date(1970, 1, 1)], date(9999, 12, 31)),
-        (pa.timestamp("us"), [datetime(1, 1, 1), datetime(9999, 12, 31, 1, 2, 3, 4), None], datetime(9999, 12, 31, 1, 2, 3, 4)),  # noqa: DTZ001
-        (pa.timestamp("us", tz="UTC"), [None, datetime(2026, 1, 1, tzinfo=UTC), None], datetime(2026, 1, 1, tzinfo=UTC)),
+        (pa.timestamp("us"), [datetime(1, 1, 1), datetime(9999, 12, 31, 1, 2, 3, 4), None],  # noqa: DTZ001
+            datetime(9999, 12, 31, 1, 2, 3, 4)),  # noqa: DTZ001
+        (pa.timestamp("us", tz="UTC"), [None, datetime(2026, 1, 1, tzinfo=UTC), None],
+            datetime(2026, 1, 1, tzinfo=UTC)),
         (pa.bool_(), [False, True, False], True),
         (pa.float64(), [1.0, -0.0, 2.0], 0.0),
         (pa.float64(), [1.0, float("nan"), 2.0], "NaN"),

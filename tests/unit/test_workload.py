@@ -28,13 +28,15 @@ SEEDS = 150
 DIALECTS: tuple[Dialect, ...] = ("mariadb", "mysql", "postgres")
 MARIADB_ONLY = {"hide column", "create select", "sequence", "insert returning", "alter if exists"}
 TYPES = {
-    "bool", *kinds.INTEGERS, *(f"{name} unsigned" for name in kinds.INTEGERS), "decimal", "float", "double", "bit", "date",
+    "bool", *kinds.INTEGERS, *(f"{name} unsigned" for name in kinds.INTEGERS), "decimal", "float", "double", "bit",
+    "date",
     "datetime", "timestamp", "time", "year", "json", "enum", "set", *kinds.CHARACTERS, *kinds.BYTES, *kinds.GEOMETRIES,
 }  # fmt: skip
 POSTGRES_TYPES = {
     "boolean", *postgres_kinds.INTEGERS, *postgres_kinds.NUMBERS, "numeric with precision", *postgres_kinds.CHARACTERS,
     *postgres_kinds.BITS, "bytea", *temporal_values.VALUES, *shapes.VALUES, "array of others", "domain of others",
-    "domain of array", "composite", "enum", "custom range", "label range", *(f"large {name}" for name in postgres_kinds.LARGE),
+    "domain of array", "composite", "enum", "custom range", "label range",
+    *(f"large {name}" for name in postgres_kinds.LARGE),
 }  # fmt: skip
 
 
@@ -162,7 +164,8 @@ def test_histories_for_an_old_postgres_hold_nothing_newer() -> None:
 
 @pytest.mark.parametrize("dialect", ["mariadb", "postgres"])
 def test_every_statement_can_be_spelled_in_its_session_s_character_set(dialect: Dialect) -> None:
-    codecs = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "WIN1251": "cp1251", "KOI8R": "koi8-r",
+    codecs = {"utf8mb4": "utf-8", "utf8mb3": "utf-8", "latin1": "cp1252", "koi8r": "koi8-r", "WIN1251": "cp1251",
+        "KOI8R": "koi8-r",
               "SJIS": "shift_jis"}  # fmt: skip
     for seed in range(15):
         history = generate(seed, dialect)

@@ -9,7 +9,9 @@ from webapp.accounts.roles import Role
 
 
 class ApiToken(models.Model):
-    """`prefix` is the readable beginning of the token; `digest` the SHA-256 of the whole; `role`: at most its user's."""
+    """`prefix` is the readable beginning of the token; `digest` the SHA-256 of the whole; `role`: at most its
+    user's.
+    """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=100)

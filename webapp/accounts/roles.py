@@ -37,18 +37,23 @@ class Role(models.TextChoices):
 
 # Addresses that change nothing for others: who is signed in may use them.
 OWN = frozenset({
-    "accounts:sign_in", "accounts:sign_in_once", "accounts:sign_out", "accounts:tokens", "accounts:revoke_token", "accounts:password",
+    "accounts:sign_in", "accounts:sign_in_once", "accounts:sign_out", "accounts:tokens", "accounts:revoke_token",
+    "accounts:password",
     "api-token-list", "api-token-detail", "api-me",
     "api-stream-ack", "api-stream-group-join", "api-stream-group-heartbeat", "api-stream-group-leave",
 })  # fmt: skip
 RUNS = frozenset({
-    "replicators:act", "replicators:act_on_table", "replicators:table_snapshots", "monitoring:act_on_parked", "monitoring:promise",
+    "replicators:act", "replicators:act_on_table", "replicators:table_snapshots", "monitoring:act_on_parked",
+    "monitoring:promise",
     "alerts:snooze", "alerts:quiet", "alerts:test_rules", "alerts:save_rules", "connections:test",
     "destinations:test", "api-destination-test",
-    "api-connection-test", "api-connection-describe", "api-alert-rule", "api-alert-rules-snooze", "api-alert-rules-test", "api-table-promise",
-    "api-replicator-pause", "api-replicator-resume", "api-replicator-retry", "api-replicator-start", "api-replicator-start-anew",
+    "api-connection-test", "api-connection-describe", "api-alert-rule", "api-alert-rules-snooze",
+    "api-alert-rules-test", "api-table-promise",
+    "api-replicator-pause", "api-replicator-resume", "api-replicator-retry", "api-replicator-start",
+    "api-replicator-start-anew",
     "api-replicator-stop", "api-replicator-snapshots-pause", "api-replicator-snapshots-resume",
-    "api-table-cancel-snapshot", "api-table-pause-snapshot", "api-table-resnapshot", "api-table-resume", "api-table-resume-snapshot",
+    "api-table-cancel-snapshot", "api-table-pause-snapshot", "api-table-resnapshot", "api-table-resume",
+    "api-table-resume-snapshot",
     "api-table-retry", "api-table-skip", "api-table-snapshot", "api-table-stop-snapshot",
     "api-parked-row-discard", "api-parked-row-replay", "api-stream-group",
 })  # fmt: skip
@@ -57,10 +62,13 @@ NOT_RUNS = {"replicators:act": {"delete"}, "replicators:act_on_table": {"remove"
 # What is only read and yet not for all: rows of the source, what it has, forms of what only an admin changes, who did
 # what.
 READ_BY: Mapping[str, Role] = {
-    **dict.fromkeys(("monitoring:parked_bytes", "api-parked-row-data", "api-connection-databases", "api-connection-tables"), Role.OPERATOR),
+    **dict.fromkeys(("monitoring:parked_bytes", "api-parked-row-data", "api-connection-databases",
+            "api-connection-tables"), Role.OPERATOR),
     **dict.fromkeys((
-        "replicators:new", "replicators:step", "replicators:listing", "replicators:pick", "replicators:pattern", "replicators:columns",
-        "connections:new", "connections:edit", "connections:guide", "destinations:new", "destinations:edit", "destinations:guide",
+        "replicators:new", "replicators:step", "replicators:listing", "replicators:pick", "replicators:pattern",
+        "replicators:columns",
+        "connections:new", "connections:edit", "connections:guide", "destinations:new", "destinations:edit",
+        "destinations:guide",
         "alerts:channel", "accounts:users", "accounts:audit",
         "api-user-list", "api-user-detail", "api-audit-list",
     ), Role.ADMIN),

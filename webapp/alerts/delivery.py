@@ -1,4 +1,6 @@
-"""Sending what is queued: each message by one worker at a time, again after a failure, in order within a channel and alert."""
+"""Sending what is queued: each message by one worker at a time, again after a failure, in order within a channel and
+alert.
+"""
 
 from __future__ import annotations
 

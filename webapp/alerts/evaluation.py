@@ -68,7 +68,9 @@ def _round(now: datetime) -> int:
 
 
 def make_rules(replicators: Sequence[Replicator]) -> None:
-    """Every replicator has a rule of each kind from its first round on; they tell nobody until somebody chooses channels."""
+    """Every replicator has a rule of each kind from its first round on; they tell nobody until somebody chooses
+    channels.
+    """
     there = set(Rule.objects.filter(replicator__in=replicators).values_list("replicator_id", "kind"))
     missing = [
         Rule(replicator=one, kind=kind, params=rules.defaults(kind))

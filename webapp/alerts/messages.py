@@ -94,7 +94,9 @@ def as_json(message: Message) -> dict[str, Any]:
 
 
 def as_slack(message: Message) -> dict[str, Any]:
-    """Slack's attachments, which Mattermost and others take too; < > & are escaped, so nothing typed becomes a link or a mention."""
+    """Slack's attachments, which Mattermost and others take too; < > & are escaped, so nothing typed becomes a link or
+    a mention.
+    """
     colour = COLOURS.get("cleared" if message.event == "cleared" else message.severity, COLOURS["warning"])
     lines = [_escaped(message.summary)]
     if remedy := message.detail.get("remedy"):
@@ -134,7 +136,9 @@ def as_text(message: Message) -> str:
 
 
 def request(kind: str, message: Message, key: str) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of a webhook; signed where the channel has a key: X-Tidemark-Signature is HMAC-SHA256 of the body."""
+    """Body and headers of a webhook; signed where the channel has a key: X-Tidemark-Signature is HMAC-SHA256 of the
+    body.
+    """
     form = as_slack(message) if kind == ChannelKind.SLACK else as_json(message)
     body = json.dumps(form, default=str).encode()
     headers = {"Content-Type": "application/json"}

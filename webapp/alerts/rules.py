@@ -61,9 +61,16 @@ EXPLAINED: Mapping[str, str] = {
     RuleKind.SLO_BURN: "2 % of the 30-day error budget burned within 1 hour, or 5 % within 6 hours, and still burning.",
     RuleKind.LAG: "The oldest change that is not confirmed in the target was committed longer ago than this.",
     RuleKind.TABLE_FAILED: "A table stopped and requires action. Notifies again when another table stops.",
-    RuleKind.STOPPED: "The replicator stopped after its retries, or is still retrying. Does not fire when a user pauses or stops it.",
-    RuleKind.LOG_KEPT: "Fires at the limit in the options, or when the log is lost and a restart from scratch is required. Also while paused.",
-    RuleKind.ROWS_PARKED: "Fires until the rows are replayed or discarded. Notifies again when another table is affected.",
+    RuleKind.STOPPED: (
+        "The replicator stopped after its retries, or is still retrying. Does not fire when a user pauses or stops it."
+    ),
+    RuleKind.LOG_KEPT: (
+        "Fires at the limit in the options, or when the log is lost and a restart from scratch is required. Also while"
+        " paused."
+    ),
+    RuleKind.ROWS_PARKED: (
+        "Fires until the rows are replayed or discarded. Notifies again when another table is affected."
+    ),
 }
 
 
@@ -80,7 +87,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one replicator, in one round.  figures: its own promise's first, then those of tables, by name; parked: rows by table."""
+    """Of one replicator, in one round.  figures: its own promise's first, then those of tables, by name; parked: rows
+    by table.
+    """
 
     replicator: Replicator
     figures: Mapping[str, Figures]

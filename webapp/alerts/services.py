@@ -59,8 +59,8 @@ def save_channel(
             raise ConfigurationError("The address is missing.")
         if key is None and hidden["key"] and hidden["url"] != stored["url"]:
             raise ConfigurationError(
-                "The signing key must be entered again, because the address was changed. A stored secret is only used for the "
-                "address for which it was entered.",
+                "The signing key must be entered again, because the address was changed. A stored secret is only used"
+                " for the address for which it was entered.",
                 remedy="Send the key together with the new address.",
             )
         channel.config = {"host": str(checked_url(hidden["url"]).hostname)}
@@ -97,7 +97,9 @@ def try_channel(*, channel: Channel) -> str:
 
 
 def try_rules(*, replicator: Replicator) -> dict[str, str]:
-    """Send a test message to every channel that one of its rules tells, now; by channel why it could not be sent, or empty."""
+    """Send a test message to every channel that one of its rules tells, now; by channel why it could not be sent, or
+    empty.
+    """
     told = Channel.objects.filter(rules__replicator=replicator, rules__enabled=True).distinct()
     return {channel.name: _tried(channel, replicator) for channel in told}
 

@@ -41,7 +41,9 @@ STATUS: tuple[tuple[type[TidemarkError], int], ...] = (
 )
 REMEDIES: Mapping[int, str] = {
     status.HTTP_400_BAD_REQUEST: "Correct the request; see /api/docs/ for its format.",
-    status.HTTP_401_UNAUTHORIZED: "Send the header `Authorization: Bearer <token>`; create a token on the account page.",
+    status.HTTP_401_UNAUTHORIZED: (
+        "Send the header `Authorization: Bearer <token>`; create a token on the account page."
+    ),
     status.HTTP_403_FORBIDDEN: "Sign in, and send the CSRF token with every session request that changes something.",
     status.HTTP_404_NOT_FOUND: "List the objects one level up.",
     status.HTTP_405_METHOD_NOT_ALLOWED: "See /api/docs/ for the methods of every address.",
@@ -147,7 +149,9 @@ class ApiSchema(AutoSchema):
 
 
 class Metadata(SimpleMetadata):
-    """Answers OPTIONS with what an address is; what each operation takes is documented, and differs from what it gives."""
+    """Answers OPTIONS with what an address is; what each operation takes is documented, and differs from what it
+    gives.
+    """
 
     def determine_actions(self, request: Request, view: APIView) -> dict[str, Any]:
         """None: DRF takes them from `serializer_class` and asks for an object by its `pk`."""

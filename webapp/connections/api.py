@@ -73,7 +73,9 @@ class EndpointViewSet(ApiViewSet):
 
     @extend_schema(request=serializers.EndpointUpdateSerializer)
     def partial_update(self, request: Request, pk: str) -> Response:
-        """Change name or settings; settings left out stay, secrets too unless what says where or how they are sent changes."""
+        """Change name or settings; settings left out stay, secrets too unless what says where or how they are sent
+        changes.
+        """
         endpoint = self._get(pk)
         body = self.read(serializers.EndpointUpdateSerializer, request)
         if "config" in body:

@@ -127,7 +127,9 @@ class Endpoints(Generic[E]):
     def checked(
         self, kind: str, config: Mapping[str, Any], stored: Stored | None = None
     ) -> tuple[dict[str, Any], dict[str, str]]:
-        """Public settings with defaults, and secret ones; ConfigurationError for what is not known or makes no sense."""
+        """Public settings with defaults, and secret ones; ConfigurationError for what is not known or makes no
+        sense.
+        """
         public, secret = split(self.model.form_of(kind), config, stored)
         self.valid(kind, {**public, **secret})
         return public, secret

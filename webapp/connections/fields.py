@@ -16,7 +16,9 @@ LINES = dict.fromkeys(map(ord, "\r\n\t"), " ")
 
 @dataclass(frozen=True)
 class Stored:
-    """Settings as they are stored: for what the public ones say, and for nothing else, the secret ones were entered (invariant 8)."""
+    """Settings as they are stored: for what the public ones say, and for nothing else, the secret ones were entered
+    (invariant 8).
+    """
 
     public: Mapping[str, Any] = field(default_factory=dict)
     secret: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -43,8 +45,8 @@ def split(
         kept, given = stored.secret.get(one.name, ""), _text(one, config.get(one.name))
         if moved and kept and not given:
             raise ConfigurationError(
-                f"{one.label} must be entered again, because {moved[0]} was changed. A stored secret is only sent to the address "
-                "for which it was entered.",
+                f"{one.label} must be entered again, because {moved[0]} was changed. A stored secret is only sent to"
+                " the address for which it was entered.",
                 remedy=f"Send {one.label} together with the changed settings.",
             )
         text = given or kept or one.default

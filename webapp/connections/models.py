@@ -1,4 +1,7 @@
-"""Endpoints: what a replicator reads from or writes to.  Secrets are encrypted at rest and appear in no text of the object (invariant 8)."""
+"""Endpoints: what a replicator reads from or writes to.
+
+Secrets are encrypted at rest and appear in no text of the object (invariant 8).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The pages of endpoints: list, create, change, test, delete; setup guides.  The same for connections and destinations."""
+"""The pages of endpoints: list, create, change, test, delete; setup guides.
+
+The same for connections and destinations.
+"""
 
 from __future__ import annotations
 

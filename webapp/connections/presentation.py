@@ -82,7 +82,9 @@ def check_lines(results: Iterable[CheckResult | Mapping[str, Any]]) -> list[Chec
 
 
 def check_summary(lines: list[CheckLine]) -> dict[str, Any]:
-    """How many of each status, `total` of those that ran, and `script`: all statements that mend something, where there are several."""
+    """How many of each status, `total` of those that ran, and `script`: all statements that mend something, where there
+    are several.
+    """
     counts = {status: sum(line.status == status for line in lines) for status in WORDS}
     wrong = [line for line in lines if line.sql]
     script = "\n".join(dict.fromkeys(f"-- {line.title}\n{line.sql}" for line in wrong)) if len(wrong) > 1 else ""

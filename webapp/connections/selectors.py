@@ -69,7 +69,10 @@ def name_rule(connection: Connection, names: Iterable[str]) -> NameRule:
         with opened(connection) as source:
             return source.names()
     except TidemarkError as error:
-        message = f"{connection.name} cannot be asked whether {capitals[0]} and {capitals[0].lower()} are one name there: {error.message}"
+        message = (
+            f"{connection.name} cannot be asked whether {capitals[0]} and {capitals[0].lower()} are one name there:"
+            f" {error.message}"
+        )
         raise ConfigurationError(message, remedy=error.remedy or "Try again when the source can be reached.") from None
 
 

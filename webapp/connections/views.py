@@ -12,7 +12,10 @@ WORDS = Words(
     "Connection",
     "Connections",
     about="The databases that replicators read from.",
-    empty="A connection holds the address and the credentials of a database. Tidemark tests it and gives you the SQL for anything that is missing.",
+    empty=(
+        "A connection holds the address and the credentials of a database. Tidemark tests it and gives you the SQL for"
+        " anything that is missing."
+    ),
     unused="No replicator reads from it yet.",
     kind="Kind of source",
     deletion="Its address and credentials are removed from Tidemark. Nothing changes on the database itself.",

@@ -42,7 +42,8 @@ def fleet_rows() -> list[FleetRow]:
     minutes = MetricMinute.objects.filter(minute__gte=now - timedelta(minutes=5), table__isnull=False).order_by()
     recent = dict(minutes.values_list("replicator").annotate(moved=Sum(F("events") + F("reads"))))
     pending = Q(last_sequence__gt=Greatest("applied", "live_from"))
-    tables = ReplicatorTable.objects.order_by().values_list("replicator", "state").annotate( number=Count("pk"), waiting_rows=Sum("parked"), since=Min("applied_commit_ts", filter=pending), even=Count("pk", filter=~pending)
+    tables = ReplicatorTable.objects.order_by().values_list("replicator", "state").annotate( number=Count("pk"),
+        waiting_rows=Sum("parked"), since=Min("applied_commit_ts", filter=pending), even=Count("pk", filter=~pending)
     )  # fmt: skip
     states: dict[int, dict[str, int]] = {}
     parked: Counter[int] = Counter()

@@ -1,4 +1,6 @@
-"""The shop on Postgres, in its own types: enum, jsonb, arrays, uuid, inet, timestamptz, a partitioned table, texts that TOAST."""
+"""The shop on Postgres, in its own types: enum, jsonb, arrays, uuid, inet, timestamptz, a partitioned table, texts that
+TOAST.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,8 @@ class PostgresShop(Shop):
         "CREATE TABLE audit_log (at timestamptz NOT NULL, actor text NOT NULL, what text NOT NULL)",
         "ALTER TABLE audit_log REPLICA IDENTITY FULL",
         """CREATE TABLE visits (
-          visit uuid NOT NULL DEFAULT gen_random_uuid(), at timestamptz NOT NULL, customer_id bigint, page text NOT NULL,
+          visit uuid NOT NULL DEFAULT gen_random_uuid(), at timestamptz NOT NULL, customer_id bigint,
+            page text NOT NULL,
           address inet NOT NULL, lasted interval, PRIMARY KEY (visit, at)) PARTITION BY RANGE (at)""",
         """DO $$ DECLARE month date; BEGIN
           FOR n IN -1..1 LOOP

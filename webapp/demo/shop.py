@@ -124,7 +124,8 @@ class Shop(ABC):
         """A few orders go one step on."""
         start = self.chance.randint(1, ORDERS)
         cursor.execute(
-            "SELECT id, state FROM orders WHERE id >= %s AND state NOT IN ('delivered', 'cancelled') ORDER BY id LIMIT 3",
+            "SELECT id, state FROM orders WHERE id >= %s AND state NOT IN ('delivered', 'cancelled') ORDER BY id"
+            " LIMIT 3",
             (start,),
         )
         for order, state in cursor.fetchall():

@@ -164,11 +164,11 @@ def _classified(artifact: Artifact, folder: Path) -> Path:
     """Ivy takes a classifier from a file only."""
     path = folder / "ivy.xml"
     path.write_text(
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="tidemark" module="jars"/>'
-        '<configurations><conf name="default"/></configurations><dependencies>'
-        f'<dependency org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" transitive="false" '
-        f'conf="default->master"><artifact name="{artifact.name}" type="jar" m:classifier="{artifact.classifier}"/>'
-        "</dependency></dependencies></ivy-module>"
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="tidemark"'
+        ' module="jars"/><configurations><conf name="default"/></configurations><dependencies><dependency'
+        f' org="{artifact.group}" name="{artifact.name}" rev="{artifact.version}" transitive="false"'
+        f' conf="default->master"><artifact name="{artifact.name}" type="jar"'
+        f' m:classifier="{artifact.classifier}"/></dependency></dependencies></ivy-module>'
     )
     return path
 

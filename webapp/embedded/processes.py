@@ -51,7 +51,9 @@ class Child:
         return ""
 
     def stop(self, how: signal.Signals = signal.SIGTERM, seconds: float = STOP_SECONDS) -> None:
-        """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups of their own)."""
+        """Ask, wait, then kill: this process, the group that it leads, and what it had started (Postgres's have groups
+        of their own).
+        """
         family = self._family()
         if self.alive and how is not signal.SIGKILL:
             self.process.send_signal(how)

@@ -73,7 +73,8 @@ class EmbeddedRedis:
         path.unlink(missing_ok=True)
         path.touch(mode=0o600)
         lines = (
-            f"bind {LOOPBACK}", f"port {self.port}", f"requirepass {self._password}", 'save ""', "appendonly no", f'dir "{self.folder}"',
+            f"bind {LOOPBACK}", f"port {self.port}", f"requirepass {self._password}", 'save ""', "appendonly no",
+            f'dir "{self.folder}"',
         )  # fmt: skip
         path.write_text("\n".join(lines) + "\n")
         if self._unprivileged is not None:

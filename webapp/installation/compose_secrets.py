@@ -1,4 +1,5 @@
-"""`python -m webapp.installation.compose_secrets FOLDER`: the passwords of docker-compose.yml, made at the first start and kept.
+"""`python -m webapp.installation.compose_secrets FOLDER`: the passwords of docker-compose.yml, made at the first start
+and kept.
 
 POSTGRES_PASSWORD and MARIADB_ROOT_PASSWORD, where they are set, count instead: for databases that were made with them.
 """

@@ -17,7 +17,8 @@ from webapp.embedded.postgres import EmbeddedPostgres
 
 # Commands that need the metadata database; `up` and `demo` bring their own servers.
 COMMANDS = frozenset({
-    "apply", "run", "status", "verify", "migrate", "showmigrations", "shell", "dbshell", "createsuperuser", "changepassword",
+    "apply", "run", "status", "verify", "migrate", "showmigrations", "shell", "dbshell", "createsuperuser",
+    "changepassword",
     "rotate_key",
 })  # fmt: skip
 LOCK_FILE = "services.lock"

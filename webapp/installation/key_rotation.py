@@ -44,7 +44,9 @@ _PLACES = (
 
 
 def rekey() -> Rekeyed:
-    """Each secret by itself, compared and set: what is written meanwhile is not undone, and a second run goes on with the rest."""
+    """Each secret by itself, compared and set: what is written meanwhile is not undone, and a second run goes on with
+    the rest.
+    """
     done = Rekeyed()
     for place in _PLACES:
         for pk in list(place.model._default_manager.values_list("pk", flat=True)):  # noqa: SLF001 - Django's own name for it

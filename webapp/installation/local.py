@@ -139,7 +139,8 @@ class LocalMachine:
         if name == "web":
             return [
                 sys.executable, "-m", "gunicorn", "webapp.wsgi:application", "--bind", f"{bind}:{self.port}",
-                "--worker-class", "webapp.web.serving.WebWorker", "--threads", "8", "--workers", str(WEB_PROCESSES), "--chdir", str(ROOT),
+                "--worker-class", "webapp.web.serving.WebWorker", "--threads", "8", "--workers", str(WEB_PROCESSES),
+                "--chdir", str(ROOT),
                 "--graceful-timeout", "3", "--no-control-socket",
             ]  # fmt: skip
         celery = [sys.executable, "-m", "celery", "--workdir", str(ROOT), "-A", "webapp.celery"]

@@ -9,7 +9,10 @@ from django.db import OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 INTERRUPTED = 130  # as shells say it
-LACKS = "The metadata database has another schema version: {} of its migrations {} missing. Run `manage.py migrate` first (docs/backup.md: what to do before an upgrade)."
+LACKS = (
+    "The metadata database has another schema version: {} of its migrations {} missing. Run `manage.py migrate` first"
+    " (docs/backup.md: what to do before an upgrade)."
+)
 
 
 class MetadataCommand(BaseCommand):

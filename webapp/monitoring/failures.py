@@ -86,7 +86,9 @@ def failures(
 
 @dataclass(frozen=True)
 class FailureCount:
-    """How often one kind of failure happened to one table; `table_id` None and an empty name for the whole replicator."""
+    """How often one kind of failure happened to one table; `table_id` None and an empty name for the whole
+    replicator.
+    """
 
     replicator_id: int
     replicator: str
@@ -131,7 +133,9 @@ def counts(
 
 
 def open_count(replicator: Replicator) -> int:
-    """What nothing has resolved yet: however often it was tried, one outage of a source is one, and so is each failing table."""
+    """What nothing has resolved yet: however often it was tried, one outage of a source is one, and so is each failing
+    table.
+    """
     return incidents(Failure.objects.filter(replicator=replicator, resolved_at=None)).get(replicator.pk, 0)
 
 

@@ -200,7 +200,8 @@ class MetricRow(models.Model):
 
 
 class GaugeRow(models.Model):
-    """What waited at its most in a minute, hour or day, as looked at every half minute (`webapp.monitoring.slo.gauges`).
+    """What waited at its most in a minute, hour or day, as looked at every half minute
+    (`webapp.monitoring.slo.gauges`).
 
     table is empty for the whole replicator.  There is no row where nothing waited.  log_kept: bytes that the source
     kept of its log at most, written where they have changed; None: as before.
@@ -229,7 +230,8 @@ class GaugeRow(models.Model):
 
 
 class TablePromise(models.Model):
-    """What holds for one table: its own promise where it has one (both figures or neither), and since when it is measured.
+    """What holds for one table: its own promise where it has one (both figures or neither), and since when it is
+    measured.
 
     since: when its first load was over; None: from its first change on.
     """

@@ -205,7 +205,9 @@ class StandingSerializer(FiguresSerializer):
 
 
 class AttainedSerializer(serializers.Serializer[Attained]):
-    """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as late."""
+    """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as
+    late.
+    """
 
     promise = PromiseSerializer()
     own = serializers.BooleanField(help_text="The table has its own SLO")

@@ -17,7 +17,8 @@ from webapp.replicators.options import check_seconds
 SUMMARY = 500
 # What nobody does but people: without a user by a command.
 BY_COMMAND = frozenset({
-    "created", "deleted", "options", "tables_added", "table_removed", "mode_changed", "target_renamed", "stream_created", "stream_changed",
+    "created", "deleted", "options", "tables_added", "table_removed", "mode_changed", "target_renamed",
+    "stream_created", "stream_changed",
     "stream_deleted", "alert_rule",
 })  # fmt: skip
 

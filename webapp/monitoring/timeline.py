@@ -34,7 +34,8 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "failures": (
         "Failures and retries",
         (
-            "failed", "table_failed", "retrying", "retried", "table_retried", "recovered", "rows_parked", "parked_resolved",
+            "failed", "table_failed", "retrying", "retried", "table_retried", "recovered", "rows_parked",
+            "parked_resolved",
             "parked_discarded",
         ),
     ),

@@ -67,7 +67,8 @@ def history(table: ReplicatorTable) -> list[SchemaVersion]:
 
 
 def made_anew(table: ReplicatorTable, versions: Sequence[SchemaVersion], shown: int) -> int:
-    """The newest version that was there when the target's table was last made from nothing, while `shown` held; 0 for none.
+    """The newest version that was there when the target's table was last made from nothing, while `shown` held; 0 for
+    none.
 
     A load of a table without key replaces its rows and keeps the table.
     """

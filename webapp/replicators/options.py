@@ -227,6 +227,8 @@ def check_seconds(seconds: float) -> None:
     below, above = nearest_seconds(seconds)
     raise ConfigurationError(
         f"{seconds:g} seconds is not a valid SLO: its attainment could not be measured exactly.",
-        remedy=f"Choose {below:g} or {above:g} seconds: whole seconds up to 2 minutes, then steps of 5 seconds up to 10 minutes, "
-        "of 30 seconds up to an hour, and whole minutes up to 24 hours.",
+        remedy=(
+            f"Choose {below:g} or {above:g} seconds: whole seconds up to 2 minutes, then steps of 5 seconds up to 10"
+            " minutes, of 30 seconds up to an hour, and whole minutes up to 24 hours."
+        ),
     )

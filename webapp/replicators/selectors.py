@@ -78,7 +78,9 @@ def table_set(replicator: Replicator) -> TableSet:
 def tables_called(
     replicator: Replicator, tables: Sequence[ReplicatorTable], names: Sequence[str]
 ) -> tuple[list[ReplicatorTable], list[str]]:
-    """Those that are named as people write or see them, or as the source takes for the same (without names: all), and the names of none."""
+    """Those that are named as people write or see them, or as the source takes for the same (without names: all), and
+    the names of none.
+    """
     known = {str(table) for table in tables}
     try:
         rule = name_rule(replicator.connection, [name for name in names if name not in known])
@@ -145,7 +147,9 @@ def replicator_lag_ms(replicator: Replicator) -> int | None:
 
 
 def is_current(replicator: Replicator, upto: int | None = None) -> bool:
-    """Every table that has not failed and is not skipped streams (or is gone), and everything journaled, or all up to `upto`, is applied."""
+    """Every table that has not failed and is not skipped streams (or is gone), and everything journaled, or all up to
+    `upto`, is applied.
+    """
     if replicator.selection.filter(discovered=False, excluded=False).exists():
         return False
     rows = tables_of(replicator).exclude(state__in=LEFT_ALONE)

@@ -84,7 +84,10 @@ def _words(replicator: Replicator) -> tuple[str, str]:
             )
         return (
             message,
-            "Restart the replicator from scratch (resnapshots all its tables), and increase the log retention of the source.",
+            (
+                "Restart the replicator from scratch (resnapshots all its tables), and increase the log retention of"
+                " the source."
+            ),
         )
     if replicator.log_concern != LogConcern.LARGE:
         return "", ""

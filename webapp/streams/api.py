@@ -157,7 +157,9 @@ class StreamViewSet(ApiViewSet):
     @extend_schema(parameters=ASKED, responses=serializers.BatchSerializer)
     @action(detail=True, renderer_classes=[JSONRenderer, ArrowRenderer], pagination_class=None)
     def changes(self, request: Request, name: str) -> Response:
-        """What follows a checkpoint in a shard: in order, without a gap.  410 with `oldest` where some of it is deleted."""
+        """What follows a checkpoint in a shard: in order, without a gap.  410 with `oldest` where some of it is
+        deleted.
+        """
         stream, asked = self._get(name), _asked(request.query_params)
         try:
             start, batch = reading.changes(stream, asked)

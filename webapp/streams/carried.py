@@ -27,7 +27,9 @@ def carried(stream: Stream) -> Mapping[int, int]:
 
 
 def needed(now: datetime, sequence: str) -> Q:
-    """Rows of `SegmentRow` or `TableEventRow` that an enabled stream still keeps; `sequence` is their last number's field."""
+    """Rows of `SegmentRow` or `TableEventRow` that an enabled stream still keeps; `sequence` is their last number's
+    field.
+    """
     found = Q(pk__in=[])
     for stream in Stream.objects.filter(enabled=True):
         since = now - timedelta(hours=stream.retention_hours)
@@ -43,7 +45,10 @@ def find_tables(replicator: Replicator, names: Sequence[TableId]) -> list[Replic
         if row is None:
             raise ConfigurationError(
                 f"The replicator {replicator.name} has no table {name}.",
-                remedy="Name tables as database and table. The tables of a whole database are known after the replicator has started.",
+                remedy=(
+                    "Name tables as database and table. The tables of a whole database are known after the replicator"
+                    " has started."
+                ),
             )
         found.append(row)
     return found
@@ -52,7 +57,9 @@ def find_tables(replicator: Replicator, names: Sequence[TableId]) -> list[Replic
 def name_tables(
     stream: Stream, tables: list[ReplicatorTable] | None, exclude: list[ReplicatorTable], *, since: int
 ) -> None:
-    """Only `tables` (None: all, the later ones too) and not `exclude`; those that were not in it are from `since` on."""
+    """Only `tables` (None: all, the later ones too) and not `exclude`; those that were not in it are from `since`
+    on.
+    """
     before = carried(stream)
     if tables is None:
         tables = list(ReplicatorTable.objects.filter(replicator=stream.replicator_id))

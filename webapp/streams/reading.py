@@ -103,7 +103,10 @@ def _read(stream: Stream, start: Position, asked: Asked) -> Batch:
 def _check_age(stream: Stream, start: Position, shard: int) -> None:
     oldest = Stream.objects.values_list("oldest", flat=True).get(pk=stream.pk)
     if start.sequence < oldest:
-        message = f"Changes after this checkpoint are deleted. The stream {stream} retains them for {stream.retention_hours:g} h."
+        message = (
+            f"Changes after this checkpoint are deleted. The stream {stream} retains them for"
+            f" {stream.retention_hours:g} h."
+        )
         raise CheckpointTooOld(message, oldest=checkpoint(stream.uid, shard, Position(oldest)))
 
 

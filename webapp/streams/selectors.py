@@ -14,7 +14,9 @@ from webapp.streams.models import GroupMember, Stream, StreamCheckpoint, StreamG
 
 @dataclass(frozen=True)
 class GroupLag:
-    """How far a group's slowest shard is behind: in sequence numbers, and since when there is something that it has not acked."""
+    """How far a group's slowest shard is behind: in sequence numbers, and since when there is something that it has not
+    acked.
+    """
 
     group: StreamGroup
     members: int

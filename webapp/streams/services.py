@@ -104,7 +104,8 @@ def delete_stream(*, stream: Stream, user: User | None = None) -> None:
 
 
 def passed(ends: Sequence[tuple[int, int]]) -> None:
-    """Segments and events (table, last sequence number) are being deleted: of the streams that carry their tables, what is older is gone.
+    """Segments and events (table, last sequence number) are being deleted: of the streams that carry their tables, what
+    is older is gone.
 
     In the transaction that deletes their rows.
     """

@@ -33,7 +33,8 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """200 where replication as a whole can work: database, broker, supervisor and a worker of every queue; else 503 with which not.
+    """200 where replication as a whole can work: database, broker, supervisor and a worker of every queue; else 503
+    with which not.
 
     Words only: what is wrong in detail is in the log, and no secret is here (invariant 8).
     """

@@ -24,7 +24,10 @@ def digest(stored: Any) -> str:
 
 
 def changed_meanwhile(request: HttpRequest, stored: Any) -> bool:
-    """Was the form that is sent filled from something else than what is stored now?  False for one that does not say."""
+    """Was the form that is sent filled from something else than what is stored now?
+
+    False for one that does not say.
+    """
     given = request.POST.get(FIELD, "")
     return request.method == "POST" and given not in {"", digest(stored)}
 

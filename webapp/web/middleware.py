@@ -65,7 +65,9 @@ class NoNul:
 
 
 class Zone:
-    """Times of pages are in the browser's zone, which it names in a cookie; UTC where it does not, or by a name that nobody knows."""
+    """Times of pages are in the browser's zone, which it names in a cookie; UTC where it does not, or by a name that
+    nobody knows.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         """Django's middleware protocol."""

@@ -1,4 +1,5 @@
-"""The web server's process: no thread waits for the metadata database without end, and probes have threads of their own.
+"""The web server's process: no thread waits for the metadata database without end, and probes have threads of their
+own.
 
 gunicorn's `--worker-class webapp.web.serving.WebWorker`.
 """

@@ -1,4 +1,5 @@
-"""Makes the archive of Java's classes (`webapp.embedded.java_classes`): `make classes`; the Docker image is built with it.
+"""Makes the archive of Java's classes (`webapp.embedded.java_classes`): `make classes`; the Docker image is built with
+it.
 
 A JVM does once what all do, and writes at its end what it has loaded.
 """
@@ -49,7 +50,9 @@ def make() -> None:
 
 
 def _live(pool: SparkPool, folder: Path) -> None:
-    """What each JVM does, on a small table; Spark is started and has nothing to do: its own classes would be four times as many."""
+    """What each JVM does, on a small table; Spark is started and has nothing to do: its own classes would be four times
+    as many.
+    """
     storage = Storage((folder / "staging").as_uri())
     schema = TableSchema(TableId("a", "b"), (Column("k", INT, nullable=False, source_type="int"),), ("k",))
     table = TargetTable("a", "b")

@@ -6,7 +6,9 @@ from django.db import models
 
 
 class Lease(models.Model):
-    """`fence` grows with every acquisition; `expires_at` is by the database's clock, 1970 where the lease was given back."""
+    """`fence` grows with every acquisition; `expires_at` is by the database's clock, 1970 where the lease was given
+    back.
+    """
 
     name = models.CharField(max_length=100, primary_key=True)
     owner = models.CharField(max_length=100)

@@ -39,7 +39,9 @@ STOPPING = multiprocessing.Event()
 
 @worker_init.connect
 def keep_what_is_imported(**_: object) -> None:
-    """All modules are there and the pool is not: no garbage collection looks through them again, 0.1 s each time, and forks share them."""
+    """All modules are there and the pool is not: no garbage collection looks through them again, 0.1 s each time, and
+    forks share them.
+    """
     for kind in KINDS.values():
         kind.load()
     gc.freeze()
@@ -64,7 +66,9 @@ def send(task: str, replicator_id: int) -> None:
 
 
 def _put(task: str, **options: Any) -> None:
-    """Raises BrokerUnreachable, whatever kombu says: a channel that breaks while it is used ends as an AttributeError there."""
+    """Raises BrokerUnreachable, whatever kombu says: a channel that breaks while it is used ends as an AttributeError
+    there.
+    """
     try:
         app.send_task(task, expires=DISPATCH_SECONDS, **options)
     except BrokerUnreachable:

@@ -104,7 +104,9 @@ class TableApplier:
     # Initial load
 
     def _load(self, position: Position) -> Position:
-        """Append chunks as they come; log segments wait until the run is complete, unless the target takes all in order."""
+        """Append chunks as they come; log segments wait until the run is complete, unless the target takes all in
+        order.
+        """
         if self._table.keyless:
             return self._replace(position)
         if self._unfolded:
@@ -184,7 +186,8 @@ class TableApplier:
         return position, False
 
     def _reloading(self, todo: Sequence[Segment | TableEvent], position: Position) -> Sequence[Segment | TableEvent]:
-        """What comes next, up to where a reload begins; a target without rows of its own is emptied there: all are read again.
+        """What comes next, up to where a reload begins; a target without rows of its own is emptied there: all are read
+        again.
 
         It knows whether that was told before.
         """
@@ -198,7 +201,9 @@ class TableApplier:
         return before or todo
 
     def _drop(self) -> int:
-        """Gone from the source: the target's table goes too, unless the policy keeps it (then with its last changes)."""
+        """Gone from the source: the target's table goes too, unless the policy keeps it (then with its last
+        changes).
+        """
         position = self._session.position()
         items = self._session.store.items(self._table.table, self._table.live_from)
         kept = any(
@@ -238,7 +243,8 @@ class TableApplier:
         return replace(position, applied=applied, loaded=loaded)
 
     def _group(self, items: Sequence[Segment | TableEvent], whole_to: int = -1) -> list[Segment]:
-        """Segments of one schema up to the next event or as many rows as one commit takes; each ends at a transaction's end (invariant 6).
+        """Segments of one schema up to the next event or as many rows as one commit takes; each ends at a transaction's
+        end (invariant 6).
 
         No number of rows parts what lies at or below `whole_to`.
         """

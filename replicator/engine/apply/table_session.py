@@ -57,7 +57,9 @@ class TableSession:
         self._asked: tuple[int | None, Sequence[Segment | TableEvent]] = (None, ())
 
     def items(self, after: int) -> Sequence[Segment | TableEvent]:
-        """Of the journal, which ends for this pass where it did when its turn began: what was asked last is not asked again."""
+        """Of the journal, which ends for this pass where it did when its turn began: what was asked last is not asked
+        again.
+        """
         if self._asked[0] != after:
             self._asked = after, self.store.items(self.table.table, after)
         return self._asked[1]

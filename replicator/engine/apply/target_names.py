@@ -1,4 +1,6 @@
-"""What a table is called in the target: names chosen by people, renames in the source, and names that are taken meanwhile."""
+"""What a table is called in the target: names chosen by people, renames in the source, and names that are taken
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ class TargetNames:
         return TargetTable(*self._session.table.home)
 
     def skip_renames(self) -> None:
-        """A table that is made (anew) needs not go through the renames before: nothing of it stays under its old name."""
+        """A table that is made (anew) needs not go through the renames before: nothing of it stays under its old
+        name.
+        """
         session = self._session
         if self.wanted in (session.name, TargetTable("", "")):
             return

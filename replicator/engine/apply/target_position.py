@@ -56,7 +56,10 @@ class TargetPosition:
         places = (position.applied, position.loaded)
         if position.item and position.item not in session.store.ends(table.table, places):
             session.store.skip(max(places))
-            message = f"{session.name} holds changes that are missing in the restored metadata database. The table is resnapshotted."
+            message = (
+                f"{session.name} holds changes that are missing in the restored metadata database. The table is"
+                " resnapshotted."
+            )
             raise ValuesLost(message, table=str(table.table))
         done = session.store.items(table.table, table.applied)
         swept = [item for item in done if isinstance(item, TableEvent) and item.kind is EventKind.SWEEP]
@@ -85,7 +88,9 @@ class TargetPosition:
         return TargetTableGone(f"{message}, including older rows.", table=str(table.table))
 
     def _take_back(self) -> None:
-        """A table made after the lease may have run out is nobody's where the journal wants another generation by now, or none."""
+        """A table made after the lease may have run out is nobody's where the journal wants another generation by now,
+        or none.
+        """
         session = self._session
         if session.keep() or not session.store.superseded(session.table.table):
             return

@@ -70,7 +70,8 @@ MAX_PARKED = 1000  # rows of one table that wait for somebody; one that has more
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the last one, so at once after a rest.
+    """When a journal commit is due (at a transaction's end): rows, bytes, or seconds since the last one, so at once
+    after a rest.
 
     Where commits are costly (a file for each of many tables) they are rarer: three times as long as the last one took,
     `flush_most` at most.

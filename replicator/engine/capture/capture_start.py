@@ -1,4 +1,6 @@
-"""Where capture starts: the first checkpoint, the server that it has to be, and the tables that are followed from here."""
+"""Where capture starts: the first checkpoint, the server that it has to be, and the tables that are followed from
+here.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,8 @@ def _ended(
     *,
     anew: bool,
 ) -> set[TableId]:
-    """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the place of the log that would tell.
+    """Tables that failed, or did and are followed again, and are no tables of the source any more: nobody reads the
+    place of the log that would tell.
 
     Where the source tells its tables by an identity, or all tables start `anew` and it shows some, what it does not
     show is gone.  Others show nothing of what they do not let us see: they are asked for rows.
@@ -127,7 +130,9 @@ def _is_gone(catalog: Catalog, table: TableId) -> bool:
 
 
 def _made_again(plan: CapturePlan, present: Mapping[TableId, TableSchema | TableError]) -> set[TableId]:
-    """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one does."""
+    """Tables that failed and were dropped since: another has the name, which comes into the selection as any new one
+    does.
+    """
     found = {table: schema for table, schema in present.items() if isinstance(schema, TableSchema)}
     known = {table: version for table, version in plan.failed.items() if version is not None}
     return {table for table, schema in found.items() if table in known and schema.is_another(known[table].schema)}
@@ -167,14 +172,19 @@ def _check_source(known: Checkpoint, parse_offset: Callable[[Mapping[str, Any]],
         message = "The source's address now leads to another server with another log."
         raise SourceReplaced(message)
     if seen.offset < (wanted := parse_offset(known.offset)):
-        message = f"The source's log ends at {seen.offset}, before {wanted}, which was already captured. The source was restored to an older state."
+        message = (
+            f"The source's log ends at {seen.offset}, before {wanted}, which was already captured. The source was"
+            " restored to an older state."
+        )
         raise SourceReplaced(message)
 
 
 def _versions(
     known: Mapping[TableId, SchemaVersion | None], described: Mapping[TableId, TableSchema | TableError], sequence: int
 ) -> tuple[list[SchemaVersion], list[TableEvent]]:
-    """Versions for what the catalog shows, and an event for each that changed a table's schema, numbered from `sequence`."""
+    """Versions for what the catalog shows, and an event for each that changed a table's schema, numbered from
+    `sequence`.
+    """
     schemas: list[SchemaVersion] = []
     events: list[TableEvent] = []
     for table, found in described.items():

@@ -85,7 +85,8 @@ class ChunkAdmitter:
             self._windows.open(table, mark)
 
     def _opened(self, mark: Mark) -> None:
-        """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock needed).
+        """Keyless table: its rows stand for this very place, if the table was quiet since the low mark (no lock
+        needed).
 
         Or, where the rows' evidence will tell, if they show all that was in the log before: that is seen at the high
         mark.
@@ -177,7 +178,9 @@ class ChunkAdmitter:
         self._entry.reopened.append((mark.chunk, mark.attempt))
 
     def _unplan(self, mark: Mark, raw: RawChunk) -> None:
-        """The mark of its run's plan would have come before, in this past: rows may lie beyond an end that is of another."""
+        """The mark of its run's plan would have come before, in this past: rows may lie beyond an end that is of
+        another.
+        """
         if mark.run not in self._entry.unplanned:
             self._entry.unplanned.add(mark.run)
             told = f"The snapshot of {raw.chunk.table} restarts: it was planned at a position that the source has lost."
@@ -193,7 +196,9 @@ class ChunkAdmitter:
         return plan is None or not (plan.added or plan.replaced)
 
     def _load_anew(self, raw: RawChunk, *, fresh: bool) -> None:
-        """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later definition."""
+        """A load's chunks are made a table before the log's rows are merged, which may not fit into one of a later
+        definition.
+        """
         reason = "its schema differed from the log's schema during the snapshot"
         sequence = self._entry.events[-1].sequence  # of the definition
         ask_for_reload(self._entry, self._report, ReloadRequest(raw.schema.table, sequence, fresh=fresh, reason=reason))
@@ -339,7 +344,9 @@ def _as_reads(rows: pa.RecordBatch, schema: TableSchema, first: int) -> pa.Recor
 
 
 def _as_deletes(keys: Sequence[Key], schema: TableSchema, first: int) -> pa.RecordBatch:
-    """Changes numbered from `first`, as the log has them; when they were committed nobody knows, so it is now, when that was found out."""
+    """Changes numbered from `first`, as the log has them; when they were committed nobody knows, so it is now, when
+    that was found out.
+    """
     count = len(keys)
     arrow = schema.change_arrow
     known: dict[str, pa.Array] = {

@@ -14,7 +14,9 @@ from replicator.state.journal import DdlAction
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`action` for the statement; `keep_dropped` where dropped columns stay in the target; `text` is shown to people."""
+    """`action` for the statement; `keep_dropped` where dropped columns stay in the target; `text` is shown to
+    people.
+    """
 
     action: DdlAction
     keep_dropped: bool
@@ -65,7 +67,10 @@ def _past(action: DdlAction) -> str:
 
 def stopped_by_policy(change: SchemaChange, decision: Decision) -> UnsupportedDdl:
     """The error that stops the table."""
-    message = f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow: {change.statement[:300]}"
+    message = (
+        f"{change.table} was changed by a statement that the DDL policy of the replicator does not allow:"
+        f" {change.statement[:300]}"
+    )
     return UnsupportedDdl(
         f"{message} ({decision.text})",
         remedy="Change the DDL policy of the replicator, or resnapshot the table with its current schema.",

@@ -119,14 +119,18 @@ class JournalEntryBuilder:
         self.failures = [failure for failure in self.failures if failure[0] != table]
 
     def rename(self, old: TableId, new: TableId) -> None:
-        """What is to happen to the table after this entry happens to it under its new name, and nothing to one that had the name."""
+        """What is to happen to the table after this entry happens to it under its new name, and nothing to one that had
+        the name.
+        """
         self._forget(new)
         self.renamed.append((old, new))
         self.reloads = [replace(one, table=new) if one.table == old else one for one in self.reloads]
         self.failures = [(new if table == old else table, error) for table, error in self.failures]
 
     def present(self, table: TableId) -> TableId | None:
-        """The name at this place of the log of what the journal knows as `table`; None where it was dropped meanwhile."""
+        """The name at this place of the log of what the journal knows as `table`; None where it was dropped
+        meanwhile.
+        """
         name = table
         for event in self.events:
             if event.table == name and event.kind is EventKind.DROP_TABLE:
@@ -136,7 +140,9 @@ class JournalEntryBuilder:
         return name
 
     def moved(self, table: TableId) -> bool:
-        """What the journal knows as `table` had another name meanwhile, even if it came back: its run is planned anew."""
+        """What the journal knows as `table` had another name meanwhile, even if it came back: its run is planned
+        anew.
+        """
         return any(event.table == table and event.kind is EventKind.RENAME_TABLE for event in self.events)
 
     def read_again(self, request: ReloadRequest) -> bool:

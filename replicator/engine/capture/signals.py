@@ -37,7 +37,9 @@ class Signals:
         return {self._table: found}
 
     def takes(self, message: ChangeBatch | SchemaChange | TableFailed | RowsParked) -> bool:
-        """Signals are taken from the message; True where it is of no further interest, because the table is not selected."""
+        """Signals are taken from the message; True where it is of no further interest, because the table is not
+        selected.
+        """
         if message.table != self._table:
             return False
         if isinstance(message, ChangeBatch):

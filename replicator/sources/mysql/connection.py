@@ -44,8 +44,9 @@ _DISAPPEARED = {ER.NO_SUCH_TABLE, ER.BAD_DB_ERROR, ER.UNKNOWN_TABLE, 1932}  # 19
 # the server's own limit of rows: a SELECT would end there without a word. A server that kills a quiet or slow session
 # would end long snapshots; MDL waits must not outlive a stop (invariant 10).
 _SESSION = (
-    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout = 3600, "
-    "net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615, sql_auto_is_null = 0"
+    "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', wait_timeout = 28800, net_write_timeout ="
+    " 3600, net_read_timeout = 3600, lock_wait_timeout = 10, sql_select_limit = 18446744073709551615,"
+    " sql_auto_is_null = 0"
 )
 _OPTIONAL_SESSION = (
     "SET SESSION max_statement_time = {seconds}",
@@ -63,7 +64,8 @@ _SERVERS, _CLIENTS = 1000, range(2000, 3000)  # numbers of the server's errors, 
 # Of the connection or the whole server, whatever was asked: too many connections, network, shutdown, limits of the
 # user, kills.
 _OF_THE_SERVER = frozenset(
-    {1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1129, 1130, 1135, 1152, 1153, 1154, 1155, 1156, 1157, 1158, 1159, 1160, 1161,
+    {1040, 1041, 1042, 1043, 1053, 1077, 1078, 1079, 1080, 1129, 1130, 1135, 1152, 1153, 1154, 1155, 1156, 1157, 1158,
+        1159, 1160, 1161,
      1184, 1203, 1226, 1927, 3169}
 )  # fmt: skip
 _LOCKED = frozenset({1205, 3572})
@@ -74,7 +76,10 @@ _PASSING = _OF_THE_SERVER | _LOCKED | {
 _BROKEN_REMEDY = "Run CHECK TABLE on the source and repair or drop it, then resnapshot the table; or exclude the table."
 
 
-_SILENT = "Check the port: another kind of server may listen there, Postgres for one, which waits for its client to speak first."
+_SILENT = (
+    "Check the port: another kind of server may listen there, Postgres for one, which waits for its client to speak"
+    " first."
+)
 
 
 def connect(config: MySqlConfig, **overrides: Any) -> Connection:

@@ -1,4 +1,5 @@
-"""What tells one past of a server from another: a copy restored, a log reset or cut short gives the same names, numbers and places again.
+"""What tells one past of a server from another: a copy restored, a log reset or cut short gives the same names, numbers
+and places again.
 
 A file of the log says when it was begun, and a server never goes on with a file that it finds when it starts: it begins
 the next one. So a file's name and the second of its beginning are one past's, up to its end.  Only a machine that is

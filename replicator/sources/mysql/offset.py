@@ -19,7 +19,9 @@ _MARIADB = re.compile(r"\d+-\d+-\d+(,\d+-\d+-\d+)*")
 
 
 class Past(NamedTuple):
-    """Of `file`: the second of its beginning, and where `start` is not 0 a digest of the event there, which closed a transaction."""
+    """Of `file`: the second of its beginning, and where `start` is not 0 a digest of the event there, which closed a
+    transaction.
+    """
 
     file: str
     born: int
@@ -28,7 +30,8 @@ class Past(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """An XA transaction that was prepared and not decided: where it begins, `at` which time, and which tables it changes.
+    """An XA transaction that was prepared and not decided: where it begins, `at` which time, and which tables it
+    changes.
 
     `tables` None: more than are worth naming.
     """
@@ -233,7 +236,9 @@ class GtidPosition:
         self.add_range(source + separator, int(number), int(number))
 
     def add_range(self, source: str, low: int, high: int) -> None:
-        """Transactions with the numbers from `low` to `high`; `source` is all of a GTID that comes before: `0-1-`, `uuid:`."""
+        """Transactions with the numbers from `low` to `high`; `source` is all of a GTID that comes before: `0-1-`,
+        `uuid:`.
+        """
         if not self.known:
             return
         self._text = ""

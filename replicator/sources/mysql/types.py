@@ -175,13 +175,17 @@ def _decodable(charset: str) -> bool:
 
 
 def check_format(definition: ColumnDefinition, table: TableId) -> None:
-    """UnsupportedType where the log does not say how long the values are, so that those behind it cannot be found: of columns left out, too."""
+    """UnsupportedType where the log does not say how long the values are, so that those behind it cannot be found: of
+    columns left out, too.
+    """
     if definition.fsp and _OLD_FORMAT in definition.column_type:
         raise old_format(definition.name, table)
 
 
 def old_format(column: str, table: TableId) -> UnsupportedType:
-    """For TIME, DATETIME and TIMESTAMP with fractions as MariaDB stored them before 10.1: the log shows them as those without, but longer."""
+    """For TIME, DATETIME and TIMESTAMP with fractions as MariaDB stored them before 10.1: the log shows them as those
+    without, but longer.
+    """
     message = f"Column {column} of {table} is stored in the old temporal format, which the log does not describe."
     return UnsupportedType(message, remedy=TEMPORAL_REMEDY, table=str(table))
 

@@ -15,18 +15,22 @@ _SHOWN = 3
 _HOLDING = "'ShareUpdateExclusiveLock', 'ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'"
 _SECONDS = "EXTRACT(epoch FROM pg_catalog.clock_timestamp() - {since})::int8"
 _WRITING = f"""
-SELECT x.gid, 0, x.database::text, 'prepared', {_SECONDS.format(since="x.prepared")} AS age FROM pg_catalog.pg_prepared_xacts x
+SELECT x.gid, 0, x.database::text, 'prepared', {_SECONDS.format(since="x.prepared")} AS age
+  FROM pg_catalog.pg_prepared_xacts x
 UNION ALL
 SELECT NULL, a.pid, a.datname::text, a.state, {_SECONDS.format(since="a.xact_start")} FROM pg_catalog.pg_stat_activity a
 WHERE a.backend_xid IS NOT NULL AND a.pid <> pg_catalog.pg_backend_pid() ORDER BY age DESC NULLS LAST
 """
 _LOCKS = f"""
 SELECT n.nspname::text, c.relname::text, x.gid, COALESCE(l.pid, 0), pg_catalog.current_database()::text,
-  CASE WHEN x.gid IS NOT NULL THEN 'prepared' WHEN a.backend_type = 'autovacuum worker' THEN a.backend_type ELSE a.state END, {_SECONDS.format(since="COALESCE(a.xact_start, x.prepared)")}
-FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  CASE WHEN x.gid IS NOT NULL THEN 'prepared' WHEN a.backend_type = 'autovacuum worker' THEN a.backend_type
+    ELSE a.state END, {_SECONDS.format(since="COALESCE(a.xact_start, x.prepared)")}
+FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_class c ON c.oid = l.relation
+  JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
   LEFT JOIN pg_catalog.pg_prepared_xacts x ON l.pid IS NULL AND l.virtualtransaction = '-1/' || x.transaction::text
-WHERE l.locktype = 'relation' AND l.granted AND l.mode IN ({_HOLDING}) AND l.pid IS DISTINCT FROM pg_catalog.pg_backend_pid()
+WHERE l.locktype = 'relation' AND l.granted AND l.mode IN ({_HOLDING}) AND l.pid IS DISTINCT
+  FROM pg_catalog.pg_backend_pid()
   AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
 ORDER BY l.pid
 """
@@ -53,7 +57,10 @@ class Holder:
 
     @property
     def gives_way(self) -> bool:
-        """May it be an autovacuum, which ends once somebody has waited for it for a second?  Not every role is shown that."""
+        """May it be an autovacuum, which ends once somebody has waited for it for a second?
+
+        Not every role is shown that.
+        """
         return self.gid is None and self.state in {None, "autovacuum worker"}
 
     @property

@@ -51,7 +51,10 @@ class Charset:
 def read_charset(config: PostgresConfig) -> Charset | None:
     """As the server itself converts each byte; None for an encoding whose characters may have several."""
     with closing(connect(config)) as connection:
-        asked = "SELECT d.encoding, pg_catalog.pg_encoding_to_char(d.encoding)::text FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"
+        asked = (
+            "SELECT d.encoding, pg_catalog.pg_encoding_to_char(d.encoding)::text FROM pg_catalog.pg_database d WHERE"
+            " d.datname = pg_catalog.current_database()"
+        )
         [[number, name]] = read_rows(connection, asked, config.where)
         [[size]] = read_rows(connection, f"SELECT pg_catalog.pg_encoding_max_length({number})", config.where)
         if size != 1 or name == "SQL_ASCII":

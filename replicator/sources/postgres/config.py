@@ -111,7 +111,9 @@ class PostgresConfig:
 
 
 def _own_name(replicator: str) -> str:
-    """`tidemark_` and the name in [a-z0-9_]; with a part of its digest where that is not the name itself, so two never meet."""
+    """`tidemark_` and the name in [a-z0-9_]; with a part of its digest where that is not the name itself, so two never
+    meet.
+    """
     plain = re.sub(r"[^a-z0-9_]", "_", replicator.lower())
     if plain == replicator and len(_PREFIX + plain) <= MAX_NAME:
         return _PREFIX + plain

@@ -126,7 +126,10 @@ _BY_TEXT: tuple[tuple[re.Pattern[str], type[TidemarkError], str], ...] = (
     (re.compile(r"does not support SSL|certificate|SSL error: (tlsv1|wrong|unsupported)"), ConfigurationError, "tls"),
 )
 _TEXT_REMEDIES = {
-    "pooler": "Connect to the server itself, not to a connection pooler. Poolers do not support session settings and replication.",
+    "pooler": (
+        "Connect to the server itself, not to a connection pooler. Poolers do not support session settings and"
+        " replication."
+    ),
     "database": "Correct the database of the connection.",
     "tls": "Correct TLS mode and CA certificate of the connection, or the server's certificate.",
 }

@@ -1,4 +1,6 @@
-"""Is the server's log still the one that was read?  A restored data folder and a promoted standby may have another past (ADR 31).
+"""Is the server's log still the one that was read?
+
+A restored data folder and a promoted standby may have another past (ADR 31).
 
 The slot is confirmed only up to the commit record of the last transaction that was read, so that this one comes first
 when reading begins again.  Its place, number and commit time together are of one past alone.
@@ -31,8 +33,8 @@ class Past:
             return True
         if record < self._start.lsn:
             message = (
-                f"The source's log has transaction {xid} at {lsn_text(record)}, which did not exist when the log was read "
-                f"up to {self._start}. The server was restored from an older backup, or a standby was promoted."
+                f"The source's log has transaction {xid} at {lsn_text(record)}, which did not exist when the log was"
+                f" read up to {self._start}. The server was restored from an older backup, or a standby was promoted."
             )
             raise SourceReplaced(message)
         return False
@@ -45,6 +47,6 @@ class Past:
     def _replaced(self) -> SourceReplaced:
         assert self._last is not None
         return SourceReplaced(
-            f"The source's log does not have transaction {self._last.xid} at {lsn_text(self._last.record)}, which was read "
-            "from it. The server was restored from an older backup, or a standby without it was promoted."
+            f"The source's log does not have transaction {self._last.xid} at {lsn_text(self._last.record)}, which was"
+            " read from it. The server was restored from an older backup, or a standby without it was promoted."
         )

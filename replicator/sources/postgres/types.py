@@ -24,8 +24,8 @@ DATE_REMEDY = (
     "is left); then resnapshot the table."
 )
 NUMERIC_REMEDY = (
-    "Correct the row on the source, or give the column the type numeric without a precision (it is then kept as text), or "
-    "exclude the column from the replicator; then resnapshot the table."
+    "Correct the row on the source, or give the column the type numeric without a precision (it is then kept as text),"
+    " or exclude the column from the replicator; then resnapshot the table."
 )
 _SCALAR = {
     "bool": types.BOOLEAN,
@@ -80,7 +80,10 @@ def data_type_of(attribute: Attribute, table: TableId, *, zero_dates: str = "nul
     if pg_type.schema == CATALOG and pg_type.name in _SCALAR:
         return _SCALAR[pg_type.name]
     if not _has_text(pg_type):
-        message = f"Column {attribute.name} of {table} has the type {attribute.type_text or pg_type.name}, which Tidemark does not know."
+        message = (
+            f"Column {attribute.name} of {table} has the type {attribute.type_text or pg_type.name}, which Tidemark"
+            " does not know."
+        )
         raise UnsupportedType(message, table=str(table))
     return types.STRING
 
@@ -218,6 +221,6 @@ def type_document() -> str:
     head = "## Postgres\n\n| source | Tidemark, Spark, Iceberg | note |\n|---|---|---|\n"
     rows = "".join(f"| {row.source} | `{row.target}` | {row.note} |\n" for row in type_table())
     return (
-        f"{head}{rows}\nText is the server's own, under fixed settings: DateStyle ISO, IntervalStyle postgres, TimeZone UTC, "
-        "extra_float_digits 3, bytea_output hex, lc_monetary C.\n"
+        f"{head}{rows}\nText is the server's own, under fixed settings: DateStyle ISO, IntervalStyle postgres, TimeZone"
+        " UTC, extra_float_digits 3, bytea_output hex, lc_monetary C.\n"
     )

@@ -1,4 +1,5 @@
-"""Marks in the log: logical messages, which need no table on the source; 13 knows none in pgoutput, there a one-row table stands in.
+"""Marks in the log: logical messages, which need no table on the source; 13 knows none in pgoutput, there a one-row
+table stands in.
 
 A mark is a transaction of its own, so that its commit flushes it, and its place in the log is that of the commit.
 """

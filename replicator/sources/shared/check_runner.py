@@ -63,7 +63,10 @@ class Checks(Generic[S]):
     def run(
         self, login: Callable[[], C], look: Callable[[C], S], answer: Callable[[S], str], tables: TableSet | None
     ) -> list[CheckResult]:
-        """All of them; where the server cannot be asked, one FAILED and the others SKIPPED.  `answer`: what a reachable one says."""
+        """All of them; where the server cannot be asked, one FAILED and the others SKIPPED.
+
+        `answer`: what a reachable one says.
+        """
         try:
             connection = login()
         except TidemarkError as error:

@@ -131,7 +131,8 @@ def _rebuilt(text: str, schema: TableSchema, dialect: Dialect) -> str:
         [statement] = sqlglot.parse(f"SELECT 1 FROM t WHERE {text}", dialect=dialect.parser)
     except (sqlglot.errors.SqlglotError, ValueError):
         raise _refused(schema, "it is not a single boolean expression") from None
-    if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions", "from_", "where"}:  # fmt: skip
+    if not isinstance(statement, exp.Select) or {name for name, one in statement.args.items() if one} != {"expressions",
+        "from_", "where"}:  # fmt: skip
         raise _refused(schema, "it is not a single boolean expression")
     found: exp.Expr = statement.args["where"].this
     for part in list(found.walk()):
@@ -150,7 +151,8 @@ def _check(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> None:
     elif kind == "DataType" and part.this.name not in _TYPES:
         raise _refused(schema, f"it has the type {part.sql()}, which is not supported in a condition")
     elif kind not in _PARTS and not (kind == "Anonymous" and part.name.upper() in _NAMED and not part.expressions):
-        raise _refused(schema, f"it has {part.name.upper() if kind == 'Anonymous' else part.key.upper()}, which is not supported in a condition")  # fmt: skip
+        called = part.name if kind == "Anonymous" else part.key
+        raise _refused(schema, f"it has {called.upper()}, which is not supported in a condition")
 
 
 def _column(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> exp.Expr:
@@ -158,7 +160,8 @@ def _column(part: exp.Expr, schema: TableSchema, dialect: Dialect) -> exp.Expr:
 
     quoted = bool(getattr(part.this, "quoted", False))
     known = [one for one in schema.columns if dialect.means(part.name, one.name, quoted=quoted)]
-    if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db", "catalog")):  # fmt: skip
+    if len(known) != 1 or type(part.this).__name__ != "Identifier" or any(part.args.get(one) for one in ("table", "db",
+            "catalog")):  # fmt: skip
         raise _refused(schema, f"it names {part.sql()}, which is not a replicated column")
     if known[0].masked:
         raise _refused(schema, f"{known[0].name} is masked, so rows cannot be selected by it")

@@ -1,4 +1,6 @@
-"""Settings of a connection: how a form's values become a configuration's, and the fields that every server's form has."""
+"""Settings of a connection: how a form's values become a configuration's, and the fields that every server's form
+has.
+"""
 
 from __future__ import annotations
 

@@ -25,7 +25,8 @@ class DecodeSplit(NamedTuple):
 
 
 def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], schema: pa.Schema) -> DecodeSplit:
-    """`convert` makes a batch with `schema` of the rows at some places (0 … count - 1), or raises TableError where one cannot be decoded.
+    """`convert` makes a batch with `schema` of the rows at some places (0 … count - 1), or raises TableError where one
+    cannot be decoded.
 
     By halving: each bad row costs some conversions of ever fewer rows.  TooManyParked.
     """
@@ -48,7 +49,10 @@ def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], 
 
 def too_many(most: int, error: TableError) -> TooManyParked:
     """For a table with more than `most` of them; `error` is one of theirs."""
-    message = f"More than {most:,} rows of a table cannot be decoded, which is the limit of dead-letter rows. One of them: {error.message}"
+    message = (
+        f"More than {most:,} rows of a table cannot be decoded, which is the limit of dead-letter rows. One of them:"
+        f" {error.message}"
+    )
     return TooManyParked(message, remedy=error.remedy, table=error.table, column=error.column)
 
 

@@ -34,7 +34,9 @@ LIMITS = Limits()
 def append(
     catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Append, limits: Limits = LIMITS
 ) -> Outcome:
-    """Rows up to the position's `loaded` are in already and are left out; the compare-and-set of the commit does the rest."""
+    """Rows up to the position's `loaded` are in already and are left out; the compare-and-set of the commit does the
+    rest.
+    """
     at = position(table)
     segments = [s for s in change.segments if s.last_sequence > at.loaded]
     if at.loaded >= change.loaded:

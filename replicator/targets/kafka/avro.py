@@ -1,4 +1,5 @@
-"""Avro schemas of a table's messages, and their single-object encoding: two bytes C3 01, the schema's fingerprint (CRC-64-AVRO), the value.
+"""Avro schemas of a table's messages, and their single-object encoding: two bytes C3 01, the schema's fingerprint
+(CRC-64-AVRO), the value.
 
 Decimals, days and times have Avro's logical types.  A fingerprint leaves logical types out; so a record's name has a
 digest of the columns' types in it.

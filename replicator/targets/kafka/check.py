@@ -47,7 +47,10 @@ def check_written(settings: Mapping[str, Any]) -> CheckResult:
         return CheckResult("written", title, Status.FAILED, error.message, error.remedy)
     if there:
         return CheckResult("written", title, Status.OK, f"The topic {topic} exists.")
-    detail = f"The Kafka brokers at {config.bootstrap_servers} do not have the topic {topic}, which stores the progress of each table."
+    detail = (
+        f"The Kafka brokers at {config.bootstrap_servers} do not have the topic {topic}, which stores the progress of"
+        " each table."
+    )
     remedy = "Use brokers of the same cluster. To write to another cluster, create another replicator."
     return CheckResult("written", title, Status.FAILED, detail, remedy)
 

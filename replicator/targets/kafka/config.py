@@ -35,11 +35,14 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
 DESTINATION_FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
     FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS), main=True),
-    FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS), main=True),
+    FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS),
+        main=True),
     FormField("username", "User", required=False, help="For SASL.", main=True),
-    FormField("password", "Password", "password", required=False, secret=True, help="For SASL. It is stored encrypted."),
+    FormField("password", "Password", "password", required=False, secret=True,
+        help="For SASL. It is stored encrypted."),
     FormField(
-        "ca", "Certificate authority (PEM)", "textarea", required=False, help="For TLS. Empty: the system’s own authorities.",
+        "ca", "Certificate authority (PEM)", "textarea", required=False,
+        help="For TLS. Empty: the system’s own authorities.",
     ),
 )  # fmt: skip
 FORM = (
@@ -48,19 +51,22 @@ FORM = (
         help="A table’s topic is prefix.database.table. Letters, digits, dots, - and _.",
     ),
     FormField(
-        "format", "Format", "choice", default="json", choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
+        "format", "Format", "choice", default="json",
+        choices=_choices(*FORMATS, json="JSON", avro="Avro, single-object encoding"),
         keeps_secret=True, main=True,
     ),
     FormField(
         "envelope", "Envelope", "choice", default="debezium", keeps_secret=True, main=True,
-        choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op", flat="Flat: the row’s columns, __op, __sequence"),
+        choices=_choices(*ENVELOPES, debezium="Debezium: before, after, source, op",
+            flat="Flat: the row’s columns, __op, __sequence"),
     ),
     FormField(
         "partitions", "Partitions of a new topic", "number", default="1", help="Rows of one key stay in one partition.",
         keeps_secret=True,
     ),
     FormField(
-        "replication_factor", "Replicas of a new topic", "number", required=False, help="Empty: the brokers’ own default.",
+        "replication_factor", "Replicas of a new topic", "number", required=False,
+        help="Empty: the brokers’ own default.",
         keeps_secret=True,
     ),
     FormField(
@@ -71,7 +77,10 @@ FORM = (
 
 FIXED = {
     "topic_prefix": "Topics cannot be renamed, and the progress of each table is stored in a topic with this prefix.",
-    "format": "The key of a row would be encoded differently and move to another partition, so its changes would lose their order.",
+    "format": (
+        "The key of a row would be encoded differently and move to another partition, so its changes would lose their"
+        " order."
+    ),
     "envelope": "Consumers would get two message formats in one topic.",
 }
 SOON = "Takes effect within a minute, without a gap."

@@ -26,7 +26,9 @@ CHECK_ADDRESS = "Check that the brokers are running and reachable from this mach
 
 
 def met(config: KafkaConfig, seconds: float) -> ClusterMetadata:
-    """What the brokers say of themselves; TargetError with what is wrong as soon as that is known, `seconds` at most."""
+    """What the brokers say of themselves; TargetError with what is wrong as soon as that is known, `seconds` at
+    most.
+    """
     heard: list[KafkaError] = []
     admin = AdminClient(config.client | {"error_cb": heard.append})
     until = time.monotonic() + seconds

@@ -27,7 +27,8 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Events:
-    """An UPDATE that moves its row's key is two: a delete of the old one and a create of the new one, as Debezium has it.
+    """An UPDATE that moves its row's key is two: a delete of the old one and a create of the new one, as Debezium has
+    it.
 
     before, after    the row's columns under their own names; they count where `has_before` and `has_after` say so
     key              the key's columns; none of a table without key

@@ -58,7 +58,8 @@ def _written(settings: Settings) -> CheckResult:
 KAFKA = TargetKind(
     "kafka",
     "Apache Kafka",
-    "Every change as a message, one topic per table, in transactions: no duplicates with isolation level read_committed.",
+    "Every change as a message, one topic per table, in transactions: no duplicates with isolation level"
+    " read_committed.",
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,

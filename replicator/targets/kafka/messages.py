@@ -275,7 +275,8 @@ class AvroFlat(_Avro):
 def schema_record(
     subject: MessageContext, config: KafkaConfig, renamed: Mapping[str, str], begins: int
 ) -> dict[str, Any]:
-    """What the topic of schemas says of a table's version: its columns, and how its messages are read where they are Avro.
+    """What the topic of schemas says of a table's version: its columns, and how its messages are read where they are
+    Avro.
 
     renamed: old name → new one, of the columns that got theirs with this version.  begins: the sequence number from
     which it holds: a table that is made anew has its versions from 1 again.

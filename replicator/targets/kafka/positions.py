@@ -105,7 +105,9 @@ class Positions:
     """The topic as a map.  Thread-safe."""
 
     def __init__(self, config: KafkaConfig, topic: str, replicator: str, fence: Callable[[TargetTable], None]) -> None:
-        """`fence`: ends what a dead worker left open for a table of `replicator`; waits for nothing that this process does."""
+        """`fence`: ends what a dead worker left open for a table of `replicator`; waits for nothing that this process
+        does.
+        """
         self._config, self._topic = config, topic
         self._replicator, self._fence = replicator, fence
         self._admin = AdminClient(config.client)

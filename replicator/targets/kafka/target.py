@@ -1,4 +1,6 @@
-"""The Kafka target: every change, in sequence order; each apply is one transaction that holds the messages and the position."""
+"""The Kafka target: every change, in sequence order; each apply is one transaction that holds the messages and the
+position.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,10 @@ class KafkaTarget:
     capabilities = CAPABILITIES
 
     def __init__(self, config: KafkaConfig, storage: Storage, replicator: str, source: str) -> None:
-        """`storage`: where segments lie; `source`: what Debezium calls its connector.  Nothing starts before the first use."""
+        """`storage`: where segments lie; `source`: what Debezium calls its connector.
+
+        Nothing starts before the first use.
+        """
         self._config, self._storage = config, storage
         self._replicator, self._connector = replicator, source
         self._applied, self._schemas = config.topic(APPLIED), config.topic(SCHEMAS)

@@ -35,7 +35,8 @@ COLUMNS = """
     FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s ORDER BY ORDINAL_POSITION
 """
 ROWS = """
-    SELECT IF(ENGINE = 'MEMORY', 0, COALESCE(TABLE_ROWS, 0)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s
+    SELECT IF(ENGINE = 'MEMORY', 0, COALESCE(TABLE_ROWS, 0)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s
+      AND TABLE_NAME = %s
 """
 TABLES = """
     SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES
@@ -106,7 +107,8 @@ class MySqlReader:
         return SourceTable(tuple(columns), rows)
 
     def _see_all_columns(self, pair: TablePair) -> None:
-        """The catalog keeps silent of columns that this account may not read, but the server does not select `*` without them.
+        """The catalog keeps silent of columns that this account may not read, but the server does not select `*`
+        without them.
 
         Raises SourceError.
         """

@@ -54,7 +54,9 @@ def rule(column: SourceColumn, zero_dates: str) -> Rule | None:
 
 
 def _own_collation(column: SourceColumn) -> str:
-    """Beside a literal of another one the server refuses to compare, or (UTF-16 and the like in MariaDB 11.4) finds nothing."""
+    """Beside a literal of another one the server refuses to compare, or (UTF-16 and the like in MariaDB 11.4) finds
+    nothing.
+    """
     return f"CONVERT({{}} USING {column.charset}) COLLATE {column.collation}" if column.collation else "{}"
 
 

@@ -12,7 +12,8 @@ from testing.workload.mysql.rng_literals import names, quoted
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
 WIDER = {"tinyint": "smallint", "smallint": "mediumint", "mediumint": "int", "int": "bigint", "tinytext": "text",
-         "text": "mediumtext", "mediumtext": "longtext", "tinyblob": "blob", "blob": "mediumblob", "float": "double"}  # fmt: skip
+         "text": "mediumtext", "mediumtext": "longtext", "tinyblob": "blob", "blob": "mediumblob",
+         "float": "double"}  # fmt: skip
 NARROWER = {wide: narrow for narrow, wide in WIDER.items()}
 FRACTIONS = ("datetime", "timestamp", "time")
 MIN_COLUMNS = 2
@@ -240,7 +241,9 @@ def _convert(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _spoiled(column: ColumnModel) -> bool:
-    """MariaDB 11.4 and MySQL 8.0.12 keep the labels' bytes of the old character set: they are no texts any more, and their rows' values are lost."""
+    """MariaDB 11.4 and MySQL 8.0.12 keep the labels' bytes of the old character set: they are no texts any more, and
+    their rows' values are lost.
+    """
     return bool(column.kind.labels) and not column.kind.collation.startswith("utf8")
 
 

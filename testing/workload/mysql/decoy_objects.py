@@ -43,7 +43,9 @@ def sequence(draft: Draft, _table: TableModel) -> Statements | None:
 
 
 def forged_marks(draft: Draft, _table: TableModel) -> Statements:
-    """Somebody writes into Tidemark's own table: the marks of all replicators again, others out of them, and garbage."""
+    """Somebody writes into Tidemark's own table: the marks of all replicators again, others out of them, and
+    garbage.
+    """
     kind = draft.pen.choice("LOH")
     token = draft.pen.choice(("token", "token", f"CONCAT('{kind}', SUBSTR(token, 2))", f"'{kind}:1:1:forged'", "':::'"))
     return (f"UPDATE tidemark.watermark SET token = {token}, at = UTC_TIMESTAMP(6)",)

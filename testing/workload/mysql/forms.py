@@ -1,4 +1,6 @@
-"""The forms in which a server takes a statement: comments, prepared, and MariaDB's SET STATEMENT and EXECUTE IMMEDIATE."""
+"""The forms in which a server takes a statement: comments, prepared, and MariaDB's SET STATEMENT and EXECUTE
+IMMEDIATE.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +63,7 @@ def _forms(draft: Draft, statement: str) -> tuple[str, ...]:
             return (f"EXECUTE IMMEDIATE {text}",)
     back = "SET SESSION sql_mode = @sql_mode_before"
     return (
-        "SET @sql_mode_before = @@sql_mode", f"SET SESSION sql_mode = '{pen.choice(_MODES)}'", f"PREPARE formed FROM {text}", back,
+        "SET @sql_mode_before = @@sql_mode", f"SET SESSION sql_mode = '{pen.choice(_MODES)}'",
+        f"PREPARE formed FROM {text}", back,
         "EXECUTE formed",
     )  # fmt: skip

@@ -79,5 +79,6 @@ def _mariadb(pen: Pen, _dialect: str, _zero: bool) -> Kind:  # noqa: FBT001
 
 
 _FAMILIES: tuple[Callable[[Pen, str, bool], Kind], ...] = (
-    _integer, _integer, _integer, _number, _number, _number, _bytes, _temporal, _temporal, _text, _text, _text, _geometry,
+    _integer, _integer, _integer, _number, _number, _number, _bytes, _temporal, _temporal, _text, _text, _text,
+    _geometry,
 )  # fmt: skip

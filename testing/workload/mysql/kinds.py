@@ -28,9 +28,12 @@ GEOMETRIES = ("geometry", *SHAPES)
 # sets.
 COLLATIONS = {
     "both": (
-        "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_german2_ci", "latin1_swedish_ci", "latin1_bin",
-        "latin1_general_cs", "utf16_general_ci", "utf16_bin", "utf16le_general_ci", "utf32_unicode_ci", "ucs2_general_ci",
-        "cp1251_general_ci", "cp1251_bin", "sjis_japanese_ci", "cp932_japanese_ci", "ujis_japanese_ci", "gbk_chinese_ci",
+        "utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "utf8mb4_german2_ci", "latin1_swedish_ci",
+        "latin1_bin",
+        "latin1_general_cs", "utf16_general_ci", "utf16_bin", "utf16le_general_ci", "utf32_unicode_ci",
+        "ucs2_general_ci",
+        "cp1251_general_ci", "cp1251_bin", "sjis_japanese_ci", "cp932_japanese_ci", "ujis_japanese_ci",
+        "gbk_chinese_ci",
         "big5_chinese_ci", "euckr_korean_ci", "koi8r_general_ci", "latin2_general_ci", "greek_general_ci",
         "hebrew_general_ci", "cp1250_general_ci", "ascii_general_ci", "tis620_thai_ci", "latin5_turkish_ci",
         "cp850_general_ci", "cp866_general_ci", "cp1256_general_ci", "cp1257_general_ci", "gb2312_chinese_ci",
@@ -43,12 +46,15 @@ COLLATIONS = {
 }  # fmt: skip
 COMMON = ("utf8mb4_general_ci", "utf8mb4_unicode_ci", "utf8mb4_bin", "latin1_swedish_ci")
 _LETTERS = {
-    "utf8mb4": "aZé ßñЖ表🎈\u0301İ", "utf8mb3": "aZéßЖ表İ", "utf8": "aZéßЖ表İ", "utf16": "aZЖ表🎈", "utf16le": "aZЖ表🎈",
+    "utf8mb4": "aZé ßñЖ表🎈\u0301İ", "utf8mb3": "aZéßЖ表İ", "utf8": "aZéßЖ表İ", "utf16": "aZЖ表🎈",
+    "utf16le": "aZЖ表🎈",
     "utf32": "aZЖ表🎈é", "ucs2": "aZЖ表é", "latin1": "aZéßü€", "cp1251": "aZЖяЮ", "koi8r": "aZЖяЮ", "koi8u": "aZЖяЮ",
-    "cp866": "aZЖяЮ", "sjis": "aZ表ソ日ｱ", "cp932": "aZ表ソ日ｱ", "ujis": "aZ表日ア", "gbk": "aZ表中文", "gb2312": "aZ中文",
+    "cp866": "aZЖяЮ", "sjis": "aZ表ソ日ｱ", "cp932": "aZ表ソ日ｱ", "ujis": "aZ表日ア", "gbk": "aZ表中文",
+    "gb2312": "aZ中文",
     "big5": "aZ中文功", "euckr": "aZ한국", "latin2": "aZłőč", "cp1250": "aZłőč", "cp852": "aZłőč", "greek": "aZαΩ",
     "hebrew": "aZאש", "tis620": "aZกข", "latin5": "aZışğ", "cp850": "aZéñ", "cp1256": "aZب€", "cp1257": "aZąž",
-    "latin7": "aZąž", "macce": "aZčž", "macroman": "aZéñ", "dec8": "aZéñ", "hp8": "aZéñ", "keybcs2": "aZčž", "swe7": "aZåö",
+    "latin7": "aZąž", "macce": "aZčž", "macroman": "aZéñ", "dec8": "aZéñ", "hp8": "aZéñ", "keybcs2": "aZčž",
+    "swe7": "aZåö",
 }  # fmt: skip
 
 
@@ -187,7 +193,8 @@ def _bytes(kind: Kind, pen: Pen) -> str:
 def _geometry(kind: Kind, pen: Pen) -> str:
     shapes = SHAPES.get(kind.name) or pen.choice(list(SHAPES.values()))
     shape = pen.choice(shapes)
-    return f"ST_GeomFromText('{shape}'{', 4326' if kind.name == 'point' and '89.5' not in shape and pen.chance(0.3) else ''})"
+    system = ", 4326" if kind.name == "point" and "89.5" not in shape and pen.chance(0.3) else ""
+    return f"ST_GeomFromText('{shape}'{system})"
 
 
 def _label(kind: Kind, pen: Pen) -> str:

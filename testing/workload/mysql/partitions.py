@@ -91,7 +91,9 @@ def _converted(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _lost(table: TableModel) -> bool:
-    """MariaDB 11.4 loses a table with a slash in its name when its partitions are changed: error 1049, and it is gone."""
+    """MariaDB 11.4 loses a table with a slash in its name when its partitions are changed: error 1049, and it is
+    gone.
+    """
     return "/" in table.name
 
 

@@ -89,7 +89,9 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _create_select(draft: Draft, table: TableModel) -> Statements | None:
-    """The columns are as in the other table, without key, generated ones stored; MySQL with GTIDs refuses it until 8.0.21."""
+    """The columns are as in the other table, without key, generated ones stored; MySQL with GTIDs refuses it until
+    8.0.21.
+    """
     if len(draft.tables) >= tables.MAX_TABLES or draft.dialect != "mariadb":
         return None
     columns = tuple(

@@ -210,7 +210,9 @@ def _change_identity(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _change_key(draft: Draft, table: TableModel) -> Statements | None:
-    """Drop the key, lengthen it by a column, or give a table a new one; in one transaction, for without identity updates fail."""
+    """Drop the key, lengthen it by a column, or give a table a new one; in one transaction, for without identity
+    updates fail.
+    """
     if not isinstance(table, PostgresTable) or table.parts:
         return None
     if not table.key.columns:

@@ -76,7 +76,9 @@ def _delete_limit(draft: Draft, table: TableModel) -> Statements:
 
 
 def _shift_keys(draft: Draft, table: TableModel) -> Statements | None:
-    """Every key takes its neighbour's: for a moment two rows have the same, where the key is checked late; else by way of negatives."""
+    """Every key takes its neighbour's: for a moment two rows have the same, where the key is checked late; else by way
+    of negatives.
+    """
     ranged = [column for column in table.columns if column.number == "plain"]
     if not isinstance(table, PostgresTable) or not ranged or not table.key.columns or table.top > 2 * changes.LARGE:
         return None
@@ -112,7 +114,10 @@ def _respell_number(draft: Draft, table: TableModel) -> Statements | None:
         return None
     name = quoted(numbers[0].name)
     return (
-        f"UPDATE {table.sql} SET {name} = {name} * 1.{'0' * draft.pen.randint(1, 3)} WHERE {changes.some(draft, table)}",
+        (
+            f"UPDATE {table.sql} SET {name} = {name} * 1.{'0' * draft.pen.randint(1, 3)} WHERE"
+            f" {changes.some(draft, table)}"
+        ),
     )
 
 

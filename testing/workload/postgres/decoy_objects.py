@@ -1,4 +1,6 @@
-"""What stands beside tables and must not disturb: triggers, views, sequences; refused tables; transactions in two phases."""
+"""What stands beside tables and must not disturb: triggers, views, sequences; refused tables; transactions in two
+phases.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ EXTENSIONS = ("hstore", "citext", "ltree")
 
 
 def prelude(draft: Draft) -> Statements:
-    """Extensions, in the schema that every session's path ends with, a schema that is not selected, and the history's types."""
+    """Extensions, in the schema that every session's path ends with, a schema that is not selected, and the history's
+    types.
+    """
     assert isinstance(draft.maker, SchemaMaker)
     extensions = (f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA public" for name in EXTENSIONS)
     aside = f"CREATE SCHEMA IF NOT EXISTS {quoted(ASIDE)}"
@@ -67,8 +71,8 @@ def next_value(draft: Draft, _table: TableModel) -> Statements | None:
 
 # What somebody might write who knows Tidemark, as SQL: that all tables were dropped, and marks of chunks.
 _ALL_DROPPED = (
-    "(SELECT json_build_object('dropped', json_agg(oid::int8), 'relations', '[]'::json, 'types', '[]'::json)::text FROM pg_class "
-    "WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind IN ('r', 'p'))"
+    "(SELECT json_build_object('dropped', json_agg(oid::int8), 'relations', '[]'::json, 'types', '[]'::json)::text FROM"
+    " pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relkind IN ('r', 'p'))"
 )
 _FORGED = (
     "'words'",
@@ -95,8 +99,9 @@ def republish(draft: Draft, table: TableModel) -> Statements:
     draft.used["published anew"] += 1
     name = table.sql.replace("'", "''")
     out, back = (
-        f"DO $tamper$ DECLARE p name; BEGIN SELECT pubname INTO STRICT p FROM pg_publication; {before} "
-        f"EXECUTE format('ALTER PUBLICATION %I {verb} TABLE %s', p, '{name}'); {after} EXCEPTION WHEN OTHERS THEN NULL; END $tamper$"
+        f"DO $tamper$ DECLARE p name; BEGIN SELECT pubname INTO STRICT p FROM pg_publication; {before} EXECUTE"
+        f" format('ALTER PUBLICATION %I {verb} TABLE %s', p, '{name}'); {after} EXCEPTION WHEN OTHERS THEN NULL; END"
+        " $tamper$"
         for before, verb, after in (
             (
                 "PERFORM set_config('history.out', 'no', false);",
@@ -140,7 +145,9 @@ def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
 
 
 def refused(draft: Draft) -> Statements:
-    """A table that a replicator must refuse, alone: without a replica identity, or one of which the log shows nothing."""
+    """A table that a replicator must refuse, alone: without a replica identity, or one of which the log shows
+    nothing.
+    """
     draft.used["refused table"] += 1
     name, key = draft.maker.name("refused", odd=0), KeyModel("int", ("id",))
     columns = (

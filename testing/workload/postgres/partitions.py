@@ -41,13 +41,19 @@ def _build(draft: Draft, table: TableModel) -> Statements | None:
     draft.keep(replace(table, bounds=(*table.bounds, low * 2), parts=parts))
     names = [quoted(column.name) for column in table.columns if column.writable]
     values = [f"{key} + {low}" if name == key else name for name in names]
-    taken = f"DELETE FROM {table.sql} WHERE {key} BETWEEN {first} AND {first + pen.choice((-1, 10))} AND {key} < {low} RETURNING *"
+    taken = (
+        f"DELETE FROM {table.sql} WHERE {key} BETWEEN {first} AND {first + pen.choice((-1, 10))} AND {key} < {low}"
+        " RETURNING *"
+    )
     statements = (
         f"CREATE TABLE {quoted(part)} (LIKE {table.sql} INCLUDING ALL)",
         *((f"ALTER TABLE {quoted(part)} REPLICA IDENTITY FULL",) if table.identity == "full" else ()),
         f"WITH gone AS ({taken}) INSERT INTO {quoted(part)} ({', '.join(names)}) SELECT {', '.join(values)} FROM gone",
         f"ALTER TABLE {table.sql} ATTACH PARTITION {quoted(part)} FOR VALUES FROM ({low}) TO ({low * 2})",
-        f"UPDATE {table.sql} SET {key} = {key} + {low} WHERE {key} BETWEEN {first} + 20 AND {first} + 25 AND {key} < {low}",
+        (
+            f"UPDATE {table.sql} SET {key} = {key} + {low} WHERE {key} BETWEEN {first} + 20 AND {first} + 25 AND {key}"
+            f" < {low}"
+        ),
     )
     return Whole(statements) if pen.chance(0.6) else statements
 
@@ -69,7 +75,10 @@ def _for_a_moment(draft: Draft, table: TableModel) -> Statements | None:
         return None
     low, part, first = table.bounds[-1], draft.maker.name("part", odd=0.2), int(draft.number(table))
     name = quoted(ranged[0].name)
-    filled = f"UPDATE {table.sql} SET {name} = {name} + {low} WHERE {name} BETWEEN {first} AND {first + 10} AND {name} < {low}"
+    filled = (
+        f"UPDATE {table.sql} SET {name} = {name} + {low} WHERE {name} BETWEEN {first} AND {first + 10} AND {name} <"
+        f" {low}"
+    )
     made = _made(table, part, low, low * 2)
     gone = draft.pen.choice((f"DROP TABLE {quoted(part)}", f"TRUNCATE {quoted(part)}"))
     if gone.startswith("TRUNCATE"):  # or its range would stay taken
@@ -93,7 +102,9 @@ def _truncate(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _reattach(draft: Draft, table: TableModel) -> Statements | None:
-    """A partition is another table for a moment, and comes back; in one transaction or with its rows gone in between."""
+    """A partition is another table for a moment, and comes back; in one transaction or with its rows gone in
+    between.
+    """
     if not isinstance(table, PostgresTable) or not table.bounds:
         return None
     part = quoted(table.parts[0])

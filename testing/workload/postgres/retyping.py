@@ -152,7 +152,9 @@ def _rename_label(draft: Draft, _table: TableModel) -> Statements | None:
 
 
 def _rename_label_and_back(draft: Draft, table: TableModel) -> Statements:
-    """Rows of the time between have the other label in the log, and only the type's own catalog row tells afterwards."""
+    """Rows of the time between have the other label in the log, and only the type's own catalog row tells
+    afterwards.
+    """
     maker = draft.maker
     assert isinstance(maker, SchemaMaker)
     kind = draft.pen.choice(maker.types.enums)

@@ -20,9 +20,12 @@ BOUNDS = (40, 200, 1000)
 UNLIKE = "DEFERRABLE INITIALLY DEFERRED"
 VIRTUAL = 18
 ODD_NAMES = (
-    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon", "--dash",
-    "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b", "user",
-    "values", "x" * 63, "ünïcode", "größe", "имя", "表", "名前", " leading", "trailing ", "tab\tbed", "emoji🎈", "z" * 61 + "é",
+    "order", "select", "Table", "group", "a b", "dot.ted", 'quote"d', "quo'te", "back`tick", "per%s", "semi;colon",
+    "--dash",
+    "/*x*/", "#hash", "MixedCase", "1st", "$dollar", "{brace}", "slash/ed", "back\\slash", "com,ma", "(paren", "a=b",
+    "user",
+    "values", "x" * 63, "ünïcode", "größe", "имя", "表", "名前", " leading", "trailing ", "tab\tbed", "emoji🎈",
+    "z" * 61 + "é",
 )  # fmt: skip
 
 
@@ -176,7 +179,9 @@ class SchemaMaker(schemas.SchemaMaker):
         return self.partitioned(table) if pen.chance(0.75 if by_range else 0.2) and not columns[-1].unique else table
 
     def _keyed(self, table: TableModel) -> TableModel:
-        """With a name for the key's constraint, a replica identity that goes with it, and now and then a deferrable key."""
+        """With a name for the key's constraint, a replica identity that goes with it, and now and then a deferrable
+        key.
+        """
         pen = self.pen
         table = replace(table, constraint=self.name("key", odd=0.2))
         if pen.chance(0.12):

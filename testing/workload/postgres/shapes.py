@@ -61,8 +61,10 @@ def _json(pen: Pen) -> str:
     return pen.choice(
         (
             "{}", "[]", "null", "1", "-0.5", '"text"', "true", '{"a": 1, "b": [1, 2, {"c": null}]}',
-            '{"é": "表🎈", "n": 12345678901234567890, "f": 1.5e300}', '[1, "two", 3.0, false]', '{"b": 1, "a": 2, "b": 3}',
-            '{ "spaces" :  1.50 }', '{"k": "' + "x" * pen.randint(0, 300) + '"}', '{"q": "it\'s \\"quoted\\" \\\\ \\u00e9"}',
+            '{"é": "表🎈", "n": 12345678901234567890, "f": 1.5e300}', '[1, "two", 3.0, false]',
+            '{"b": 1, "a": 2, "b": 3}',
+            '{ "spaces" :  1.50 }', '{"k": "' + "x" * pen.randint(0, 300) + '"}',
+            '{"q": "it\'s \\"quoted\\" \\\\ \\u00e9"}',
         )
     )  # fmt: skip
 
@@ -147,12 +149,15 @@ RANGES: dict[str, Draw] = {
     "tsrange": _range(_moments), "tstzrange": _range(_instants),
 }  # fmt: skip
 GEOMETRIES: dict[str, Draw] = {
-    "point": _point, "line": _line, "lseg": lambda pen: f"[{_point(pen)},{_point(pen)}]", "box": lambda pen: f"{_point(pen)},{_point(pen)}",
-    "path": _path, "polygon": lambda pen: f"({_points(pen)})", "circle": lambda pen: f"<{_point(pen)},{pen.randint(0, 9)}>",
+    "point": _point, "line": _line, "lseg": lambda pen: f"[{_point(pen)},{_point(pen)}]",
+    "box": lambda pen: f"{_point(pen)},{_point(pen)}",
+    "path": _path, "polygon": lambda pen: f"({_points(pen)})",
+    "circle": lambda pen: f"<{_point(pen)},{pen.randint(0, 9)}>",
 }  # fmt: skip
 ADDRESSES: dict[str, Draw] = {"uuid": _uuid, "inet": _inet, "cidr": _cidr, "macaddr": _mac(12), "macaddr8": _mac(16)}
 DOCUMENTS: dict[str, Draw] = {
-    "json": _json, "jsonb": _json, "xml": _xml, "hstore": _hstore, "tsvector": _vector, "tsquery": _query, "ltree": _tree,
+    "json": _json, "jsonb": _json, "xml": _xml, "hstore": _hstore, "tsvector": _vector, "tsquery": _query,
+    "ltree": _tree,
     "jsonpath": _path_query, "pg_lsn": _lsn,
 }  # fmt: skip
 VALUES: dict[str, Draw] = {**RANGES, **GEOMETRIES, **ADDRESSES, **DOCUMENTS}

@@ -116,7 +116,9 @@ def _online_change(draft: Draft, table: TableModel) -> Statements | None:
 
 
 def _identified(copy: PostgresTable) -> Statements:
-    """A copy has the primary key that the draft knows of only where the statement that made it was not refused (a deadlock, say)."""
+    """A copy has the primary key that the draft knows of only where the statement that made it was not refused (a
+    deadlock, say).
+    """
     if copy.identity:
         return copy.identified()
     name = copy.sql.replace("'", "''")

@@ -285,7 +285,8 @@ def test_columns_come_go_and_widen(place: TargetPlace) -> None:
     steps: Sequence[tuple[TableSchema, dict[str, str]]] = (
         (schema_of({"id": "int", "v": "string", "n": "int", "f": "float", "d": "decimal(5,2)"}, ["id"]), {}),
         (schema_of({"id": "bigint", "v": "string", "n": "bigint", "f": "double", "d": "decimal(9,2)"}, ["id"]), {}),
-        (schema_of({"id": "bigint", "n": "string", "v": "bigint", "f": "double", "d": "decimal(9,2)"}, ["id"]), {"v": "n", "n": "v"}),
+        (schema_of({"id": "bigint", "n": "string", "v": "bigint", "f": "double", "d": "decimal(9,2)"}, ["id"]),
+            {"v": "n", "n": "v"}),
         (schema_of({"id": "bigint", "n": "string"}, ["id"]), {}),
     )  # fmt: skip
     values = [
@@ -329,7 +330,8 @@ def test_truncate_drop_and_rename(place: TargetPlace) -> None:
 def test_every_type_keeps_its_values(place: TargetPlace) -> None:
     values = {
         BOOLEAN: (True, False), INT: (-(2**31), 2**31 - 1), BIGINT: (-(2**63), 2**63 - 1), FLOAT: (1.5, -0.0),
-        DOUBLE: (1e308, 5e-324), STRING: ("", "ä\N{SNOWMAN}\n'\"\\ \N{GRINNING FACE}"), BINARY: (b"", bytes(range(256))),
+        DOUBLE: (1e308, 5e-324), STRING: ("", "ä\N{SNOWMAN}\n'\"\\ \N{GRINNING FACE}"),
+        BINARY: (b"", bytes(range(256))),
         DATE: (dt.date(1, 1, 1), dt.date(9999, 12, 31)),
         TIMESTAMP: (dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.datetime(2199, 12, 31, 23, 59, 59, 999999, dt.UTC)),
         TIMESTAMP_NTZ: (PLAIN),

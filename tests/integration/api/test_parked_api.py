@@ -36,7 +36,8 @@ def test_parked_rows_are_listed_and_looked_at(client: APIClient, url: str, rows:
     found = client.get(f"{url}parked-rows/").json()
     assert [row["sequence"] for row in found["results"]] == [6, 5, 4]
     one = client.get(f"{url}parked-rows/{rows[0].pk}/").json()
-    wanted = {"table": "shop.orders", "offset": "bin.1:4", "column": "v", "size": 70_000, "kept": 2, "resolution": "", "resolved_by": None, "keys": None}  # fmt: skip
+    wanted = {"table": "shop.orders", "offset": "bin.1:4", "column": "v", "size": 70_000, "kept": 2, "resolution": "",
+        "resolved_by": None, "keys": None}  # fmt: skip
     assert {name: one[name] for name in wanted} == wanted
     assert client.get(f"{url}parked-rows/{rows[0].pk}/bytes/").content == b"\0\xff"
     assert client.get(f"{url}parked-rows/", {"state": "over"}).json()["count"] == 0

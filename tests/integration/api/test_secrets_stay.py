@@ -36,7 +36,8 @@ HARMLESS = {
     "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones"},
 }
 VALUES = {
-    "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "", "bootstrap_servers": "rogue:1",
+    "host": "rogue.example", "port": 1, "user": "other", "database": "other", "ca": "", "tls": "",
+    "bootstrap_servers": "rogue:1",
     "security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "SCRAM-SHA-256", "username": "other",
 }  # fmt: skip
 SOURCES = {
@@ -44,7 +45,8 @@ SOURCES = {
     "postgres": {"host": "db.example", "user": "u", "database": "d", "tls": "verify-ca", "password": SECRET},
 }  # fmt: skip
 KAFKA = {
-    "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u", "password": SECRET,
+    "kind": "kafka", "bootstrap_servers": "k.example:9093", "security_protocol": "SASL_SSL", "username": "u",
+    "password": SECRET,
     "ca": PEM,
 }  # fmt: skip
 
@@ -172,3 +174,19 @@ def test_the_pages_ask_again(browser: Client, connection: Connection, streaming:
         assert AGAIN in browser.post(address, body).content.decode(), address
     connection.refresh_from_db()
     assert (full_config(connection)["host"], connection.last_check) == ("h", [])
+
+
+def test_secrets_that_cannot_be_read_are_given_again(
+    browser: Client, client: APIClient, connection: Connection, streaming: Replicator
+) -> None:
+    for made in (connection, streaming.destination):
+        type(made).objects.update(secrets="sealed with a key that is lost")
+    at = f"/api/v1/connections/{connection.pk}/"
+    assert client.patch(at, {"config": {"host": "db2.example"}}, format="json").status_code == 400
+    assert client.patch(at, {"config": {"password": SECRET}}, format="json").status_code == 200
+    Connection.objects.update(secrets="sealed with a key that is lost")
+    form = {"name": connection.name} | {PREFIX + name: value for name, value in connection.config.items()}
+    page = reverse("connections:edit", args=[connection.pk])
+    assert browser.post(page, form | {PREFIX + "password": SECRET}).status_code == 302
+    connection.refresh_from_db()
+    assert full_config(connection)["password"] == SECRET

@@ -1,4 +1,6 @@
-"""Connection settings that cannot be right are refused with a sentence before they are stored: in page, API and file."""
+"""Connection settings that cannot be right are refused with a sentence before they are stored: in page, API and
+file.
+"""
 
 from __future__ import annotations
 

@@ -185,7 +185,9 @@ def test_a_resnapshot_cancels_what_is_being_read(store: OrmChunkStore, captured:
 def test_chunks_whose_planner_commits_while_their_run_is_cancelled_go_with_it(
     store: OrmChunkStore, captured: Captured
 ) -> None:
-    """Seen: one stayed PLANNED, was claimed and read, and its rows were appended beside those of the run that took its place."""
+    """Seen: one stayed PLANNED, was claimed and read, and its rows were appended beside those of the run that took its
+    place.
+    """
     planned = threading.Event()
 
     def work() -> None:

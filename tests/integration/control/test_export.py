@@ -1,4 +1,6 @@
-"""What `manage.py export` writes, `manage.py apply` reads: nothing changes where it was written, and elsewhere the same comes of it."""
+"""What `manage.py export` writes, `manage.py apply` reads: nothing changes where it was written, and elsewhere the same
+comes of it.
+"""
 
 from __future__ import annotations
 

@@ -36,7 +36,8 @@ def test_a_listener_that_was_cut_off_listens_again(make: Any) -> None:
         wake.wait(LONG)
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <> pg_backend_pid()"
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND pid <>"
+                " pg_backend_pid()"
             )
             assert len(cursor.fetchall()) == 1
         assert wake.wait(LONG)  # it rings when it is back, because something may have been missed

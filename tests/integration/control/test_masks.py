@@ -1,4 +1,6 @@
-"""Masks in the control plane: said, stored, refused, shown before they are applied; and the salt, which nobody is shown."""
+"""Masks in the control plane: said, stored, refused, shown before they are applied; and the salt, which nobody is
+shown.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,10 @@ connections: [{name: shop, kind: memory, config: {host: localhost, password: pw}
 replicators:
   - name: copy
     connection: shop
-    tables: [{table: shop.orders, mask: {mail: hash, phone: {kind: partial, last: 2}, note: null, name: {kind: fixed, value: 7}}, row_filter: "id>9 and name<>'x'"}]
+    tables:
+      - table: shop.orders
+        mask: {mail: hash, phone: {kind: partial, last: 2}, note: null, name: {kind: fixed, value: 7}}
+        row_filter: "id>9 and name<>'x'"
 """
 
 

@@ -83,7 +83,9 @@ def test_a_failure_that_took_longer_than_the_lease_counts_if_nobody_took_over(ma
 
 @pytest.mark.django_db(transaction=True)
 def test_a_slice_knows_what_the_owner_before_has_written(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker that hung before it took the lease made a first checkpoint once more: what had been written meanwhile was never read."""
+    """A worker that hung before it took the lease made a first checkpoint once more: what had been written meanwhile
+    was never read.
+    """
     replicator, known = make(), []
     take = OrmLeaseStore.take
 
@@ -210,7 +212,9 @@ def streaming(make: Any, *tables: TableId) -> Captured:
 
 
 def test_a_table_made_by_a_worker_that_slept_while_it_was_dropped_does_not_stay(make: Any) -> None:
-    """It looked, slept longer than its lease, and made the table that its successor had found missing, as it should be."""
+    """It looked, slept longer than its lease, and made the table that its successor had found missing, as it should
+    be.
+    """
     capture, asleep = streaming(make, ORDERS), threading.Event()
 
     def dropped() -> None:

@@ -24,7 +24,8 @@ app.worker_main(["worker", "-Q", "capture", "--pool", "threads", "-c", "2"])
 
 
 def test_what_is_imported_is_kept_from_garbage_collection() -> None:
-    worker = subprocess.run([sys.executable, "-W", "ignore", "-c", WORKER], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)  # fmt: skip
+    worker = subprocess.run([sys.executable, "-W", "ignore", "-c", WORKER], cwd=ROOT, capture_output=True, text=True,
+        check=False, timeout=120)  # fmt: skip
     found = [int(word) for word in worker.stdout.split() if word.isdigit()]
     assert len(found) == 2, worker.stderr
     looked_at, kept = found

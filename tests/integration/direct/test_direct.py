@@ -119,7 +119,9 @@ def test_a_stale_merge_changes_nothing_and_leaves_no_file(lake: Lake, monkeypatc
 def test_a_commit_that_was_repeated_because_its_answer_was_lost_keeps_its_files(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The catalog's own client does so where a connection breaks, and is refused: it compares with what is no longer there."""
+    """The catalog's own client does so where a connection breaks, and is refused: it compares with what is no longer
+    there.
+    """
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(n, n, "x") for n in range(10)])
     batch = Merge([lake.segment(KEYED, [update(20, (1, "x"), (1, "y")), delete(21, 2, "x")])], KEYED, 21)

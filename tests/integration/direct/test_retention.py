@@ -1,4 +1,6 @@
-"""Readers keep their files (invariant 11): expiry thins, deletion waits, and a crash at any edge deletes nothing that is needed."""
+"""Readers keep their files (invariant 11): expiry thins, deletion waits, and a crash at any edge deletes nothing that
+is needed.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,9 @@ def test_a_crash_at_an_edge_of_deletion_is_done_again(lake: Lake, point: str) ->
 
 
 def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
-    """The metadata database was restored from before: what it does not know may be needed, and is found in the folder."""
+    """The metadata database was restored from before: what it does not know may be needed, and is found in the
+    folder.
+    """
     table = changed(lake, 4)
     with lake.catalog_at(table) as restore:
         changed(lake, 6, table, first=500)
@@ -173,7 +177,9 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
 
 @pytest.mark.parametrize("left", ["newer ones", "nothing"])
 def test_a_catalog_whose_metadata_file_is_gone_names_the_newest_or_forgets_the_table(lake: Lake, left: str) -> None:
-    """A database restored from longer ago than metadata files stay; by a process that knew the table, and by one that did not."""
+    """A database restored from longer ago than metadata files stay; by a process that knew the table, and by one that
+    did not.
+    """
     table = changed(lake, 2)
     with lake.catalog_at(table) as restore:
         old = loaded(lake, table).base.metadataFileLocation()
@@ -253,7 +259,9 @@ def test_readers_of_a_table_that_is_dropped_or_made_anew_keep_its_files(lake: La
 
 
 def test_what_a_catalog_names_again_stays(lake: Lake) -> None:
-    """One that was restored from before the table was dropped; and a worker that was killed before the catalog forgot it."""
+    """One that was restored from before the table was dropped; and a worker that was killed before the catalog forgot
+    it.
+    """
     table = changed(lake, 2)
     seen, warehouse = named(lake), Storage(lake.config.warehouse)
     faults.arm([Fault("apply.drop.listed", "fail")])

@@ -118,7 +118,9 @@ def filled(lake: Lake) -> TargetTable:
 
 
 def merge_before_publishing(lake: Lake, table: TargetTable, monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
-    """A merge comes in just before the next commit is published; returns where the files of that commit will be listed."""
+    """A merge comes in just before the next commit is published; returns where the files of that commit will be
+    listed.
+    """
     publish, before = commit.publish, files_of(lake, table)
     found: list[set[str]] = []
 

@@ -1,4 +1,6 @@
-"""A consumer that shares nothing with the target: it reads what is committed and rebuilds the tables, by the rules of docs/kafka.md."""
+"""A consumer that shares nothing with the target: it reads what is committed and rebuilds the tables, by the rules of
+docs/kafka.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a broker and its clients need for TLS and SASL: an authority made here, its certificate for the broker, users."""
+"""What a broker and its clients need for TLS and SASL: an authority made here, its certificate for the broker,
+users.
+"""
 
 from __future__ import annotations
 

@@ -32,12 +32,12 @@ from webapp.worker.run.headless import HeadlessRun
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 ROOT = Path(__file__).resolve().parents[3]
 COLUMNS = (
-    "id INT PRIMARY KEY, big BIGINT UNSIGNED, amount DECIMAL(30,12), name VARCHAR(100), raw VARBINARY(40), day DATE, wall DATETIME(6), "
-    "moment TIMESTAMP(6) NULL, ratio DOUBLE, yes BOOLEAN"
+    "id INT PRIMARY KEY, big BIGINT UNSIGNED, amount DECIMAL(30,12), name VARCHAR(100), raw VARBINARY(40), day DATE,"
+    " wall DATETIME(6), moment TIMESTAMP(6) NULL, ratio DOUBLE, yes BOOLEAN"
 )
 ROW = (
-    "seq, 18446744073709551615 - seq, seq / 7 - 3, CONCAT('näme \"', seq, '\\\\ \\n', CHAR(seq % 32)), UNHEX(HEX(seq * 7919)), '2024-02-29', "
-    "'1999-12-31 23:59:59.000001', '2038-01-19 03:14:07', seq / 3, seq % 2"
+    "seq, 18446744073709551615 - seq, seq / 7 - 3, CONCAT('näme \"', seq, '\\\\ \\n', CHAR(seq % 32)), UNHEX(HEX(seq *"
+    " 7919)), '2024-02-29', '1999-12-31 23:59:59.000001', '2038-01-19 03:14:07', seq / 3, seq % 2"
 )
 FORMS = [
     ("json", "debezium"),
@@ -109,7 +109,9 @@ def traffic(lab: KafkaLab) -> None:
 
 
 def test_definitions_change_and_tables_are_read_anew(lab: KafkaLab, small_chunks: int) -> None:
-    """Columns come, go and are renamed; a reload tells what is gone; a renamed table stays in its topic; a dropped one is emptied."""
+    """Columns come, go and are renamed; a reload tells what is gone; a renamed table stays in its topic; a dropped one
+    is emptied.
+    """
     lab.execute(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)", "INSERT INTO t SELECT seq, seq, seq FROM seq_1_to_120"
     )

@@ -1,4 +1,6 @@
-"""A Postgres source, replicated to topics and rebuilt from them: each value is the text that the server itself gives of it."""
+"""A Postgres source, replicated to topics and rebuilt from them: each value is the text that the server itself gives of
+it.
+"""
 
 from __future__ import annotations
 
@@ -18,14 +20,15 @@ from webapp.embedded.postgres_source import EmbeddedPostgresSource
 
 pytestmark = [pytest.mark.integration, pytest.mark.django_db(transaction=True)]
 COLUMNS = (
-    "region text, id int, whole bigint, small numeric(12,4), free numeric, moment timestamptz, wall timestamp, day date, doc jsonb, "
-    "big text, raw bytea, ratio float8, yes boolean, mark uuid, tags text[], PRIMARY KEY (region, id)"
+    "region text, id int, whole bigint, small numeric(12,4), free numeric, moment timestamptz, wall timestamp, day"
+    " date, doc jsonb, big text, raw bytea, ratio float8, yes boolean, mark uuid, tags text[], PRIMARY KEY (region, id)"
 )
 ROW = (
-    "'r' || n % 3, n, 9223372036854775807 - n, n / 7.0 - 3, (n / 7.0)::numeric * 1e20, "
-    "timestamptz '2024-03-31 01:30:00.000001+01' + n * interval '1 hour', timestamp '1999-12-31 23:59:59.999999' + n * interval '1 day', "
-    "date '0001-01-01' + n, jsonb_build_object('n', n, 'none', NULL, 'text', E'\"q\\\\ \\u00e9 \\n', 'list', jsonb_build_array(n, 1.50)), "
-    "repeat(md5(n::text), 300), decode(md5(n::text), 'hex'), n / 3.0, n % 2 = 0, md5(n::text)::uuid, ARRAY['a,b', NULL, n::text]"
+    "'r' || n % 3, n, 9223372036854775807 - n, n / 7.0 - 3, (n / 7.0)::numeric * 1e20, timestamptz '2024-03-31"
+    " 01:30:00.000001+01' + n * interval '1 hour', timestamp '1999-12-31 23:59:59.999999' + n * interval '1 day', date"
+    " '0001-01-01' + n, jsonb_build_object('n', n, 'none', NULL, 'text', E'\"q\\\\ \\u00e9 \\n', 'list',"
+    " jsonb_build_array(n, 1.50)), repeat(md5(n::text), 300), decode(md5(n::text), 'hex'), n / 3.0, n % 2 = 0,"
+    " md5(n::text)::uuid, ARRAY['a,b', NULL, n::text]"
 )
 READ = "region, id, whole, small, free, moment, wall, day, doc, big, encode(raw, 'hex') raw, ratio, yes, mark, tags"
 

@@ -31,7 +31,9 @@ def copied(source: str, copy: str) -> None:
 
 
 def test_topics_that_are_ahead_of_the_restored_journal_are_sent_again(lab: KafkaLab) -> None:
-    """After the copy, numbers went to changes of `x`, which was taken out after the restore: then they go to later changes of `t`."""
+    """After the copy, numbers went to changes of `x`, which was taken out after the restore: then they go to later
+    changes of `t`.
+    """
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE u (id INT PRIMARY KEY)")
     lab.execute("INSERT INTO t SELECT seq, 0 FROM seq_1_to_50", "INSERT INTO u VALUES (1)")
     lab.execute("CREATE TABLE x (id INT PRIMARY KEY)")

@@ -73,7 +73,8 @@ GIVE = "Set the certificate authority"
         ("SSL", "", {"ca": "none"}, "not a PEM certificate", "Paste the file"),
         (
             "SASL_SSL", "", {"sasl_mechanism": "SCRAM-SHA-256"},
-            "do not support the SASL mechanism SCRAM-SHA-256; they support PLAIN, SCRAM-SHA-512.", "Choose a supported mechanism",
+            "do not support the SASL mechanism SCRAM-SHA-256; they support PLAIN, SCRAM-SHA-512.",
+            "Choose a supported mechanism",
         ),
         ("SASL_SSL", "", {"sasl_mechanism": "GSSAPI"}, "sasl_mechanism must be one of PLAIN", "Correct the setting"),
         ("PLAINTEXT", "SSL", {}, "close connections with PLAINTEXT", "Choose the security protocol"),

@@ -1,4 +1,6 @@
-"""Tidemark in a process of its own, for what is settled when a process starts: the environment, the JVM, pyspark's kind."""
+"""Tidemark in a process of its own, for what is settled when a process starts: the environment, the JVM, pyspark's
+kind.
+"""
 
 from __future__ import annotations
 

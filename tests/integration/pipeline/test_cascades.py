@@ -14,7 +14,8 @@ def test_children_that_a_foreign_key_deletes_or_changes_are_right_in_the_target(
         "CREATE TABLE parent (id INT PRIMARY KEY)",
         "CREATE TABLE child (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id)"
         " ON DELETE CASCADE ON UPDATE CASCADE)",
-        "CREATE TABLE grandchild (id INT PRIMARY KEY, child INT, FOREIGN KEY (child) REFERENCES child (id) ON DELETE SET NULL)",
+        "CREATE TABLE grandchild (id INT PRIMARY KEY, child INT, FOREIGN KEY (child) REFERENCES child (id) ON DELETE"
+        " SET NULL)",
         "INSERT INTO parent VALUES (1), (2), (3)",
         "INSERT INTO child VALUES (10, 1), (11, 1), (20, 2), (30, 3)",
         "INSERT INTO grandchild VALUES (100, 10), (200, 20)",
@@ -28,7 +29,8 @@ def test_children_that_a_foreign_key_deletes_or_changes_are_right_in_the_target(
 def test_an_action_on_a_column_that_is_no_key_is_seen(lab: Lab) -> None:
     lab.execute(
         "CREATE TABLE parent (id INT PRIMARY KEY, code INT UNIQUE, name VARCHAR(20))",
-        "CREATE TABLE child (id INT PRIMARY KEY, code INT, FOREIGN KEY (code) REFERENCES parent (code) ON UPDATE CASCADE)",
+        "CREATE TABLE child (id INT PRIMARY KEY, code INT, FOREIGN KEY (code) REFERENCES parent (code) ON UPDATE"
+        " CASCADE)",
         "INSERT INTO parent VALUES (1, 10, 'a'), (2, 20, 'b')",
         "INSERT INTO child VALUES (1, 10), (2, 20), (3, NULL)",
     )
@@ -48,7 +50,8 @@ def test_foreign_keys_that_come_later_and_tables_that_are_renamed_are_followed(l
     lab.replicate()
     assert lab.run_and_compare(2) == 6
     lab.execute(
-        "CREATE TABLE other (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE)",
+        "CREATE TABLE other (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE"
+        " CASCADE)",
         "ALTER TABLE child ADD FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE SET NULL",
         "INSERT INTO other VALUES (100, 1), (200, 2)",
         "RENAME TABLE parent TO father, child TO son",
@@ -61,7 +64,8 @@ def test_a_load_that_a_statement_asks_for_does_not_stand_for_a_cascade_after_it(
     """Row 10 was changed behind the statement: neither its load nor its sweep knows that the row is gone."""
     lab.execute(
         "CREATE TABLE parent (id INT PRIMARY KEY)",
-        "CREATE TABLE child (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE)",
+        "CREATE TABLE child (id INT PRIMARY KEY, parent INT, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE"
+        " CASCADE)",
         "INSERT INTO parent VALUES (1), (2), (3)",
         "INSERT INTO child VALUES (10, 1), (20, 2), (30, 3)",
     )

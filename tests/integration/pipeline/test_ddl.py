@@ -249,7 +249,9 @@ def test_a_name_that_was_only_passed_through_is_not_waited_for(lab: Lab) -> None
 
 
 def test_a_key_whose_type_the_log_does_not_tell_is_one_key_in_the_target(lab: Lab) -> None:
-    """The log has UUID as BINARY(16), and when the table that takes the name is met, the catalog has none of the name that it had."""
+    """The log has UUID as BINARY(16), and when the table that takes the name is met, the catalog has none of the name
+    that it had.
+    """
     lab.execute(
         "CREATE TABLE a (k UUID PRIMARY KEY, v INT)",
         "INSERT INTO a SELECT UUID(), seq FROM seq_1_to_10",
@@ -271,7 +273,9 @@ def test_a_key_whose_type_the_log_does_not_tell_is_one_key_in_the_target(lab: La
 def test_a_dropped_tables_copy_goes_though_its_name_was_taken_before_the_copy_had_it(
     lab: Lab, process_environment: dict[str, str], tables: tuple[str, ...]
 ) -> None:
-    """All in one journal entry: the copy of the dropped one is still called `a`, and who is `a` now waited for it for ever."""
+    """All in one journal entry: the copy of the dropped one is still called `a`, and who is `a` now waited for it for
+    ever.
+    """
     for name in "abcz":
         lab.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"INSERT INTO {name} VALUES ({ord(name)})")
     lab.replicate(*tables)

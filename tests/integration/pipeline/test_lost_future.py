@@ -86,7 +86,9 @@ def source(request: pytest.FixtureRequest, tmp_path: Path, transactional_db: Any
 
 
 def test_an_end_that_was_planned_in_a_lost_future(source: SetBack, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows beyond it were never read, though the log had said nothing of them; another key's bounds stopped the table."""
+    """Rows beyond it were never read, though the log had said nothing of them; another key's bounds stopped the
+    table.
+    """
     monkeypatch.setattr(retry_policy, "ANNOUNCED_WINDOW", timedelta(seconds=3))
     lab = source.lab
     rows = ", ".join(f"({n}, {n % 7})" for n in range(1, 201))

@@ -28,7 +28,10 @@ MASKS = parse_masks(
         "salary": "hash",
     }
 )
-COLUMNS = "(id INT PRIMARY KEY, mail VARCHAR(80), phone VARCHAR(40), note TEXT, name VARCHAR(80), salary DECIMAL(14,2), kept VARCHAR(20))"
+COLUMNS = (
+    "(id INT PRIMARY KEY, mail VARCHAR(80), phone VARCHAR(40), note TEXT, name VARCHAR(80), salary DECIMAL(14,2), kept"
+    " VARCHAR(20))"
+)
 
 
 @pytest.fixture

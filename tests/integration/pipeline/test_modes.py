@@ -1,4 +1,6 @@
-"""Every mode on a live source: snapshot, log, moved keys, definitions that change, a worker that dies, a reload; verified after each."""
+"""Every mode on a live source: snapshot, log, moved keys, definitions that change, a worker that dies, a reload;
+verified after each.
+"""
 
 from __future__ import annotations
 

@@ -25,8 +25,8 @@ def lab8(mysql: EmbeddedMySQL, transactional_db: Any) -> Iterator[Lab]:
 
 
 THINGS = (
-    "CREATE TABLE things (id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(60), doc JSON, kind ENUM('a', 'ü', 'c'),"
-    " tags SET('x', 'y'), price DECIMAL(20, 6), at TIMESTAMP(6) NULL, day DATE, span TIME(3), raw BINARY(4), bits BIT(9),"
+    "CREATE TABLE things (id BIGINT UNSIGNED PRIMARY KEY, name VARCHAR(60), doc JSON, kind ENUM('a', 'ü', 'c'), tags"
+    " SET('x', 'y'), price DECIMAL(20, 6), at TIMESTAMP(6) NULL, day DATE, span TIME(3), raw BINARY(4), bits BIT(9),"
     " total DOUBLE, twice BIGINT UNSIGNED GENERATED ALWAYS AS (id + 1) VIRTUAL, place POINT) CHARACTER SET utf8mb4"
 )
 PAIRS = "CREATE TABLE pairs (a VARCHAR(20) COLLATE utf8mb4_0900_ai_ci, b INT, v INT, PRIMARY KEY (a, b))"

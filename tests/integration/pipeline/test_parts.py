@@ -41,7 +41,9 @@ def lab(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[Lab]:
 
 
 def hide(lab: Lab, *statements: str) -> None:
-    """Write what the log does not show, and nothing else tells: on Postgres what was known of the publication is forgotten."""
+    """Write what the log does not show, and nothing else tells: on Postgres what was known of the publication is
+    forgotten.
+    """
     if not isinstance(lab, PostgresLab):
         with lab.connect(database=lab.database).cursor() as cursor:
             for statement in ("SET SESSION sql_log_bin = 0", *statements):

@@ -190,7 +190,8 @@ def test_a_table_that_comes_back_has_nothing_of_before_it_went(lab: PostgresLab)
 
 
 OUT_AND_IN = (
-    "ALTER PUBLICATION {p} DROP TABLE t", "INSERT INTO t VALUES (4), (5)", "UPDATE t SET n = 30 WHERE n = 3", "ALTER PUBLICATION {p} ADD TABLE t",
+    "ALTER PUBLICATION {p} DROP TABLE t", "INSERT INTO t VALUES (4), (5)", "UPDATE t SET n = 30 WHERE n = 3",
+    "ALTER PUBLICATION {p} ADD TABLE t",
 )  # fmt: skip
 
 
@@ -199,7 +200,9 @@ OUT_AND_IN = (
 def test_a_publication_changed_after_the_load_and_before_capture_looked(
     lab: PostgresLab, monkeypatch: pytest.MonkeyPatch, looked: str, key: str
 ) -> None:
-    """What the next sight saw was the first that anybody knew; nobody read the table again, and three changes were lost."""
+    """What the next sight saw was the first that anybody knew; nobody read the table again, and three changes were
+    lost.
+    """
     lab.execute(
         f"CREATE TABLE t (n int {key})", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1), (2), (3)"
     )
@@ -272,9 +275,12 @@ def test_definitions_that_are_what_they_were_but_for_their_identity_are_read_aga
         "CREATE TYPE mood AS ENUM ('sad', 'ok')", "CREATE TABLE e (id int PRIMARY KEY, m mood)",
         "CREATE TABLE u (id int PRIMARY KEY, b int)", "CREATE TABLE d (id int PRIMARY KEY, v int)",
         "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
-        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)", "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
-        "INSERT INTO e SELECT n, 'ok' FROM generate_series(1, 50) n", "INSERT INTO u SELECT n, n FROM generate_series(1, 50) n",
-        "INSERT INTO d SELECT n, n FROM generate_series(1, 50) n", "INSERT INTO p SELECT n FROM generate_series(1, 19) n",
+        "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20)",
+        "INSERT INTO e SELECT n, 'ok' FROM generate_series(1, 50) n",
+        "INSERT INTO u SELECT n, n FROM generate_series(1, 50) n",
+        "INSERT INTO d SELECT n, n FROM generate_series(1, 50) n",
+        "INSERT INTO p SELECT n FROM generate_series(1, 19) n",
     )  # fmt: skip
     lab.replicate()
     lab.run_and_compare(4)
@@ -341,7 +347,8 @@ def test_an_inheritance_tree_is_refused_whenever_it_is_made_and_copied_when_it_i
 ) -> None:
     """A SELECT of the parent gives the child's rows, which the log has as the child's."""
     lab.execute(
-        "CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (id int PRIMARY KEY)", "CREATE TABLE other (id int PRIMARY KEY)",
+        "CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child (id int PRIMARY KEY)",
+        "CREATE TABLE other (id int PRIMARY KEY)",
         "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (2)",
     )  # fmt: skip
     lab.replicate()
@@ -404,13 +411,15 @@ def test_a_failed_table_that_goes_is_gone_and_one_that_is_made_again_is_read(lab
 
 def test_partitions_made_again_and_tables_that_become_some_while_capture_is_behind(lab: PostgresLab) -> None:
     lab.execute(
-        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
         "INSERT INTO p VALUES (1)",
     )  # fmt: skip
     lab.replicate()
     lab.run_and_compare(1)
     lab.execute(
-        "INSERT INTO p VALUES (2)", "DROP TABLE low", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)", "INSERT INTO p VALUES (3)",
+        "INSERT INTO p VALUES (2)", "DROP TABLE low", "CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)",
+        "INSERT INTO p VALUES (3)",
         "CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)", "DROP TABLE high",
         "CREATE TABLE gone (id int PRIMARY KEY)", "INSERT INTO gone VALUES (1)", "DROP TABLE gone",
         "CREATE TABLE joins (id int PRIMARY KEY)", "INSERT INTO joins VALUES (21)",

@@ -1,4 +1,6 @@
-"""WAL that a Postgres keeps for a replicator: seen, warned of, given up before the disk fills, and gone with the replicator."""
+"""WAL that a Postgres keeps for a replicator: seen, warned of, given up before the disk fills, and gone with the
+replicator.
+"""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ PAGILA = Path(__file__).with_name("pagila_like.sql")
 # {n} counts, {r} is a random number below a million.
 RENTALS: Transactions = (
     ("INSERT INTO customer (first_name, last_name) VALUES ('New', 'Nr {n}')",
-     ("INSERT INTO rental (rental_date, film_id, customer_id) SELECT now(), film_id, currval('customer_customer_id_seq') "
-     "FROM film WHERE film_id = 1 + {r} % 1000"),
+     ("INSERT INTO rental (rental_date, film_id, customer_id) SELECT now(), film_id, "
+     "currval('customer_customer_id_seq') FROM film WHERE film_id = 1 + {r} % 1000"),
      ("INSERT INTO payment (customer_id, rental_id, amount, payment_date) "
      "SELECT customer_id, rental_id, 2.99, rental_date FROM rental ORDER BY rental_id DESC LIMIT 1")),
     (("UPDATE film SET rental_rate = {r} % 9 + 0.99, special_features = special_features || 'Nr {n}'::text "
@@ -31,9 +31,11 @@ RENTALS: Transactions = (
     ("UPDATE film SET description = description || ' again {n}' WHERE film_id = 1 + {r} % 1000",),
     (("UPDATE payment SET payment_date = payment_date + interval '31 days', amount = amount + 1 "
      "WHERE payment_id = 1 + {r} % 16000"),),
-    ("UPDATE rental SET return_date = now(), lent_for = tstzrange(rental_date, now()) WHERE rental_id = 1 + {r} % 16000",),
+    (("UPDATE rental SET return_date = now(), lent_for = tstzrange(rental_date, now()) "
+     "WHERE rental_id = 1 + {r} % 16000"),),
     ("UPDATE rental SET rental_id = 100000 + {r} + {n} WHERE rental_id = 1 + {r} % 16000",),
-    ("DELETE FROM payment WHERE payment_id = 1 + {r} % 16000", "DELETE FROM rental WHERE rental_id = 1 + ({r} + 7) % 16000"),
+    ("DELETE FROM payment WHERE payment_id = 1 + {r} % 16000",
+        "DELETE FROM rental WHERE rental_id = 1 + ({r} + 7) % 16000"),
     ("DELETE FROM film_actor WHERE actor_id = 1 + {r} % 200 AND film_id % 9 = {n} % 9",
      "UPDATE actor SET actor_id = 1000 + {r} + {n} WHERE actor_id = 1 + {r} % 200"),
     ("DELETE FROM film WHERE film_id = 1 + {r} % 1000 AND {n} % 5 = 0",),

@@ -1,4 +1,6 @@
-"""Staging and warehouse on a real S3 store: pyarrow, Iceberg's Java API and Spark write there, pyiceberg reads there."""
+"""Staging and warehouse on a real S3 store: pyarrow, Iceberg's Java API and Spark write there, pyiceberg reads
+there.
+"""
 
 from __future__ import annotations
 

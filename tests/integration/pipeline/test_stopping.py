@@ -1,4 +1,6 @@
-"""What was told to stop stops at the source, too (invariant 10): its statement is gone from the server's list within seconds."""
+"""What was told to stop stops at the source, too (invariant 10): its statement is gone from the server's list within
+seconds.
+"""
 
 from __future__ import annotations
 
@@ -84,9 +86,15 @@ def slow(lab: Lab) -> str:
 def statements(lab: Lab) -> int:
     """How many slow statements the server is busy with."""
     if isinstance(lab, PostgresLab):
-        sql = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(300)%' AND state = 'active' AND pid <> pg_backend_pid()"
+        sql = (
+            "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(300)%' AND state = 'active' AND pid <>"
+            " pg_backend_pid()"
+        )
     else:
-        sql = "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(300)%' AND id <> CONNECTION_ID()"
+        sql = (
+            "SELECT count(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(300)%' AND id <>"
+            " CONNECTION_ID()"
+        )
     with lab.sql.cursor() as cursor:
         cursor.execute(sql)
         return int((cursor.fetchone() or (0,))[0])
@@ -94,7 +102,9 @@ def statements(lab: Lab) -> int:
 
 @contextmanager
 def reading(lab: Lab, *, planned: bool, part: bool = False) -> Iterator[tuple[Slice, SnapshotRun]]:
-    """A snapshot whose statement lasts: the one that plans its bounds, or the one that reads its rows; of a `part` of a table that streams."""
+    """A snapshot whose statement lasts: the one that plans its bounds, or the one that reads its rows; of a `part` of a
+    table that streams.
+    """
     lab.execute("CREATE TABLE t (id int PRIMARY KEY, name varchar(10))", "INSERT INTO t VALUES (1, 'a'), (2, 'b')")
     replicator = lab.replicate("t")
     capture = Slice(Stage.CAPTURE, replicator.pk)

@@ -56,10 +56,13 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional_db: None
 def change(shop: sqlite3.Connection) -> None:
     """Every kind of change, a statement among them, one transaction undone."""
     for statements, end in (
-        (("UPDATE orders SET name = 'it''s', total = NULL WHERE id < 10", "DELETE FROM orders WHERE id > 490"), "COMMIT"),
+        (("UPDATE orders SET name = 'it''s', total = NULL WHERE id < 10", "DELETE FROM orders WHERE id > 490"),
+            "COMMIT"),
         (("DELETE FROM orders",), "ROLLBACK"),
-        (("ALTER TABLE orders ADD COLUMN note text", "INSERT INTO orders VALUES (900, 'new', 1, NULL, 0.5, 'x')"), "COMMIT"),
-        (("UPDATE orders SET id = 901 WHERE id = 20", "DELETE FROM lines WHERE n = 1", "INSERT INTO lines VALUES (7, 'b')"), "COMMIT"),
+        (("ALTER TABLE orders ADD COLUMN note text", "INSERT INTO orders VALUES (900, 'new', 1, NULL, 0.5, 'x')"),
+            "COMMIT"),
+        (("UPDATE orders SET id = 901 WHERE id = 20", "DELETE FROM lines WHERE n = 1",
+                "INSERT INTO lines VALUES (7, 'b')"), "COMMIT"),
     ):  # fmt: skip
         shop.execute("BEGIN IMMEDIATE")
         for statement in statements:

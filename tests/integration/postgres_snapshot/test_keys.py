@@ -20,7 +20,8 @@ from tests.integration.postgres_snapshot.tables import (
 pytestmark = pytest.mark.integration
 
 
-TEXTS = ["'a'", "'A '", "'ß'", "'ss'", "'á'", "'b'", "'B'", "'ba'", "''", "'ab'", "'zz'", "'_'", "'Z%'", "E'q\\\\'", "''''", "'é'", "'NULL'", "E'\\n'"]  # fmt: skip
+TEXTS = ["'a'", "'A '", "'ß'", "'ss'", "'á'", "'b'", "'B'", "'ba'", "''", "'ab'", "'zz'", "'_'", "'Z%'", "E'q\\\\'",
+    "''''", "'é'", "'NULL'", "E'\\n'"]  # fmt: skip
 
 
 KEYS: dict[str, tuple[str, list[str]]] = {
@@ -44,13 +45,16 @@ KEYS: dict[str, tuple[str, list[str]]] = {
     "domain": ("k dear", ["10", "11.5", "12", "100"]),
     "bool": ("k bool", ["true", "false"]),
     "date": ("k date", ["'2020-01-01'", "'1000-01-01'", "'9999-12-31'", "'2020-02-29'", "'2020-03-01'"]),
-    "timestamp": ("k timestamp", ["'2020-01-01 00:00:00.000001'", "'2020-01-01 00:00:00.000002'", "'2020-01-01'", "'9999-12-31 23:59:59.999999'"]),
-    "timestamptz": ("k timestamptz", ["'2020-10-25 01:30:00.001+02'", "'2020-10-25 01:30:00.001+01'", "'1970-01-01 00:00:01+00'", "'2030-01-01'"]),
+    "timestamp": ("k timestamp", ["'2020-01-01 00:00:00.000001'", "'2020-01-01 00:00:00.000002'", "'2020-01-01'",
+            "'9999-12-31 23:59:59.999999'"]),
+    "timestamptz": ("k timestamptz",
+        ["'2020-10-25 01:30:00.001+02'", "'2020-10-25 01:30:00.001+01'", "'1970-01-01 00:00:01+00'", "'2030-01-01'"]),
     "time": ("k time(6)", ["'24:00:00'", "'00:00:00.000001'", "'00:00:00'", "'10:00:00'"]),
     "interval": ("k interval", ["'1 mon'", "'29 days'", "'31 days'", "'-1 sec'", "'1 year'", "'00:00:00.000001'"]),
     "uuid": ("k uuid", [f"'{n:08x}-1111-{n % 3 + 1}000-8000-{(n * 7919) % 97:012x}'" for n in range(20)]),
     "inet": ("k inet", ["'10.0.0.1'", "'10.0.0.1/8'", "'::1'", "'9.255.0.1'", "'10.0.0.0/8'"]),
-    "macaddr": ("k macaddr", ["'08:00:2b:01:02:03'", "'08:00:2b:01:02:04'", "'00:00:00:00:00:00'", "'ff:ff:ff:ff:ff:ff'"]),
+    "macaddr": ("k macaddr", ["'08:00:2b:01:02:03'", "'08:00:2b:01:02:04'", "'00:00:00:00:00:00'",
+            "'ff:ff:ff:ff:ff:ff'"]),
     "bit": ("k bit(4)", ["B'0000'", "B'1000'", "B'0001'", "B'1111'"]),
     "varbit": ("k varbit", ["B''", "B'0'", "B'00'", "B'1'", "B'0001'"]),
     "money": ("k money", ["-1.5", "0", "1234567.89", "2", "3"]),
@@ -98,7 +102,8 @@ def test_chunks_over_infinite_dates_keep_them_as_text(server: Connection, config
 
 @pytest.mark.parametrize(
     "columns",
-    ["a int not null, b varchar(9) not null", "a citext not null, b bigint not null", "a date not null, b citext not null", "a mood not null, b ltree not null"],
+    ["a int not null, b varchar(9) not null", "a citext not null, b bigint not null",
+        "a date not null, b citext not null", "a mood not null, b ltree not null"],
 )  # fmt: skip
 def test_chunks_over_a_composite_key_are_the_table(
     server: Connection, reader: PostgresSnapshotReader, columns: str

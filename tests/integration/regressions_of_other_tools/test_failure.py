@@ -27,13 +27,15 @@ from webapp.worker.failure import retry_policy
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
 
 EDGES = (
-    "snapshot.claim.after", "snapshot.low.after", "snapshot.select.after", "snapshot.select.rows", "snapshot.file.after",
+    "snapshot.claim.after", "snapshot.low.after", "snapshot.select.after", "snapshot.select.rows",
+    "snapshot.file.after",
     "snapshot.chunk.after", "snapshot.high.after",
 )  # fmt: skip
 
 
 def test_an_insert_and_a_quick_update_give_two_rows(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """olake #1189, databricks/iceberg-kafka-connect #260: a row made and changed within one load or batch is there twice.
+    """olake #1189, databricks/iceberg-kafka-connect #260: a row made and changed within one load or batch is there
+    twice.
 
     Tidemark drops from a chunk what the log touched in its window, and merges the log's segments once, with a guard.
     """
@@ -82,7 +84,8 @@ def rows_of_the_target_away(lab: Lab, table: str) -> Iterator[None]:
 
 
 def test_a_failing_table_blocks_the_rest(lab: Lab) -> None:
-    """flink-cdc #3061, yugabyte-db #19434: one table of many fails, and the whole synchronisation stands until it is removed.
+    """flink-cdc #3061, yugabyte-db #19434: one table of many fails, and the whole synchronisation stands until it is
+    removed.
 
     Tidemark stops that table alone, says why and what to do; a resnapshot makes it well.
     """

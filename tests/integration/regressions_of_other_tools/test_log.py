@@ -50,7 +50,8 @@ def capture_until_killed(lab: Lab, fault: str, environment: dict[str, str]) -> N
 
 
 def test_events_that_share_one_log_position_across_a_restart(lab: Lab, process_environment: dict[str, str]) -> None:
-    """Debezium DBZ-144, seatunnel #10775: a place inside a transaction was resumed by counting events and rows, and missed some.
+    """Debezium DBZ-144, seatunnel #10775: a place inside a transaction was resumed by counting events and rows, and
+    missed some.
 
     Tidemark resumes at transactions only: what a killed capture had of one is read again, what is journaled is not.
     """
@@ -106,7 +107,8 @@ def play(table: str, order: str, key: int, numbers: Iterator[int]) -> Iterator[s
 
 
 def test_a_delete_lost_when_insert_and_delete_share_a_batch(lab: Lab) -> None:
-    """lance-flink #74, flink-connector-clickhouse #63 and #88, clickhouse-sink #1411: all inserts first, then all deletes.
+    """lance-flink #74, flink-connector-clickhouse #63 and #88, clickhouse-sink #1411: all inserts first, then all
+    deletes.
 
     Tidemark folds a batch in log order, a move of a key as a delete and an insert; without keys it adds and subtracts.
     """
@@ -135,7 +137,8 @@ def test_a_delete_lost_when_insert_and_delete_share_a_batch(lab: Lab) -> None:
 
 
 def test_an_enum_turning_from_text_to_number(lab: Lab) -> None:
-    """PeerDB #3183 and #3950, materialize #26022, olake #707: the snapshot has labels, the log has numbers of a list that changes.
+    """PeerDB #3183 and #3950, materialize #26022, olake #707: the snapshot has labels, the log has numbers of a list
+    that changes.
 
     Tidemark reads the log's numbers by the list that the log itself gives with them.
     """
@@ -165,7 +168,8 @@ def test_an_enum_turning_from_text_to_number(lab: Lab) -> None:
 # Local time jumps from 02:00 to 03:00 at the first moment, and from 03:00 back to 02:00 at the second.
 GAP, OVERLAP = datetime(2025, 3, 30, 1, tzinfo=UTC), datetime(2025, 10, 26, 1, tzinfo=UTC)
 INSTANTS = [
-    *(edge + timedelta(seconds=s) for edge in (GAP, OVERLAP) for s in (-3601, -3600, -1800, -1, 0, 1, 1800, 3599, 3600)),
+    *(edge + timedelta(seconds=s) for edge in (GAP, OVERLAP) for s in (-3601, -3600, -1800, -1, 0, 1, 1800, 3599,
+            3600)),
     datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), datetime(2038, 1, 19, 3, 14, 7, tzinfo=UTC),
 ]  # fmt: skip
 
@@ -221,7 +225,8 @@ def write_times(lab: Lab, first: int) -> None:
 
 
 def test_snapshot_local_time_against_log_utc(summer_time: Lab, small_chunks: int) -> None:
-    """flink-cdc #317, #1406, #1614, #1906, #2074; ingestr #977: the snapshot's times are the session's, the log's are UTC.
+    """flink-cdc #317, #1406, #1614, #1906, #2074; ingestr #977: the snapshot's times are the session's, the log's are
+    UTC.
 
     Tidemark's sessions are in UTC whatever the server's zone; a DATETIME stays what a clock on the wall showed.
     """
@@ -256,13 +261,16 @@ def test_snapshot_local_time_against_log_utc(summer_time: Lab, small_chunks: int
 
 
 def test_unsigned_types_that_differ_between_snapshot_and_log(lab: Lab, small_chunks: int) -> None:
-    """ingestr #977, risingwave #25947, mysql-binlog-connector-java #188: the log's integers do not say that they have no sign.
+    """ingestr #977, risingwave #25947, mysql-binlog-connector-java #188: the log's integers do not say that they have
+    no sign.
 
     Tidemark takes the sign from the log's metadata; 64 bits without a sign are decimals, in keys too.
     """
     types = [
-        *((f"{name} UNSIGNED", bits) for name, bits in (("TINYINT", 8), ("SMALLINT", 16), ("MEDIUMINT", 24), ("INT", 32))),
-        ("BIGINT UNSIGNED", 64), ("INT(9) UNSIGNED ZEROFILL", 32), ("BIGINT ZEROFILL", 64), ("BIT(1)", 1), ("BIT(33)", 33),
+        *((f"{name} UNSIGNED", bits) for name,
+            bits in (("TINYINT", 8), ("SMALLINT", 16), ("MEDIUMINT", 24), ("INT", 32))),
+        ("BIGINT UNSIGNED", 64), ("INT(9) UNSIGNED ZEROFILL", 32), ("BIGINT ZEROFILL", 64), ("BIT(1)", 1),
+        ("BIT(33)", 33),
         ("BIT(64)", 64), ("YEAR", 0),
     ]  # fmt: skip
     plain = {"DECIMAL(20,0) UNSIGNED": "99999999999999999999", "DECIMAL(9,4) UNSIGNED ZEROFILL": "99999.9999",
@@ -323,7 +331,8 @@ def wait_until(reached: Callable[[], bool]) -> None:
 def test_an_idle_table_whose_checkpoint_falls_out_of_the_logs_retention(
     own_lab: tuple[EmbeddedMariaDB, Lab], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Debezium DBZ-220, flink-cdc #641 and #1947, risingwave #12753: the offset stays at a quiet table's last change until it is purged.
+    """Debezium DBZ-220, flink-cdc #641 and #1947, risingwave #12753: the offset stays at a quiet table's last change
+    until it is purged.
 
     Tidemark's checkpoint follows the reading, over other databases' changes and over a restart in which nothing
     happened.

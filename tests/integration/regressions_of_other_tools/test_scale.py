@@ -33,7 +33,9 @@ PAGE_BYTES = 64 * 1024 * 1024
 
 @pytest.fixture
 def crowd(lab: Lab, mariadb: EmbeddedMariaDB) -> Iterator[Lab]:
-    """The lab's database with 20,000 tables: each a definition in a file of its own, linked; CREATE TABLE takes minutes."""
+    """The lab's database with 20,000 tables: each a definition in a file of its own, linked; CREATE TABLE takes
+    minutes.
+    """
     lab.execute("CREATE TABLE many (id INT PRIMARY KEY, v INT) ENGINE=MEMORY")
     folder = mariadb.folder / "data" / lab.database
     for n in range(1, MANY):

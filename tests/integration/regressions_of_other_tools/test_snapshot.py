@@ -77,14 +77,19 @@ COLLATIONS = {
     "utf16": ("utf16", "utf16_bin"),
 }
 WORDS = [
-    "", " ", "a", "A", "aa", "aB", "Ab", "a ", "a\t", "a\x01", "b", "B ", "z", "Z", "zz", "_", "0", "9", "10", "[", "~", "'", "\\",
-    "ä", "Ä", "ae", "AE", "ad", "af", "å", "aa ", "ö", "oe", "of", "ü", "ue", "y", "ß", "ss", "ST", "st", "é", "E", "f", "ñ", "n",
-    "I", "i", "ı", "İ", "Ω", "ω", "я", "Я", "中", "文", "ｚ", "\ue000", "\uffee", "😀", "😁", "𝒜", "a😀", "a\uffee", "a中",
+    "", " ", "a", "A", "aa", "aB", "Ab", "a ", "a\t", "a\x01", "b", "B ", "z", "Z", "zz", "_", "0", "9", "10", "[", "~",
+    "'", "\\",
+    "ä", "Ä", "ae", "AE", "ad", "af", "å", "aa ", "ö", "oe", "of", "ü", "ue", "y", "ß", "ss", "ST", "st", "é", "E", "f",
+    "ñ", "n",
+    "I", "i", "ı", "İ", "Ω", "ω", "я", "Я", "中", "文", "ｚ", "\ue000", "\uffee", "😀", "😁", "𝒜", "a😀", "a\uffee",
+    "a中",
 ]  # fmt: skip
 
 
 def words_under(lab: Lab, charset: str, collation: str, table: str) -> list[str]:
-    """A table of words that differ under the collation (of those that do not, the first); returns what the server keeps."""
+    """A table of words that differ under the collation (of those that do not, the first); returns what the server
+    keeps.
+    """
     lab.execute(f"CREATE TABLE {table} (k VARCHAR(20) PRIMARY KEY, n INT) CHARACTER SET {charset} COLLATE {collation}")
     written = [word for word in WORDS if charset != "latin1" or word.isascii() or word in "äÄåöüßéñ"]
     with lab.transaction() as cursor:
@@ -95,7 +100,8 @@ def words_under(lab: Lab, charset: str, collation: str, table: str) -> list[str]
 
 
 def test_the_order_of_the_collation_and_not_of_the_language_bounds_chunks(lab: Lab, small_chunks: int) -> None:
-    """flink-cdc #2075, FLINK-36579, FLINK-39749: bounds were compared in Java, whose order of texts is not the server's.
+    """flink-cdc #2075, FLINK-36579, FLINK-39749: bounds were compared in Java, whose order of texts is not the
+    server's.
 
     Tidemark computes and compares bounds in the server only, under the column's own collation.
     """
@@ -151,7 +157,8 @@ def growing(lab: Lab) -> Iterator[None]:
 
 
 def test_an_unbounded_last_chunk(lab: Lab, small_chunks: int) -> None:
-    """seatunnel #12361, flink-cdc #1375: the last chunk has no upper bound and grows with the table, until memory is full.
+    """seatunnel #12361, flink-cdc #1375: the last chunk has no upper bound and grows with the table, until memory is
+    full.
 
     Tidemark fixes the end key when the snapshot starts: what comes after it comes from the log.
     """
@@ -188,7 +195,9 @@ def test_a_table_added_at_a_restart_gets_its_snapshot(lab: Lab) -> None:
 
 @pytest.mark.parametrize("how", ["removed", "excluded"])
 def test_a_table_excluded_and_included_again_gets_its_snapshot_again(lab: Lab, how: str) -> None:
-    """As above, and the worse case: rows of the first time are there and look right, but what changed meanwhile is missing."""
+    """As above, and the worse case: rows of the first time are there and look right, but what changed meanwhile is
+    missing.
+    """
     lab.execute("CREATE TABLE a (id INT PRIMARY KEY, v INT)", "CREATE TABLE b (id INT PRIMARY KEY)")
     lab.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)", "INSERT INTO b VALUES (1)")
     lab.replicate()

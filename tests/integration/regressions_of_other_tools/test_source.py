@@ -180,7 +180,9 @@ def earlier(own: OwnServer, lab: Lab) -> None:
 
 
 def earlier_and_gone_on(own: OwnServer, lab: Lab) -> None:
-    """Itself, as of some time ago, and then other transactions under the same GTIDs: the place is there, and means another."""
+    """Itself, as of some time ago, and then other transactions under the same GTIDs: the place is there, and means
+    another.
+    """
     own.restore()
     reconnect(lab)
     lab.execute(*(f"INSERT INTO t VALUES ({n}, {n * 1000})" for n in range(500, 520)), "FLUSH BINARY LOGS")
@@ -198,7 +200,8 @@ def earlier_and_gone_on(own: OwnServer, lab: Lab) -> None:
 def test_a_server_replaced_behind_its_address(
     own: OwnServer, lab: Lab, replace: Callable[[OwnServer, Lab], None]
 ) -> None:
-    """airbyte #85783, olake #1235: the saved place means another one on the new server; nothing, or nonsense, is copied.
+    """airbyte #85783, olake #1235: the saved place means another one on the new server; nothing, or nonsense, is
+    copied.
 
     Tidemark refuses to go on, `run --until-current` included; started anew, it reads every table from the new server.
     """
@@ -228,7 +231,8 @@ def wait_for(status: Status, lab: Lab, seconds: float) -> None:
 
 
 def test_a_source_that_stays_away_for_longer_than_the_retry_window(own: OwnServer, lab: Lab) -> None:
-    """flink-cdc #1372, kafka-connect-jdbc #1472: retried for ever, or dead and still "running"; what came meanwhile is lost.
+    """flink-cdc #1372, kafka-connect-jdbc #1472: retried for ever, or dead and still "running"; what came meanwhile is
+    lost.
 
     Tidemark tries again for the time the user gave, then stops and says so; started, it goes on exactly where it was.
     """
@@ -275,7 +279,8 @@ def write_zeros(lab: Lab, first: int) -> int:
 
 @pytest.mark.parametrize("policy", ["null", "text"])
 def test_zero_dates(lab: Lab, policy: str) -> None:
-    """airbyte #67623, mysql-binlog-connector-java #210: null in the snapshot, 1970 or an error from the log, and nobody knows.
+    """airbyte #67623, mysql-binlog-connector-java #210: null in the snapshot, 1970 or an error from the log, and nobody
+    knows.
 
     Tidemark makes null or text of them in both, by policy, and counts each that became null exactly once.
     """
@@ -302,7 +307,9 @@ def test_zero_dates(lab: Lab, policy: str) -> None:
 
 
 def test_a_zero_date_that_shall_stop_its_table(lab: Lab) -> None:
-    """As above, where the user wants to hear of it: by the policy `fail` the table stops, in the snapshot and in the log."""
+    """As above, where the user wants to hear of it: by the policy `fail` the table stops, in the snapshot and in the
+    log.
+    """
     lab.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, {DATES})" for name in ("early", "late", "good")))
     lab.execute("SET SESSION sql_mode = ''", "INSERT INTO early VALUES (1, '2024-00-10', NULL, NULL, NULL)")
     lab.replicate(options={"zero_dates": "fail"})

@@ -94,7 +94,9 @@ class Lake:
 
     @contextmanager
     def catalog_at(self, table: TargetTable) -> Iterator[Callable[[], None]]:
-        """What is given puts the catalog's word about the table back to what it is now, as a restored database; afterwards that is undone."""
+        """What is given puts the catalog's word about the table back to what it is now, as a restored database;
+        afterwards that is undone.
+        """
         where = "WHERE table_namespace = ? AND table_name = ?"
         place = (table.namespace, table.name)
 

@@ -1,4 +1,6 @@
-"""Direct merges and Spark's, side by side: they end the same, on one table too, and Spark reads what was written without it."""
+"""Direct merges and Spark's, side by side: they end the same, on one table too, and Spark reads what was written
+without it.
+"""
 
 from __future__ import annotations
 

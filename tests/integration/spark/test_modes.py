@@ -1,4 +1,6 @@
-"""Soft delete, history and changelog: random histories in batches cut anywhere end as a model of each says; a batch again changes nothing."""
+"""Soft delete, history and changelog: random histories in batches cut anywhere end as a model of each says; a batch
+again changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,8 @@ def test_an_initial_load_and_the_log_that_waited_for_it(lake: Lake, mode: Mode) 
         ]
     elif mode is Mode.HISTORY:
         assert rows == [
-            (1, "b", 15, TS, None, True), (3, "n", 20, TS, TS, False), (4, "d", 16, TS, TS, False), (5, "d", 30, TS, None, True),
+            (1, "b", 15, TS, None, True), (3, "n", 20, TS, TS, False), (4, "d", 16, TS, TS, False),
+            (5, "d", 30, TS, None, True),
         ]  # fmt: skip
     else:
         told = sorted((row[2], row[3], row[0], row[4]) for row in lake.rows(table, sequence=True) if row[3] != "READ")

@@ -40,7 +40,9 @@ def test_several_tables_are_applied_in_parallel(lake: Lake) -> None:
 
 
 def test_a_context_that_was_shut_down_is_told_as_spark_that_ended(lake: Lake) -> None:
-    """As a JVM that runs out of memory does on its way out; py4j tells a class that it cannot ask for any more as missing."""
+    """As a JVM that runs out of memory does on its way out; py4j tells a class that it cannot ask for any more as
+    missing.
+    """
     jvm = engine.running(lake.config).jvm
     ended = jvm.org.apache.spark.SparkException("Job 140 cancelled because SparkContext was shut down")
     thrown = jvm.java.util.concurrent.CompletableFuture.failedFuture(ended)

@@ -1,4 +1,6 @@
-"""A worker that slept while its successor made, dropped or renamed tables: what it then asks of the target is refused."""
+"""A worker that slept while its successor made, dropped or renamed tables: what it then asks of the target is
+refused.
+"""
 
 from __future__ import annotations
 

@@ -26,14 +26,17 @@ VALUES: dict[str, list[Any]] = {
     "decimal(20,0)": [Decimal(2**64 - 1), Decimal(0), Decimal(-1)],
     "decimal(9,2)": [Decimal("-1234567.89"), Decimal("0.01"), Decimal("0.00")],
     "decimal(18,4)": [Decimal("99999999999999.9999"), Decimal("-0.0001"), Decimal("0.0000")],
-    "decimal(38,20)": [Decimal("-123456789012345678.00000000000000000001"), Decimal("0E-20"), Decimal("1.00000000000000000000")],
+    "decimal(38,20)": [Decimal("-123456789012345678.00000000000000000001"), Decimal("0E-20"),
+        Decimal("1.00000000000000000000")],
     "float": [FLOAT, -16777216.0, math.inf],
     "double": [0.1, -1.7976931348623157e308, -math.inf, 5e-324],
     "string": ["", "naïve 😀 'quoted' \\ back`tick` \0 \n", "x" * 70_000, "\U0010ffff"],
     "binary": [b"", bytes(range(256)), b"\0" * 1000],
     "date": [dt.date(1, 1, 1), dt.date(1582, 10, 10), dt.date(1970, 1, 1), dt.date(9999, 12, 31)],
-    "timestamp_ntz": [dt.datetime(1, 1, 1), dt.datetime(1582, 10, 10, 1, 2, 3, 4), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)],  # noqa: DTZ001 - a time without zone is meant
-    "timestamp": [dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(2026, 3, 29, 2, 30, 0, 1, tzinfo=UTC), dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)],
+    "timestamp_ntz": [dt.datetime(1, 1, 1), dt.datetime(1582, 10, 10, 1, 2, 3, 4),  # noqa: DTZ001
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999999)],  # noqa: DTZ001 - a time without zone is meant
+    "timestamp": [dt.datetime(1, 1, 1, tzinfo=UTC), dt.datetime(2026, 3, 29, 2, 30, 0, 1, tzinfo=UTC),
+        dt.datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)],
 }  # fmt: skip
 WIDE = schema_of({"id": "int"} | {f"c {kind}": kind for kind in VALUES}, ["id"])
 ROWS = [(n, *(values[n % len(values)] for values in VALUES.values())) for n in range(12)]

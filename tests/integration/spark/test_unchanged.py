@@ -151,7 +151,9 @@ def test_hard_cases_in_one_batch(either: Lake) -> None:
 
 
 def test_a_row_that_the_load_read_gives_its_values_to_later_changes_only(either: Lake) -> None:
-    """The chunk's row is newer than the log's first changes; whatever they say of the row that was there then is past."""
+    """The chunk's row is newer than the log's first changes; whatever they say of the row that was there then is
+    past.
+    """
     table = either.table(NOTES, applied=9)
     chunk = staged(
         either,
@@ -242,7 +244,9 @@ def test_batches_that_left_out_nothing_go_the_ordinary_way(lake: Lake, monkeypat
 
 
 def test_replace_and_schema_change_of_a_table_that_leaves_out(lake: Lake) -> None:
-    """A column that is new in the target is null in the rows that were there; places are those of the batch's own schema."""
+    """A column that is new in the target is null in the rows that were there; places are those of the batch's own
+    schema.
+    """
     table = lake.table(NOTES)
     chunk = staged(lake, [note(3, "READ", None, (1, 0, "d1", "n1"))], NOTES)
     lake.target.apply(table, Replace([chunk], NOTES, 1, 2, 3, "L1"))

@@ -1,4 +1,6 @@
-"""Clients of a real server: two of a group split the shards and one dies; a wait ends when something comes, and holds nothing meanwhile."""
+"""Clients of a real server: two of a group split the shards and one dies; a wait ends when something comes, and holds
+nothing meanwhile.
+"""
 
 from __future__ import annotations
 

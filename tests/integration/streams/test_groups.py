@@ -1,4 +1,6 @@
-"""Members of a group have every shard once, hand them over one after the other, and lose them when nothing is heard of them."""
+"""Members of a group have every shard once, hand them over one after the other, and lose them when nothing is heard of
+them.
+"""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def assert_rebuilt(lab: Lab, copy: Any, *tables: str) -> int:
 
 
 def read_on(client: Client, stream: str, store: Callable[[Batch], None], *, group: str, chance: random.Random) -> int:
-    """Every shard to its end, in batches of any size; now and then the client dies between storing and acking, and begins again."""
+    """Every shard to its end, in batches of any size; now and then the client dies between storing and acking, and
+    begins again.
+    """
     batches = 0
     for shard in range(len(client.shards(stream))):
         more = True

@@ -1,4 +1,6 @@
-"""/metrics, /healthz and /readyz: who gets them, what they say, what they cost; and that the dashboard asks for what is there."""
+"""/metrics, /healthz and /readyz: who gets them, what they say, what they cost; and that the dashboard asks for what is
+there.
+"""
 
 from __future__ import annotations
 

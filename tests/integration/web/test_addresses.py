@@ -1,4 +1,6 @@
-"""Every page of the product is one that the browser tests look at: at both widths, in both colour schemes, by keyboard, with axe."""
+"""Every page of the product is one that the browser tests look at: at both widths, in both colour schemes, by keyboard,
+with axe.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def test_every_page_is_among_those_that_the_browser_tests_visit(browser: Client,
     assert rule is not None
     filled = {
         "connections:*.pk": made.connection.pk, "connections:*.kind": "mysql",
-        "destinations:*.pk": busy.destination_id, "destinations:*.kind": "kafka", "api-destination*.pk": busy.destination_id,
+        "destinations:*.pk": busy.destination_id, "destinations:*.kind": "kafka",
+        "api-destination*.pk": busy.destination_id,
         "accounts:*.pk": ApiToken.objects.get().pk,
         "accounts:*.token": "none", "alerts:channel.pk": channel.pk, "alerts:delete.pk": channel.pk,
         "alerts:test.pk": channel.pk, "alerts:snooze.pk": rule.pk, "*.table": busy.tables.get(name="orders").pk,

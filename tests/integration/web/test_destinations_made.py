@@ -1,4 +1,6 @@
-"""Replicators from before there were destinations get one: one for all that had the same address and the same secrets."""
+"""Replicators from before there were destinations get one: one for all that had the same address and the same
+secrets.
+"""
 
 from __future__ import annotations
 

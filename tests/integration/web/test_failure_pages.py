@@ -138,7 +138,8 @@ def test_a_failure_says_where_what_and_when_next(
     )  # fmt: skip
     page = browser.get(reverse("monitoring:failures", args=[one.pk]), **HTMX).content.decode()
     for text in (
-        "&lt;b&gt;1e400&lt;/b&gt; does not fit", "Widen it.", "attempt 7", "next retry", "binlog.000214:100 to binlog.000214:900",
+        "&lt;b&gt;1e400&lt;/b&gt; does not fit", "Widen it.", "attempt 7", "next retry",
+        "binlog.000214:100 to binlog.000214:900",
         "changes 1,200 to 1,300 wait",
     ):  # fmt: skip
         assert text in page

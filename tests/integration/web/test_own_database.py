@@ -29,7 +29,10 @@ def test_commands_say_that_migrate_is_needed_and_a_page_does(metadata: EmbeddedP
         code, said = manage(tmp_path, metadata.url, command)
         assert (code, "Traceback" in said) == (1, False), said
         assert "Run `manage.py migrate` first" in said
-    page = "from django.test import Client; answer = Client().get('/login/', headers={'cookie': 'sessionid=abcdefghijklmnop'}); print(answer.status_code, answer.content)"
+    page = (
+        "from django.test import Client; answer = Client().get('/login/', headers={'cookie':"
+        " 'sessionid=abcdefghijklmnop'}); print(answer.status_code, answer.content)"
+    )
     _, said = manage(
         tmp_path,
         metadata.url,

@@ -62,7 +62,8 @@ def test_a_full_page_costs_as_much_as_an_empty_one(browser: Client, busy: Replic
     browser.get(page)
     with CaptureQueriesContext(connection) as few:
         browser.get(page)
-    rows = [ParkedRow(replicator=busy, table=reviews, sequence=n, operation="INSERT", code="c", message="m", offset="x:1",
+    rows = [ParkedRow(replicator=busy, table=reviews, sequence=n, operation="INSERT", code="c", message="m",
+            offset="x:1",
                       data=bytes(60_000), size=60_000) for n in range(200)]  # fmt: skip
     ParkedRow.objects.bulk_create(rows)
     with CaptureQueriesContext(connection) as many:

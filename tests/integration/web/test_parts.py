@@ -67,7 +67,9 @@ def test_a_file_that_is_no_text_is_answered(browser: Client, table: ReplicatorTa
 
 def test_what_is_read_is_shown_paused_and_stopped(browser: Client, table: ReplicatorTable, page: str) -> None:
     run = services.read_rows(table=table, condition="id < 10")
-    act = {name: reverse("replicators:act_on_table", args=[table.replicator_id, table.pk, f"{name}-snapshot"]) for name in ("pause", "resume", "stop")}  # fmt: skip
+    act = {name: reverse("replicators:act_on_table",
+            args=[table.replicator_id, table.pk, f"{name}-snapshot"]) for name in ("pause", "resume",
+            "stop")}  # fmt: skip
     live = {"HTTP_HX_REQUEST": "true"}
     assert "Reading" in browser.get(page, **live).content.decode()
     assert "id &lt; 10" in browser.get(page).content.decode()

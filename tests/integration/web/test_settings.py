@@ -44,8 +44,10 @@ def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Insta
     assert first["as_of"]
     given = {
         "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop", "on_poison": "park",
-        "retention_warn_percent": "60", "zero_dates": "text", "snapshot_parallel": "4", "snapshot_chunk_seconds": "1", "snapshot_chunk_rows": "5000",
-        "snapshot_delay_seconds": "1", "snapshot_most_running": "40", "snapshot_most_lag_seconds": "2.5", "mode": "mirror", "merge_parallel": "2",
+        "retention_warn_percent": "60", "zero_dates": "text", "snapshot_parallel": "4", "snapshot_chunk_seconds": "1",
+        "snapshot_chunk_rows": "5000",
+        "snapshot_delay_seconds": "1", "snapshot_most_running": "40", "snapshot_most_lag_seconds": "2.5",
+        "mode": "mirror", "merge_parallel": "2",
         "ddl_preset": "strict",
     }  # fmt: skip
     assert browser.post(path, {**given, **first, "retry_minutes": "7"}).status_code == 302

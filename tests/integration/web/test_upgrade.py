@@ -1,4 +1,6 @@
-"""A database that was filled before alerts, promises, lineage and exact lags came is brought forward, and everything answers."""
+"""A database that was filled before alerts, promises, lineage and exact lags came is brought forward, and everything
+answers.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,8 @@ def fill(then: Any) -> None:
             for number in range(4):  # two of them are applied
                 make(
                     "replicators.SegmentRow", table=row, kind="log", schema_version=2, rows=100, size=9000, inserts=100,
-                    first_sequence=300 + number * 100, last_sequence=399 + number * 100, path=f"{one.pk}/{row.pk}/{number}",
+                    first_sequence=300 + number * 100, last_sequence=399 + number * 100,
+                    path=f"{one.pk}/{row.pk}/{number}",
                     first_commit_ts=now, last_commit_ts=now, applied_at=now if number < 2 else None,
                 )  # fmt: skip
             for back in range(MINUTES):
@@ -160,7 +163,8 @@ def arguments(replicator: Replicator) -> dict[str, object]:
         join(stream=create_stream(name=stream, replicator=replicator), group="billing")
     return {
         "*stream*.name": stream, "api-stream*.group": "billing",
-        "api-parked-row*.pk": row.pk, "connections:*.pk": replicator.connection_id, "api-connection*.pk": replicator.connection_id,
+        "api-parked-row*.pk": row.pk, "connections:*.pk": replicator.connection_id,
+        "api-connection*.pk": replicator.connection_id,
         "connections:*.kind": "mysql", "api-kind*.pk": "mysql", "destinations:*.kind": "kafka",
         "destinations:*.pk": replicator.destination_id, "api-destination*.pk": replicator.destination_id,
         "accounts:*.pk": token.pk, "accounts:*.token": "none", "api-token*.pk": token.pk,

@@ -136,7 +136,8 @@ def test_what_failed_comes_first_and_what_mends_it_is_one_script(browser: Client
     one.last_check = [
         {"name": name, "title": name, "status": status, "detail": "", "remedy": remedy}
         for name, status, remedy in (
-            ("fine", "ok", ""), ("never", "skipped", ""), ("ever", "skipped", ""), ("log", "failed", "SET GLOBAL binlog_format = 'ROW';"),
+            ("fine", "ok", ""), ("never", "skipped", ""), ("ever", "skipped", ""),
+            ("log", "failed", "SET GLOBAL binlog_format = 'ROW';"),
             ("kept", "warning", "SET GLOBAL expire = 7;"),
         )
     ]  # fmt: skip

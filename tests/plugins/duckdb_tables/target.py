@@ -224,8 +224,8 @@ class DuckDbTarget:
                        [*key(table), self._replicator, *values])  # fmt: skip
             return
         done = db.execute(
-            "UPDATE _tidemark_positions SET applied = ?, loaded = ?, version = ?, load = ?, mode = ?, item = ?, columns = ?"
-            " WHERE namespace = ? AND name = ? AND applied = ? AND loaded = ? AND load = ?",
+            "UPDATE _tidemark_positions SET applied = ?, loaded = ?, version = ?, load = ?, mode = ?, item = ?, columns"
+            " = ? WHERE namespace = ? AND name = ? AND applied = ? AND loaded = ? AND load = ?",
             [*values, *key(table), before.applied, before.loaded, before.load],
         )
         if affected(done) != 1:
@@ -286,7 +286,8 @@ class DuckDbTarget:
                         continue
                     if row[OPERATION] in {"UPDATE", "DELETE"}:
                         left += affected(db.execute(
-                            f"DELETE FROM {place(table)} WHERE rowid = (SELECT min(rowid) FROM {place(table)} WHERE {equal})",
+                            f"DELETE FROM {place(table)} WHERE rowid = "
+                            f"(SELECT min(rowid) FROM {place(table)} WHERE {equal})",
                             [row[BEFORE + name] for name in schema.names],
                         ))  # fmt: skip
                     if row[OPERATION] != "DELETE":

@@ -18,7 +18,10 @@ from tests.plugins.sqlite_log.dialect import SQLITE, literal, name_of
 LOG, ABOUT = "tidemark_log", "tidemark_log_about"
 OWN = (LOG, ABOUT)
 INSERT, UPDATE, DELETE, STATEMENT, MARK = "INSERT", "UPDATE", "DELETE", "STATEMENT", "MARK"
-_TABLES = f"SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT IN {OWN}"
+_TABLES = (
+    "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND name NOT"
+    f" IN {OWN}"
+)
 _DEFINES = re.compile(
     r'\s*(CREATE|ALTER|DROP|TRUNCATE)\s+TABLE\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?(?:main\.)?"?(\w+)', re.IGNORECASE
 )
@@ -28,8 +31,8 @@ def install(connection: sqlite3.Connection) -> None:
     """The log, and a trigger for each kind of change of every table."""
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(
-        f"CREATE TABLE IF NOT EXISTS {LOG} (row INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, name TEXT NOT NULL, "
-        "at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')), before TEXT, after TEXT)"
+        f"CREATE TABLE IF NOT EXISTS {LOG} (row INTEGER PRIMARY KEY AUTOINCREMENT, what TEXT NOT NULL, name TEXT NOT"
+        " NULL, at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%d %H:%M:%f', 'now')), before TEXT, after TEXT)"
     )
     connection.execute(f"CREATE TABLE IF NOT EXISTS {ABOUT} (identity TEXT NOT NULL, purged INTEGER NOT NULL)")
     if not connection.execute(f"SELECT 1 FROM {ABOUT}").fetchone():

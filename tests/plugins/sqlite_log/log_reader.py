@@ -97,7 +97,8 @@ class SqliteLogReader(LogReader):
         for first in range(start, end, self._options.batch_rows):
             last = min(first + self._options.batch_rows, end)
             rows = self._found(
-                f"SELECT row, what, name, at, before, after FROM {LOG} WHERE row > {first} AND row <= {last} ORDER BY row"
+                f"SELECT row, what, name, at, before, after FROM {LOG} WHERE row > {first} AND row <= {last} ORDER"
+                " BY row"
             )
             for row, what, name, at, before, after in rows:
                 when = datetime.fromisoformat(at).replace(tzinfo=UTC)

@@ -56,7 +56,9 @@ def _column(table: TableId, one: Mapping[str, Any]) -> Column:
 
 
 def array(table: TableId, column: Column, values: Sequence[Any], *, absent: bool = False) -> pa.Array:
-    """ValueDoesNotFit for a value that is none of the column's type: SQLite takes any.  absent: null may stand for no row."""
+    """ValueDoesNotFit for a value that is none of the column's type: SQLite takes any.  absent: null may stand for no
+    row.
+    """
     made = _MAKE[column.type.kind]
     if not (column.nullable or absent) and None in values:
         raise ValueDoesNotFit(f"{table}.{column.name} has a null.", table=str(table), column=column.name)

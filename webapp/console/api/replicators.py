@@ -122,7 +122,8 @@ class ReplicatorViewSet(ApiViewSet):
 
     @extend_schema(parameters=[DROP, LEAVE], responses={202: None})
     def destroy(self, request: Request, pk: str) -> Response:
-        """Stop it and remove it with its journal and what it made on the source; the target's tables stay unless `drop_target`.
+        """Stop it and remove it with its journal and what it made on the source; the target's tables stay unless
+        `drop_target`.
 
         With `leave_source` a source that does not answer holds nothing up: its replication slot then has to be dropped
         by hand.
@@ -140,7 +141,10 @@ class ReplicatorViewSet(ApiViewSet):
     )
     @action(detail=False, methods=["post"], pagination_class=None, url_path="test-target")
     def test_target(self, request: Request) -> Response:
-        """Can this target be reached and written?  One line for each thing tried; none where there is nothing to try."""
+        """Can this target be reached and written?
+
+        One line for each thing tried; none where there is nothing to try.
+        """
         found = check_target(self.read(serializers.TargetSerializer, request))
         return Response(listed(serializers.TargetCheckSerializer, found))
 

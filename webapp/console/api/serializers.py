@@ -24,7 +24,9 @@ from webapp.replicators.selection.entries import SelectionEntry, protected
 
 
 class SelectionSerializer(serializers.Serializer[TableSelection]):
-    """One line: a table, a whole database (an empty `table`), or with `pattern` all tables whose names match (`*`, `?`)."""
+    """One line: a table, a whole database (an empty `table`), or with `pattern` all tables whose names match (`*`,
+    `?`).
+    """
 
     database = serializers.CharField(max_length=255, trim_whitespace=False)
     table = serializers.CharField(max_length=255, required=False, allow_blank=True, default="", trim_whitespace=False)
@@ -39,7 +41,10 @@ class SelectionSerializer(serializers.Serializer[TableSelection]):
         required=False,
         allow_blank=True,
         default="",
-        help_text="Write mode of its tables; empty: the replicator's. The mode of an existing table is changed by its own action",
+        help_text=(
+            "Write mode of its tables; empty: the replicator's. The mode of an existing table is changed by its own"
+            " action"
+        ),
     )
     masks = serializers.DictField(
         child=serializers.JSONField(allow_null=True),
@@ -102,7 +107,9 @@ class OptionsSerializer(serializers.Serializer[None]):
     retention_steps = serializers.CharField(
         required=False,
         allow_blank=True,
-        help_text="Which snapshots of the target's tables are retained, such as 10m/1s 2h/1m 7d/1h; empty: the installation's",
+        help_text=(
+            "Which snapshots of the target's tables are retained, such as 10m/1s 2h/1m 7d/1h; empty: the installation's"
+        ),
     )
     deletion_grace_hours = serializers.FloatField(
         required=False,
@@ -374,7 +381,9 @@ class ReplicatorTableSerializer(serializers.Serializer[ReplicatorTable]):
     retry_at = serializers.DateTimeField(allow_null=True)
 
     def to_representation(self, table: ReplicatorTable) -> dict[str, Any]:
-        """By hand: pages of a thousand tables are asked for by many at once, and fields made one by one took ten times as long."""
+        """By hand: pages of a thousand tables are asked for by many at once, and fields made one by one took ten times
+        as long.
+        """
         return {name: value(table) for name, value in self._values.items()}
 
     @cached_property

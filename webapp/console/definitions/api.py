@@ -1,4 +1,6 @@
-"""Connections, alert channels and replicators as code: what `manage.py export` and `manage.py apply` do, for programs."""
+"""Connections, alert channels and replicators as code: what `manage.py export` and `manage.py apply` do, for
+programs.
+"""
 
 from __future__ import annotations
 

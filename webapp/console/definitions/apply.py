@@ -1,4 +1,5 @@
-"""Connections, alert channels and replicators with their streams as code: a YAML file applied through the services, any number of times.
+"""Connections, alert channels and replicators with their streams as code: a YAML file applied through the services, any
+number of times.
 
     connections:
       - name: shop
@@ -23,7 +24,8 @@
     destinations:
       - name: events
         kind: kafka
-        config: {bootstrap_servers: "k1:9092", security_protocol: SASL_SSL, username: tidemark, password: "${KAFKA_PASSWORD}"}
+        config: {bootstrap_servers: "k1:9092", security_protocol: SASL_SSL, username: tidemark, password:
+        "${KAFKA_PASSWORD}"}
     channels:
       - name: on call
         kind: webhook         # or slack; email has recipients: [ada@example.com]
@@ -219,7 +221,8 @@ def _target_changes(
 
 
 def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry], user: User | None) -> list[str]:
-    """Lines are added and changed (an excluded table goes with it); single tables and patterns that are no longer named are removed.
+    """Lines are added and changed (an excluded table goes with it); single tables and patterns that are no longer named
+    are removed.
 
     A table that is there through its database or a pattern needs no line of its own, though the file names it for its
     promise.
@@ -282,7 +285,9 @@ def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User
 def _home_changes(
     replicator: Replicator, wanted: list[SelectionEntry], before: Collection[tuple[str, str]], user: User | None
 ) -> list[str]:
-    """Of the tables that have a name of their own in the target; rows that were not there `before` were made with it."""
+    """Of the tables that have a name of their own in the target; rows that were not there `before` were made with
+    it.
+    """
     changes = []
     for entry in {(entry.database, entry.table): entry for entry in wanted}.values():
         if entry.home is None:

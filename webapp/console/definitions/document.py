@@ -1,4 +1,5 @@
-"""The form of a definitions file (`webapp.console.definitions.apply`): read with words about where it is wrong, and written.
+"""The form of a definitions file (`webapp.console.definitions.apply`): read with words about where it is wrong, and
+written.
 
 `${NAME}` in a text is an environment variable, `${NAME:-text}` has a default, and `$${` stands for `${` itself.
 """

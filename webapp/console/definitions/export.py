@@ -1,4 +1,5 @@
-"""What there is, as the file that `webapp.console.definitions.apply.apply` takes: applied where it was written, it changes nothing.
+"""What there is, as the file that `webapp.console.definitions.apply.apply` takes: applied where it was written, it
+changes nothing.
 
 Secrets are never in it (invariant 8): each stands as `${NAME}`, and the file's first lines say which variables to set.
 """
@@ -47,7 +48,8 @@ class Variables:
 
 
 def export(names: Sequence[str] = ()) -> str:
-    """Of the replicators named, with their connections and the channels that they tell; of everything where none is named.
+    """Of the replicators named, with their connections and the channels that they tell; of everything where none is
+    named.
 
     ConfigurationError for a name that does not exist, and for what cannot be written.
     """

@@ -1,4 +1,5 @@
-"""Streams as code: a replicator's `streams` in a definitions file (`webapp.console.definitions.apply`), read and written.
+"""Streams as code: a replicator's `streams` in a definitions file (`webapp.console.definitions.apply`), read and
+written.
 
 Each is `{name, shards, tables, exclude, retention_hours, enabled}`; tables are DATABASE.TABLE, `tables: null` all and
 those that come later.

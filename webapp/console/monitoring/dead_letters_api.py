@@ -106,7 +106,8 @@ class ParkedRowViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, replicator: str, pk: str) -> Response:
-        """Read the rows of its table that are parked again by their keys, or the whole table where a key is not known or it does not stream.
+        """Read the rows of its table that are parked again by their keys, or the whole table where a key is not known
+        or it does not stream.
 
         The log goes on; all its rows parked until now are resolved when that is done.  The table's newest snapshot says
         which.

@@ -165,7 +165,10 @@ class OptionsForm(forms.Form):
     on_poison = forms.ChoiceField(
         label="When a change cannot be decoded",
         choices=(("stop", "Stop the table"), ("park", "Store it as a dead-letter row and continue")),
-        help_text="Dead-letter rows are missing in the target. They are stored with their bytes until they are replayed or discarded.",
+        help_text=(
+            "Dead-letter rows are missing in the target. They are stored with their bytes until they are replayed or"
+            " discarded."
+        ),
         widget=forms.Select(attrs={"class": "select"}),
     )
     retention_warn_percent = forms.FloatField(
@@ -179,7 +182,10 @@ class OptionsForm(forms.Form):
         label="Snapshot retention of target tables",
         required=False,
         max_length=200,
-        help_text="For example 10m/1s 2h/1m 7d/1h: all for 10 minutes, one per minute for 2 hours, one per hour for 7 days. Empty: the default of the installation.",
+        help_text=(
+            "For example 10m/1s 2h/1m 7d/1h: all for 10 minutes, one per minute for 2 hours, one per hour for 7 days."
+            " Empty: the default of the installation."
+        ),
         widget=forms.TextInput(attrs={"class": "input"}),
     )
     deletion_grace_hours = forms.FloatField(
@@ -241,7 +247,10 @@ class OptionsForm(forms.Form):
         label="Signalling table",
         required=False,
         max_length=260,
-        help_text="database.table (schema.table) of the source. A row inserted there requests a snapshot, in Debezium’s format.",
+        help_text=(
+            "database.table (schema.table) of the source. A row inserted there requests a snapshot, in Debezium’s"
+            " format."
+        ),
         widget=forms.TextInput(attrs={"class": "input mono", "autocomplete": "off", "spellcheck": "false"}),
     )
     merge_parallel = forms.IntegerField(

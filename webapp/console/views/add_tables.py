@@ -20,7 +20,9 @@ from webapp.web.responses import done, user_of
 @login_required
 @require_POST
 def add(request: HttpRequest, pk: int) -> HttpResponse:
-    """The named tables and patterns of a database, one a line; without names the whole database with its future tables."""
+    """The named tables and patterns of a database, one a line; without names the whole database with its future
+    tables.
+    """
     replicator = replicator_or_404(pk)
     page = reverse("replicators:tables", args=[pk])
     database = request.POST.get("database", "").strip()

@@ -1,4 +1,6 @@
-"""What is taken of one table of a replicator: columns, masks and rows, with the effect of a change before it is applied."""
+"""What is taken of one table of a replicator: columns, masks and rows, with the effect of a change before it is
+applied.
+"""
 
 from __future__ import annotations
 

@@ -182,7 +182,9 @@ def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, T
 def _decided(
     request: HttpRequest, place: Destination | DestinationForm, own: SettingsForm
 ) -> tuple[Destination, dict[str, Any]] | None:
-    """The destination, made where it is new, and the replicator's settings, which work; None where a form says why they do not."""
+    """The destination, made where it is new, and the replicator's settings, which work; None where a form says why they
+    do not.
+    """
     form = place if isinstance(place, DestinationForm) else None
     try:
         reach = full_config(place) if isinstance(place, Destination) else place.config
@@ -239,9 +241,15 @@ def _assessment_problem(wizard: Wizard) -> str:
         return f"{problem.message} {problem.remedy}"
     accepted = set(wizard.data.get("accepted", ()))
     if impossible := [str(one.table) for one in found if one.support == "none"]:
-        return f"{len(impossible)} of {len(found)} tables cannot be copied, for example {impossible[0]}. Remove these tables."
+        return (
+            f"{len(impossible)} of {len(found)} tables cannot be copied, for example {impossible[0]}. Remove these"
+            " tables."
+        )
     if open_ones := [str(one.table) for one in found if one.support == "partial" and str(one.table) not in accepted]:
-        return f"{len(open_ones)} of {len(found)} tables {'has' if len(open_ones) == 1 else 'have'} remarks, for example {open_ones[0]}. Accept or remove them."
+        return (
+            f"{len(open_ones)} of {len(found)} tables {'has' if len(open_ones) == 1 else 'have'} remarks, for example"
+            f" {open_ones[0]}. Accept or remove them."
+        )
     return "" if found else "No tables selected. Go back and select some."
 
 

@@ -1,4 +1,6 @@
-"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see `webapp.console.definitions.apply`)."""
+"""`manage.py apply FILE.yml`: connections, channels and replicators as code (see
+`webapp.console.definitions.apply`).
+"""
 
 from __future__ import annotations
 

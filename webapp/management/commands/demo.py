@@ -1,4 +1,6 @@
-"""`manage.py demo [--source mariadb|postgres|both] [--port P] [--no-wait]`: everything, with sample sources and running replicators."""
+"""`manage.py demo [--source mariadb|postgres|both] [--port P] [--no-wait]`: everything, with sample sources and running
+replicators.
+"""
 
 from __future__ import annotations
 

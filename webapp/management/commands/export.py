@@ -1,4 +1,6 @@
-"""`manage.py export [NAME…]`: connections, channels and replicators as the file that `manage.py apply` takes; no secret is in it."""
+"""`manage.py export [NAME…]`: connections, channels and replicators as the file that `manage.py apply` takes; no secret
+is in it.
+"""
 
 from __future__ import annotations
 

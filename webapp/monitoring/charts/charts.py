@@ -80,8 +80,10 @@ def _waiting(points: Points) -> list[Spec]:
         return _or_nothing([Line(label, _values(points, value))])
 
     return [
-        Spec("backlog-rows", "Backlog, rows", lines("rows", lambda p: p.waiting_rows), short, nice_count, hint, empty=nothing),
-        Spec("backlog-bytes", "Backlog, bytes", lines("staged files", lambda p: p.waiting_bytes), size, nice_bytes, hint, empty=nothing),
+        Spec("backlog-rows", "Backlog, rows", lines("rows", lambda p: p.waiting_rows), short, nice_count, hint,
+            empty=nothing),
+        Spec("backlog-bytes", "Backlog, bytes", lines("staged files", lambda p: p.waiting_bytes), size, nice_bytes,
+            hint, empty=nothing),
         Spec(
             "backlog-age",
             "Backlog, age",
@@ -117,9 +119,12 @@ def _merges(points: Points) -> list[Spec]:
         "bytes per merge", _values(points, lambda point: point.bytes / point.merges if point.merges else None)
     )
     return [
-        Spec("merge-time", "Merge time", seconds, span, nice_seconds, hint="Duration of a commit of one table in the target.", empty=nothing),
-        Spec("merge-rows", "Merge size, rows", [rows], short, nice_count, hint="Changes and snapshot rows per merge.", empty=nothing),
-        Spec("merge-bytes", "Merge size, bytes", [bytes_], size, nice_bytes, hint="Size of the staged files per merge.", empty=nothing),
+        Spec("merge-time", "Merge time", seconds, span, nice_seconds,
+            hint="Duration of a commit of one table in the target.", empty=nothing),
+        Spec("merge-rows", "Merge size, rows", [rows], short, nice_count, hint="Changes and snapshot rows per merge.",
+            empty=nothing),
+        Spec("merge-bytes", "Merge size, bytes", [bytes_], size, nice_bytes, hint="Size of the staged files per merge.",
+            empty=nothing),
     ]  # fmt: skip
 
 

@@ -1,4 +1,6 @@
-"""Charts as SVG, drawn on the server: lines of one scale over points of time, what each point says, and the table of the same."""
+"""Charts as SVG, drawn on the server: lines of one scale over points of time, what each point says, and the table of
+the same.
+"""
 
 from __future__ import annotations
 

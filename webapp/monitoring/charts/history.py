@@ -34,7 +34,8 @@ WHERE replicator_id = %(replicator)s AND {{whose}} AND at >= %(begin)s AND at < 
 # Written only where it has changed: what it was when the range begins.
 KEPT_BEFORE = """
 SELECT log_kept FROM monitoring_gaugerow
-WHERE replicator_id = %(replicator)s AND table_id IS NULL AND span = ANY(%(spans)s) AND at < %(begin)s AND log_kept IS NOT NULL
+WHERE replicator_id = %(replicator)s AND table_id IS NULL AND span = ANY(%(spans)s) AND at < %(begin)s
+  AND log_kept IS NOT NULL
 ORDER BY at DESC LIMIT 1
 """
 FAILURES = f"""
@@ -106,7 +107,8 @@ def read(
         int(at.timestamp()): Point(at, min(shown.step, max(5.0, (shown.end - at).total_seconds()))) for at in begins
     }
     values = {
-        "step": shown.step, "spans": _spans(shown.span), "replicator": replicator.pk, "table": table.pk if table else None,
+        "step": shown.step, "spans": _spans(shown.span), "replicator": replicator.pk,
+        "table": table.pk if table else None,
         "begin": shown.begin, "end": begins[-1] + timedelta(seconds=shown.step),
     }  # fmt: skip
     known: set[int] = set()
@@ -128,7 +130,9 @@ def read(
 
 
 def _spans(span: LagSpan) -> list[int]:
-    """Days are made of hours when these are old: a range that begins with days ends with hours, and nothing is in both."""
+    """Days are made of hours when these are old: a range that begins with days ends with hours, and nothing is in
+    both.
+    """
     return [int(span), int(LagSpan.HOUR)] if span == LagSpan.DAY else [int(span)]
 
 

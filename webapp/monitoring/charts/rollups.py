@@ -34,7 +34,8 @@ METRIC_DAYS = """
 WITH old AS (DELETE FROM monitoring_metricrow WHERE span = 3600 AND at < %s RETURNING *), put AS (
   INSERT INTO monitoring_metricrow AS kept
     (replicator_id, table_id, span, at, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest)
-  SELECT replicator_id, table_id, 86400, date_trunc('day', at, 'UTC'), sum(inserts), sum(updates), sum(deletes), sum(reads),
+  SELECT replicator_id, table_id, 86400, date_trunc('day', at, 'UTC'), sum(inserts), sum(updates), sum(deletes),
+    sum(reads),
     sum(bytes), sum(merges), sum(merge_seconds), max(merge_longest)
   FROM old GROUP BY 1, 2, 4
 """ + ADD + ") SELECT count(*) FROM old"  # fmt: skip

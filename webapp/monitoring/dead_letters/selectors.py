@@ -46,7 +46,9 @@ class ParkedFilters:
 
 
 def parked_rows(replicator: Replicator, filters: ParkedFilters) -> QuerySet[ShownRow]:
-    """Newest first, with tables and users; of the bytes `head`, the first SHOWN_BYTES, and how many are `kept`; `replaying`: rows are read by their keys."""
+    """Newest first, with tables and users; of the bytes `head`, the first SHOWN_BYTES, and how many are `kept`;
+    `replaying`: rows are read by their keys.
+    """
     found = ParkedRow.objects.filter(replicator=replicator)
     if filters.table:
         found = found.filter(table_id=int(filters.table))

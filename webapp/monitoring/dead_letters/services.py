@@ -103,7 +103,9 @@ def resolve(
 
 
 def read_anew(table: ReplicatorTable) -> None:
-    """A locked table is whole in the target: what was parked before its snapshot began is in it, as it is in the source by now."""
+    """A locked table is whole in the target: what was parked before its snapshot began is in it, as it is in the source
+    by now.
+    """
     run = table.runs.filter(state=RunState.DONE, scope=Scope.WHOLE).order_by("-id").first() if table.parked else None
     if run is not None and (number := resolve(table, Resolution.READ_ANEW, below=run.start_sequence)):
         summary = f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {table} resolved by its snapshot"
@@ -111,7 +113,9 @@ def read_anew(table: ReplicatorTable) -> None:
 
 
 def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
-    """Of these snapshots of a locked table some may have read keys, and be over: what was parked of such keys before they began is resolved."""
+    """Of these snapshots of a locked table some may have read keys, and be over: what was parked of such keys before
+    they began is resolved.
+    """
     if not (runs and table.parked):
         return
     for run in table.runs.filter(pk__in=runs, scope=Scope.KEYS, state=RunState.DONE):
@@ -120,12 +124,17 @@ def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
         rows = [pk for pk, keys in waiting.items() if keys and asked.issuperset(keys)]
         if number := resolve(table, Resolution.READ_ANEW, rows=rows):
             replan(table.replicator)  # capture counts those that wait
-            summary = f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of {run.what}"
+            summary = (
+                f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of"
+                f" {run.what}"
+            )
             note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
 
 
 def _known_keys(table: ReplicatorTable, some: QuerySet[ParkedRow]) -> dict[int, list[TextKey]]:
-    """Of those of the table's rows that wait, their keys as snapshots have them; none where they are not known, or the table's key is another by now."""
+    """Of those of the table's rows that wait, their keys as snapshots have them; none where they are not known, or the
+    table's key is another by now.
+    """
     versions = list(table.schemas.all())
     schema = versions[-1].parsed if versions else None
     renames = [one.created_at for one in versions if schema and _renames(one.change, schema)]
@@ -150,7 +159,8 @@ def _texts(keys: Sequence[Mapping[str, str]], schema: TableSchema | None) -> lis
 
 @transaction.atomic
 def replay(*, table: ReplicatorTable, user: User | None = None) -> SnapshotRun:
-    """Read from the source what its parked rows are about, while its log goes on: they may have changed since, so their bytes alone would not do.
+    """Read from the source what its parked rows are about, while its log goes on: they may have changed since, so their
+    bytes alone would not do.
 
     By their keys alone where all of them are known and the table streams, otherwise the whole table; the run's `reason`
     says why.  They are resolved when that is done.

@@ -47,7 +47,8 @@ T = TypeVar("T")
 # looked at.
 WAITING = """
 SELECT t.replicator_id, t.id, coalesce(sum(s.rows - s.reads), 0),
-  coalesce(sum(CASE WHEN s.last_commit_ts < c.cutoff THEN s.rows - s.reads ELSE 1 END) FILTER (WHERE s.first_commit_ts < c.cutoff), 0),
+  coalesce(sum(CASE WHEN s.last_commit_ts < c.cutoff THEN s.rows - s.reads ELSE 1 END)
+    FILTER (WHERE s.first_commit_ts < c.cutoff), 0),
   min(s.first_commit_ts)
 FROM replicators_segmentrow s
 JOIN replicators_replicatortable t ON t.id = s.table_id
@@ -251,7 +252,9 @@ def measure_tables(
 
 
 def _lately(key: str, count: Callable[[], T]) -> T:
-    """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing was."""
+    """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing
+    was.
+    """
     found: tuple[float, T] | None = cache.get(key)
     if _is_old(found) and _COUNTING.acquire(blocking=found is None):
         try:

@@ -28,7 +28,8 @@ WITH waiting AS (
   SELECT r.id AS replicator_id, r.log_held_bytes AS kept
   FROM replicators_replicator r LEFT JOIN LATERAL (
     SELECT g.log_kept FROM monitoring_gaugerow g
-    WHERE g.replicator_id = r.id AND g.table_id IS NULL AND g.span = 60 AND g.log_kept IS NOT NULL ORDER BY g.at DESC LIMIT 1
+    WHERE g.replicator_id = r.id AND g.table_id IS NULL AND g.span = 60 AND g.log_kept IS NOT NULL
+      ORDER BY g.at DESC LIMIT 1
   ) AS last ON true
   WHERE r.log_held_bytes IS NOT NULL AND r.log_held_at > %(now)s - make_interval(secs => %(fresh)s)
     AND (last.log_kept IS NULL

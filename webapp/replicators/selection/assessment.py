@@ -59,7 +59,9 @@ def assess(
     options: ReplicatorOptions,
     target: TargetKind = ICEBERG,
 ) -> list[TableAssessment]:
-    """One per selected table that exists or was named, by name; before them one per database or pattern that takes nothing.  Raises SourceError where the source cannot be asked."""
+    """One per selected table that exists or was named, by name; before them one per database or pattern that takes
+    nothing.  Raises SourceError where the source cannot be asked.
+    """
     with opened(connection) as source:
         selection = under(source.names(), selection)
         source.tables = selected(selection)
@@ -134,7 +136,9 @@ def _in_mode(
 
 
 def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: Collection[TableId]) -> TableAssessment:
-    """Foreign key actions are not in the source's log: with the parent selected the table is read again, else nobody knows."""
+    """Foreign key actions are not in the source's log: with the parent selected the table is read again, else nobody
+    knows.
+    """
     parents = sorted({rule.parent for rule in cascades if rule.child == one.table})
     unseen = [parent for parent in parents if parent not in selected]
     reasons = list(one.reasons)
@@ -145,8 +149,8 @@ def _with_cascades(one: TableAssessment, cascades: Sequence[Cascade], selected: 
         )
     if unseen:
         reasons.append(
-            f"Foreign key actions of {', '.join(map(str, unseen))} change its rows without entries in the source's log. "
-            "Select that table too, or such changes are missed."
+            f"Foreign key actions of {', '.join(map(str, unseen))} change its rows without entries in the source's log."
+            " Select that table too, or such changes are missed."
         )
     support = PARTIAL if unseen and one.support == FULL else one.support
     return replace(one, reasons=tuple(reasons), support=support)

@@ -114,7 +114,9 @@ def rule_for(
 
 
 def refuse_missing(connection: Connection, lines: Iterable[SelectionEntry]) -> None:
-    """ConfigurationError for a table named alone that the source does not have, or does not show us; names as the source has them (`under`)."""
+    """ConfigurationError for a table named alone that the source does not have, or does not show us; names as the
+    source has them (`under`).
+    """
     wanted = [TableId(one.database, one.table) for one in lines if one.table and not one.pattern and not one.excluded]
     known = describe(connection, wanted) if wanted else {}
     if missing := [str(table) for table in wanted if table not in known]:
@@ -185,7 +187,10 @@ def split_name(text: str, where: str = "") -> tuple[str, str]:
 def _split(text: str, where: str) -> tuple[tuple[str, str], bool]:
     found = parse_name(text)
     if found is None:
-        message = f"{where}{text!r} must be DATABASE.TABLE (SCHEMA.TABLE where the source has schemas), or with * or ? for all tables that match."
+        message = (
+            f"{where}{text!r} must be DATABASE.TABLE (SCHEMA.TABLE where the source has schemas), or with * or ? for"
+            " all tables that match."
+        )
         raise ConfigurationError(message, remedy='Quote a name that contains a dot: "my.schema".orders.')
     table, exact = found
     if max(len(table.database), len(table.name)) > MAX_NAME_LENGTH:

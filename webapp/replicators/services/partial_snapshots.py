@@ -1,4 +1,6 @@
-"""Snapshots of a part of a table, by keys or by a condition, while it streams; and what can be done to a snapshot under way."""
+"""Snapshots of a part of a table, by keys or by a condition, while it streams; and what can be done to a snapshot under
+way.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def read_rows(
     user: User | None = None,
     tried: bool = True,
 ) -> SnapshotRun:
-    """Read the rows again for which the condition is true, in the source's own words (`condition_sql`); all others stay as they are.  Raises the same."""
+    """Read the rows again for which the condition is true, in the source's own words (`condition_sql`); all others stay
+    as they are.  Raises the same.
+    """
     require_streaming(table)
     wanted = condition.strip()
     condition_sql(wanted, _schema(table), _kind(table).dialect)

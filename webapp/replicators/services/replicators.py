@@ -83,7 +83,8 @@ def _options(given: ReplicatorOptions | Mapping[str, Any] | None) -> ReplicatorO
 
 @transaction.atomic
 def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: User | None = None) -> list[str]:
-    """Settings of its target, the destination's where no other replicator uses it; ConfigurationError for what would make it another one.
+    """Settings of its target, the destination's where no other replicator uses it; ConfigurationError for what would
+    make it another one.
 
     Gives the names of what changed.
 
@@ -171,7 +172,8 @@ def stop_replicator(*, replicator: Replicator, user: User | None = None) -> Repl
 def delete_replicator(
     *, replicator: Replicator, drop_target: bool = False, leave_source: bool = False, user: User | None = None
 ) -> Replicator:
-    """The workers remove staged files, the target's tables if `drop_target`, what was made on the source, and then the rows.
+    """The workers remove staged files, the target's tables if `drop_target`, what was made on the source, and then the
+    rows.
 
     `leave_source`: a source that cannot be reached or refuses does not hold the deletion up.
     """
@@ -251,7 +253,9 @@ def _begin_anew(fresh: Replicator, status: Status) -> None:
 
 @transaction.atomic
 def update_options(*, replicator: Replicator, options: ReplicatorOptions, user: User | None = None) -> Replicator:
-    """Takes effect at once: capture and snapshot read their plan again; readers ask for their pace before each chunk."""
+    """Takes effect at once: capture and snapshot read their plan again; readers ask for their pace before each
+    chunk.
+    """
     fresh = Replicator.objects.select_for_update(no_key=True).get(pk=replicator.pk)
     old = fresh.parsed_options.to_dict()
     changed = {name: value for name, value in options.to_dict().items() if old[name] != value}

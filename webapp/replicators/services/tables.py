@@ -108,7 +108,9 @@ def remove_pattern(*, replicator: Replicator, database: str, pattern: str, user:
 
 @transaction.atomic
 def retry_table(*, table: ReplicatorTable, user: User | None = None) -> None:
-    """Now instead of at its retry time; a failed or skipped table, whose changes were not captured meanwhile, is read anew."""
+    """Now instead of at its retry time; a failed or skipped table, whose changes were not captured meanwhile, is read
+    anew.
+    """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state in HALTED:
         resnapshot_table(table=fresh, reason=BY_USER, user=user)
@@ -296,7 +298,8 @@ def begin_runs(
             table.live_from = sequence - 1
     _save(tables)
     return SnapshotRun.objects.bulk_create(
-        SnapshotRun(table=table, reason=reason[:200], start_sequence=sequence, fresh=fresh, rows_estimate=table.rows_estimate)
+        SnapshotRun(table=table, reason=reason[:200], start_sequence=sequence, fresh=fresh,
+            rows_estimate=table.rows_estimate)
         for table in tables
     )  # fmt: skip
 

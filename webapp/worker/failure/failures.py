@@ -93,7 +93,10 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     """FAILED as a whole, with the reason and what to do."""
     message = without_nul(error.message)
     if error.code in OF_THE_CONNECTION:
-        error.remedy += f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or its test passes."
+        error.remedy += (
+            f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or"
+            " its test passes."
+        )
     Replicator.objects.filter(pk=replicator.pk).update(
         status=Status.FAILED,
         error_code=error.code[:CODE],
@@ -142,7 +145,9 @@ def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> Retr
 
 @transaction.atomic
 def stage_waits(replicator_id: int, stage: Stage, error: TidemarkError) -> None:
-    """It waits for what others do on the source, for however long: one failure that is open as long, with what is waited for now."""
+    """It waits for what others do on the source, for however long: one failure that is open as long, with what is
+    waited for now.
+    """
     replicator = Replicator.objects.select_for_update(no_key=True).filter(pk=replicator_id).first()
     if replicator is None:
         return

@@ -30,7 +30,9 @@ class RetryDecision:
 
 
 def backoff(attempt: int, jitter: float | None = None) -> float:
-    """Seconds before attempt + 1: 1, 2, 4 … 60, each shortened by up to a half at random so that many do not come at once."""
+    """Seconds before attempt + 1: 1, 2, 4 … 60, each shortened by up to a half at random so that many do not come at
+    once.
+    """
     longest = min(MAX_BACKOFF_SECONDS, FIRST_SECONDS * 2.0 ** min(attempt - 1, 10))
     return longest * (1 - (random.random() if jitter is None else jitter) / 2)  # noqa: S311 - not for secrecy
 
@@ -44,7 +46,9 @@ def decide(
     now: datetime,
     log_time: datetime | None = None,
 ) -> RetryDecision:
-    """`attempt` failures in a row came before this one, the first at `first_failure_at`; capture has read up to `log_time`."""
+    """`attempt` failures in a row came before this one, the first at `first_failure_at`; capture has read up to
+    `log_time`.
+    """
     first = first_failure_at or now
     over = now
     window = timedelta(minutes=options.retry_minutes)
@@ -68,7 +72,9 @@ class InternalError(TidemarkError):
 
 
 def as_tidemark(error: BaseException) -> TidemarkError:
-    """`error` itself; a StateError for a broken connection to the metadata database; or an InternalError that names the class."""
+    """`error` itself; a StateError for a broken connection to the metadata database; or an InternalError that names the
+    class.
+    """
     if isinstance(error, TidemarkError):
         return error
     if isinstance(error, OperationalError | InterfaceError):

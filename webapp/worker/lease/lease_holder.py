@@ -43,7 +43,9 @@ class LeaseHolder:
         over: Callable[[], bool] = lambda: False,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        """The slice ends after `seconds` (None: never by time), or when `over()`; what is under way is let finish unless `stopped()`."""
+        """The slice ends after `seconds` (None: never by time), or when `over()`; what is under way is let finish
+        unless `stopped()`.
+        """
         self.lease: Lease | None = None
         self._name, self._id, self._seconds = name, replicator_id, seconds
         self._ended, self._stopped = over, stopped

@@ -47,7 +47,9 @@ class OrmLeaseStore:
 
     @stored
     def take(self, name: str, owner: str, seconds: float | None = None) -> tuple[Lease, datetime | None] | None:
-        """As `acquire`, with the moment at which the lease of the owner before ran out; None where it was given back."""
+        """As `acquire`, with the moment at which the lease of the owner before ran out; None where it was given
+        back.
+        """
         with connection.cursor() as cursor:
             cursor.execute(ACQUIRE, [name, name, owner, _seconds(seconds), RELEASED])
             row = cursor.fetchone()

@@ -101,7 +101,8 @@ class HeadlessRun:
             Replicator.objects.filter(pk=self._replicator.pk, status__in=running).update(status=Status.STOPPED)
 
     def wait(self, reached: Mapping[str, Any] | None, timeout: float | None) -> Outcome:
-        """Until current (the source's position `reached` is captured and everything is applied), failed, or `timeout` seconds.
+        """Until current (the source's position `reached` is captured and everything is applied), failed, or `timeout`
+        seconds.
 
         With `reached` None: until failed, stopped or the time is over.
         """
@@ -158,7 +159,9 @@ class HeadlessRun:
             connections.close_all()
 
     def _watch(self) -> None:
-        """What the source has of its log, and what waits; what nobody needs any more: nobody else looks where no supervisor runs."""
+        """What the source has of its log, and what waits; what nobody needs any more: nobody else looks where no
+        supervisor runs.
+        """
         looked, tidied = -WATCH_SECONDS, time.monotonic()
         try:
             while not self._over():

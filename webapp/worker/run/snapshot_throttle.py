@@ -18,7 +18,9 @@ PACE_SECONDS = 0.3
 
 
 class Pacing:
-    """`with Pacing(replicator, report) as pacing:`; the connection that looks at the source is its own, made when first needed."""
+    """`with Pacing(replicator, report) as pacing:`; the connection that looks at the source is its own, made when first
+    needed.
+    """
 
     def __init__(self, replicator: Replicator, report: Reporter) -> None:
         self._replicator, self._report = replicator, report

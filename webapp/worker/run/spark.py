@@ -19,13 +19,18 @@ _making = threading.Lock()
 
 
 def spark(catalog: str) -> SparkPool:
-    """One for all replicators: its sessions keep database connections in the JVM.  `catalog`: the metadata database's URL."""
+    """One for all replicators: its sessions keep database connections in the JVM.
+
+    `catalog`: the metadata database's URL.
+    """
     with _making:
         return _pool(catalog)
 
 
 def start_ahead() -> None:
-    """The JVM starts while this process does something else; whoever needs it waits for it, and is told where it does not start."""
+    """The JVM starts while this process does something else; whoever needs it waits for it, and is told where it does
+    not start.
+    """
     threading.Thread(target=_start, name="jvm", daemon=True).start()
 
 

@@ -168,7 +168,9 @@ def _capture(replicator: Replicator, tenure: LeaseHolder, idle: float | None, jo
 
 @contextmanager
 def _cancelled(source: Source, tenure: LeaseHolder) -> Iterator[None]:
-    """What the source is asked for within the block ends there once it is not to be finished (invariant 10); then an error is none."""
+    """What the source is asked for within the block ends there once it is not to be finished (invariant 10); then an
+    error is none.
+    """
     cancelled = threading.Event()
 
     def look() -> None:
@@ -279,7 +281,9 @@ def _apply(replicator: Replicator, tenure: LeaseHolder, idle: float | None, jour
 
 
 class _Once:
-    """Calls something the first time only: a slice without an end would never say that it works again, and once is enough."""
+    """Calls something the first time only: a slice without an end would never say that it works again, and once is
+    enough.
+    """
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call: Callable[[], None] | None = call

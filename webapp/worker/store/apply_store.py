@@ -47,7 +47,8 @@ LIVE = (TableState.LOADING.value, TableState.RELOADING.value, TableState.STREAMI
 
 @dataclass(frozen=True)
 class _Turn:
-    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had then.
+    """A table's: the row, the load and the end of the journal that it began with, and the load that the target had
+    then.
 
     failed: the one before had.
     given: the segments that were handed out and are not marked yet, by path: their commit times are read before the
@@ -101,7 +102,9 @@ class OrmApplyStore:
         return [_apply_table(row, runs.get(row.pk), self._generations) for row in rows]
 
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
-        """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is soon done."""
+        """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is
+        soon done.
+        """
         loading = When(state=TableState.LOADING.value, then=F("loaded"))
         waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("done"))
         since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
@@ -323,7 +326,9 @@ def _overtaken(row: ReplicatorTable, state: TableState, load: str) -> bool:
 
 
 def _end(row: ReplicatorTable, state: str, last: int) -> int:
-    """A turn that follows the log ends before a reload that began while it was made out: the turn does not know of it."""
+    """A turn that follows the log ends before a reload that began while it was made out: the turn does not know of
+    it.
+    """
     streams = row.state == TableState.STREAMING.value
     return row.last_sequence if streams and state != row.state else last
 
@@ -348,7 +353,9 @@ def _structure(replicator_id: int) -> tuple[int, int]:
 
 
 def _generations(replicator_id: int) -> dict[str, int]:
-    """The loads of all tables, each with its table: the one wanted, and the one that the target was last seen to have."""
+    """The loads of all tables, each with its table: the one wanted, and the one that the target was last seen to
+    have.
+    """
     rows = ReplicatorTable.objects.filter(replicator_id=replicator_id).values_list("pk", "made_load", "load")
     return {load: pk for pk, *loads in rows for load in loads if load}
 

@@ -16,7 +16,8 @@ from webapp.replicators.models import ChunkRow, ChunkState, ReplicatorTable, Run
 
 UNDER_WAY = (ChunkState.READING, ChunkState.READ)
 OVER = (
-    "created_at", "started_at", "finished_at", "rows_read", "reason", "scope", "condition", "table__database", "table__name",
+    "created_at", "started_at", "finished_at", "rows_read", "reason", "scope", "condition", "table__database",
+    "table__name",
     "table__replicator__name",
 )  # fmt: skip
 OPEN = (ChunkState.PLANNED, *UNDER_WAY)

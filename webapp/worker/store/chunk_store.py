@@ -58,7 +58,10 @@ MERGED_AHEAD = 4 * MERGED_ROWS
 PLANNED_FIELDS = (
     "started", "started_at", "end_key", "position", "attempt", "first_failure_at", "retry_at", "planned_all", "state",
 )  # fmt: skip
-CLAIMED = "state = 'reading', attempt = %(attempt)s, owner = %(owner)s, claimed_until = %(until)s, read_at = NULL, base_sequence = NULL"
+CLAIMED = (
+    "state = 'reading', attempt = %(attempt)s, owner = %(owner)s, claimed_until = %(until)s, read_at = NULL,"
+    " base_sequence = NULL"
+)
 MARKED_AGAIN = "owner = %(owner)s, read_at = %(now)s"
 CLAIM = f"""
 FROM replicators_snapshotrun r JOIN replicators_replicatortable t ON t.id = r.table_id
@@ -324,7 +327,9 @@ def _open_runs(replicator_id: int, now: datetime) -> QuerySet[SnapshotRun]:
 
 
 def _wanted(run: str) -> Q:
-    """Runs that are to be read, by the names that they have behind `run`: a whole table's while it is loaded, a part's while it streams."""
+    """Runs that are to be read, by the names that they have behind `run`: a whole table's while it is loaded, a part's
+    while it streams.
+    """
     loads = Q(**{f"{run}scope": Scope.WHOLE, f"{run}table__state__in": LOADS})
     parts = ~Q(**{f"{run}scope": Scope.WHOLE}) & Q(**{f"{run}table__state": TableState.STREAMING.value})
     return (loads | parts) & Q(**{f"{run}paused": False, f"{run}table__tracked": True})
@@ -365,7 +370,8 @@ def _room(replicator_id: int, now: datetime) -> int:
 
 
 def readable(replicator_id: int, now: datetime, lease_owner: str, *, room: bool) -> QuerySet[ChunkRow]:
-    """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than `lease_owner`'s.
+    """Planned chunks and those whose reader is gone: its claim ran out, or it worked under another lease than
+    `lease_owner`'s.
 
     Nothing is planned to be read without `room` for it (`_room`), nor of a table while enough of it is on its way to
     being merged.

@@ -33,8 +33,10 @@ WITH told (inserts, updates, deletes, reads, bytes, merges, seconds, events) AS 
     %(seconds)s::double precision, %(events)s::bigint)
 ), minute AS (
   INSERT INTO monitoring_metricminute AS kept
-    (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest, events)
-  SELECT %(replicator)s, %(table)s, %(minute)s, inserts, updates, deletes, reads, bytes, merges, seconds, seconds, events
+    (replicator_id, table_id, minute, inserts, updates, deletes, reads, bytes, merges, merge_seconds, merge_longest,
+      events)
+  SELECT %(replicator)s, %(table)s, %(minute)s, inserts, updates, deletes, reads, bytes, merges, seconds, seconds,
+    events
   FROM told
   ON CONFLICT ON CONSTRAINT one_metric_per_minute DO UPDATE SET
     inserts = kept.inserts + EXCLUDED.inserts,

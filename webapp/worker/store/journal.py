@@ -34,13 +34,15 @@ OF_CHUNK = (
 )
 PARTS = OF_CHUNK.count(",") + 1
 CHUNK = """
-FROM replicators_chunkrow c JOIN replicators_snapshotrun r ON r.id = c.run_id JOIN replicators_replicatortable t ON t.id = r.table_id
+FROM replicators_chunkrow c JOIN replicators_snapshotrun r ON r.id = c.run_id
+  JOIN replicators_replicatortable t ON t.id = r.table_id
 WHERE c.id = %s AND c.attempt = %s AND t.replicator_id = %s
 """
 TABLE_OF = f"SELECT t.database, t.name {CHUNK} AND c.state <> 'cancelled'"
 RAW = f"""
 SELECT {OF_CHUNK}, c.schema,
-  CASE WHEN t.state = 'reloading' AND r.scope = 'whole' THEN r.start_sequence END, CASE WHEN NOT r.plan_met THEN r.plan ELSE '' END,
+  CASE WHEN t.state = 'reloading' AND r.scope = 'whole' THEN r.start_sequence END,
+    CASE WHEN NOT r.plan_met THEN r.plan ELSE '' END,
   c.path, c.rows, c.size, c.seconds, c.base_sequence
 {CHUNK} AND c.state = 'read' AND c.schema IS NOT NULL
 """
@@ -193,7 +195,9 @@ class OrmRawChunkStore:
 
     @stored
     def table_of(self, chunk: int, attempt: str) -> TableId | None:
-        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present attempt."""
+        """The chunk's table under its present name; None for a cancelled chunk, or where this is not its present
+        attempt.
+        """
         with connection.cursor() as cursor:
             cursor.execute(TABLE_OF, [chunk, attempt, self._id])
             name = cursor.fetchone()

@@ -118,7 +118,9 @@ class EntryWriter:
                 fail_table(row, Stage.CAPTURE, error, tell_capture=False)
 
     def _refused(self, table: TableId) -> Row | None:
-        """A row for a table that was made while the log was read, and cannot be replicated; None for one that was taken out meanwhile."""
+        """A row for a table that was made while the log was read, and cannot be replicated; None for one that was taken
+        out meanwhile.
+        """
         return make_row(self.replicator, table) if table in table_set(self.replicator) else None
 
     def _segments(self) -> list[Segment]:
@@ -253,7 +255,8 @@ class EntryWriter:
             self._changed.add(row)
 
     def _plan_anew(self, row: Row, sequence: int) -> None:
-        """A run under way begins again when its table is renamed: its planner asks by name, which may have meant another table.
+        """A run under way begins again when its table is renamed: its planner asks by name, which may have meant
+        another table.
 
         No row beyond that table's end key would be read, and the sweep would take what is there.
         """

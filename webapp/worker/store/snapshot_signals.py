@@ -1,4 +1,6 @@
-"""What signals of the source do, in the transaction of the checkpoint behind them: once, whatever happens to capture."""
+"""What signals of the source do, in the transaction of the checkpoint behind them: once, whatever happens to
+capture.
+"""
 
 from __future__ import annotations
 

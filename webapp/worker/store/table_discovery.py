@@ -60,7 +60,9 @@ def discover(replicator: Replicator, source: Source) -> bool:
 
 
 def _make_rows(replicator: Replicator, found: Mapping[TableId, TableInfo | None]) -> set[TableId]:
-    """What `make_row` does, in a few statements, for those that are new and whose places in the target no row has; returns them."""
+    """What `make_row` does, in a few statements, for those that are new and whose places in the target no row has;
+    returns them.
+    """
     rows = ReplicatorTable.objects.filter(replicator=replicator)
     there = {TableId(*name) for name in rows.values_list("database", "name")}
     homes = {table: target_of(replicator, table) for table in sorted(found) if table not in there}

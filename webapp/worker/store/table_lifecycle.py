@@ -60,7 +60,9 @@ def created(row: ReplicatorTable, sequence: int) -> None:
 
 
 def dropped(row: ReplicatorTable, *, kept: bool = False) -> None:
-    """What is pending is still applied: the event tells the apply loop.  kept: by policy, its copy stays in the target."""
+    """What is pending is still applied: the event tells the apply loop.  kept: by policy, its copy stays in the
+    target.
+    """
     cancel_runs(row)
     clear_error(row)
     resolve(row, Resolution.GONE)

@@ -79,7 +79,9 @@ def _applied_events(before: datetime, now: datetime) -> None:
 
 
 def _orphans(storage: Storage, folder: str, now: datetime) -> int:
-    """Files older than an hour that no row names: left behind by workers that were killed, or by tables that were removed."""
+    """Files older than an hour that no row names: left behind by workers that were killed, or by tables that were
+    removed.
+    """
     old = []
     for info in storage.files(folder):
         written = info.mtime if info.mtime.tzinfo else info.mtime.replace(tzinfo=UTC)
@@ -121,7 +123,9 @@ def _old_rows(now: datetime) -> int:
 
 
 def _lines_beyond(most: int) -> int:
-    """Of each replicator and level the oldest lines, where there are more than so many: what is told often takes nothing else away."""
+    """Of each replicator and level the oldest lines, where there are more than so many: what is told often takes
+    nothing else away.
+    """
     removed = 0
     counted = LogLine.objects.order_by().values_list("replicator", "level").annotate(lines=Count("id"))
     for replicator, level, _ in counted.filter(lines__gt=most):

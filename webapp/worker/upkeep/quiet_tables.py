@@ -23,7 +23,9 @@ MARGIN = timedelta(days=1)  # after the last file's time, for looks that were mi
 
 
 def keep_quiet_tables(only: Replicator | None = None) -> int:
-    """Expire and delete what is due in tables that were changed lately, and not within the last hour; how many were looked at."""
+    """Expire and delete what is due in tables that were changed lately, and not within the last hour; how many were
+    looked at.
+    """
     replicators = [only] if only is not None else list(_running())
     return sum(_keep(replicator) for replicator in replicators if kind_of(replicator).capabilities.upkeep)
 
@@ -34,7 +36,9 @@ def _running() -> QuerySet[Replicator]:
 
 
 def _keep(replicator: Replicator) -> int:
-    """A merge that comes in between makes one of the two begin again; so does any other trouble of a table, at the next round."""
+    """A merge that comes in between makes one of the two begin again; so does any other trouble of a table, at the next
+    round.
+    """
     if not (tables := _quiet(replicator, clock())):
         return 0
     with closing(wiring.open_target(replicator)) as target:

@@ -73,7 +73,10 @@ def _clear_source(replicator: Replicator) -> None:
         if not replicator.leave_source_on_delete and replicator.captured_at is not None:
             error.remedy = f"{error.remedy} {_LEAVE}"
             raise
-        left = f"Deleted without cleaning up the source, where objects of {label} (slot, publication, watermarks) may remain: {error.message}"
+        left = (
+            f"Deleted without cleaning up the source, where objects of {label} (slot, publication, watermarks) may"
+            f" remain: {error.message}"
+        )
         wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, left, code=error.code)
 
 

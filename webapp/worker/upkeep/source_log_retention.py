@@ -1,4 +1,6 @@
-"""The watch over what sources have of their logs for replicators, those that stand still above all, and the guard of the sources' disks."""
+"""The watch over what sources have of their logs for replicators, those that stand still above all, and the guard of
+the sources' disks.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +134,9 @@ def look(replicator: Replicator, source: Source) -> None:
 
 
 def _store(replicator: Replicator, held: LogHeld | None) -> None:
-    """What there is to warn of is said once, when it comes and when it goes; by one of several that look at the same time."""
+    """What there is to warn of is said once, when it comes and when it goes; by one of several that look at the same
+    time.
+    """
     row = Replicator.objects.filter(pk=replicator.pk)
     if held is None:
         row.update(log_held_bytes=None, log_held_most=None, log_held_status="", log_held_at=None, log_concern="")
@@ -162,8 +166,8 @@ def _say(replicator: Replicator, now: str) -> None:
 
 def _say_given_up(replicator: Replicator, held: LogHeld) -> None:
     summary = (
-        f"The source retained {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that its "
-        "connection allows: it was given up, so that the source's disk does not fill"
+        f"The source retained {size(held.bytes)} of its log for this replicator, more than the {size(held.limit)} that"
+        " its connection allows: it was given up, so that the source's disk does not fill"
     )
     note(replicator=replicator, kind="log_given_up", summary=summary, detail={"bytes": held.bytes, "limit": held.limit})
     wiring.reporter(replicator, Stage.CONTROL).log(Level.WARNING, summary, code="log_given_up")

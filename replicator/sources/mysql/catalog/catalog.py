@@ -78,7 +78,9 @@ class MySqlCatalog:
         self._mariadb = server_is_mariadb(connection)
 
     def databases(self) -> list[DatabaseInfo]:
-        """Those that the user may see, empty ones included; without their sizes where MariaDB would take minutes for them."""
+        """Those that the user may see, empty ones included; without their sizes where MariaDB would take minutes for
+        them.
+        """
         names = [self._names.name(row[0]) for row in self._rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")]
         sizes = self._counted("0")
         if not self._mariadb or sum(count for count, _ in sizes.values()) <= SIZED:
@@ -262,7 +264,9 @@ class MySqlCatalog:
         return value if self._mariadb else f"IF(ENGINE = 'MEMORY', 0, {value})"
 
     def _facts(self, tables: Sequence[TableId]) -> dict[TableId, tuple[str, int, int]]:
-        """Engine, rows and bytes of those that exist (of MySQL's MEMORY tables 0); the engine of a system-versioned table is VERSIONED."""
+        """Engine, rows and bytes of those that exist (of MySQL's MEMORY tables 0); the engine of a system-versioned
+        table is VERSIONED.
+        """
         rows, size = self._statistic("TABLE_ROWS"), self._statistic("DATA_LENGTH + INDEX_LENGTH")
         select = f"TABLE_SCHEMA, TABLE_NAME, ENGINE, {rows}, {size}, TABLE_TYPE"
         return {

@@ -40,7 +40,9 @@ _REMEDY = "Exclude the table; or run ALTER TABLE … ENGINE = InnoDB on the sour
 _IN_UNION_REMEDY = "Exclude the table; or remove it from the UNION of {}, then resnapshot it."
 _NOTES = {
     "myisam": "MyISAM is not crash-safe. Verify the table after a crash of the source.",
-    "aria": "Aria does not write its log and the server's log atomically. Verify the table after a crash of the source.",
+    "aria": (
+        "Aria does not write its log and the server's log atomically. Verify the table after a crash of the source."
+    ),
     "memory": "Each restart of the source empties the table, and the target table with it.",
 }
 # Parts of an ALTER TABLE that begin with one of these are no table options.
@@ -99,7 +101,10 @@ def notes_on(engine: str) -> tuple[str, ...]:
 
 def in_union(table: TableId, merge: TableId) -> TableError:
     """Of a MyISAM table that a MERGE table shows."""
-    message = f"{table} is in the UNION of the MERGE table {merge}: rows changed through the MERGE table are logged under its name."
+    message = (
+        f"{table} is in the UNION of the MERGE table {merge}: rows changed through the MERGE table are logged under its"
+        " name."
+    )
     return UnsupportedEngine(message, table=str(table), remedy=_IN_UNION_REMEDY.format(merge))
 
 

@@ -30,7 +30,10 @@ def check_past(config: MySqlConfig, server_id: int, past: Past) -> None:
         )
         raise SourceReplaced(message)
     if past.start and _closed(events, begun) != past:
-        message = f"The source's log differs at {past.file}:{past.start} from what was captured there. The source was restored to an older state."
+        message = (
+            f"The source's log differs at {past.file}:{past.start} from what was captured there. The source was"
+            " restored to an older state."
+        )
         raise SourceReplaced(message)
 
 

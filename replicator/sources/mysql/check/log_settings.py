@@ -36,7 +36,8 @@ class Setting:
             return ok(f"{self._name} is {self._wanted}.")
         return failed(
             f"{self._name} is {value}: {self._reason}",
-            f"SET GLOBAL {self._name} = '{self._wanted}'; (and in my.cnf; sessions that are open keep the old value) {_CLOUD}",
+            f"SET GLOBAL {self._name} = '{self._wanted}'; (and in my.cnf; sessions that are open keep the old value)"
+            f" {_CLOUD}",
         )
 
 
@@ -58,7 +59,8 @@ def server_id(server: Server) -> Finding:
         )
     if ours is not None and ours in _replicas(server):
         return warning(
-            f"A replica with server id {ours} is connected. If that is not Tidemark itself, one of the two connections will be closed.",
+            f"A replica with server id {ours} is connected. If that is not Tidemark itself, one of the two connections"
+            " will be closed.",
             "Choose another server id in the connection, or leave it empty.",
         )
     return ok(f"The source's is {source}; Tidemark's is {'derived from the replicator' if ours is None else ours}.")
@@ -81,7 +83,8 @@ def gtid(server: Server) -> Finding:
         return ok("gtid_mode is ON.")
     return warning(
         "gtid_mode is not ON. After a failover of the source all tables must be resnapshotted.",
-        "SET GLOBAL enforce_gtid_consistency = ON; then gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE, ON, one after the other.",
+        "SET GLOBAL enforce_gtid_consistency = ON; then gtid_mode = OFF_PERMISSIVE, ON_PERMISSIVE, ON, one after the"
+        " other.",
     )
 
 

@@ -87,7 +87,8 @@ def column_signature(column: Column) -> Signature:
 
 
 def preserving(old: Column, new: Column) -> bool:
-    """True where every value of the column is known to be the same after the change, and the target can take it in place.
+    """True where every value of the column is known to be the same after the change, and the target can take it in
+    place.
 
     What sql_mode has a server do to values that do not fit is no part of it: all of them fit.
     """
@@ -253,7 +254,9 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
 
 
 def _as_told(was: Column, now: Column, told: DeclaredColumn) -> bool:
-    """True where the statement made the column what it is taken for: a later one may have hidden that values were cut."""
+    """True where the statement made the column what it is taken for: a later one may have hidden that values were
+    cut.
+    """
     if was.nullable and told.not_null:
         return False
     if told.column_type == "json":  # MariaDB's is a longtext

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from replicator.sources.mysql.ddl.tokenizer import Token
 
 _SYNONYMS = {
-    "integer": "int", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal", "numeric": "decimal", "fixed": "decimal",
+    "integer": "int", "bool": "tinyint", "boolean": "tinyint", "dec": "decimal", "numeric": "decimal",
+    "fixed": "decimal",
     "real": "double", "character": "char", "utf8": "utf8mb3",
 }  # fmt: skip
 

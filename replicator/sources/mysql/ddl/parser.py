@@ -57,7 +57,9 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class TemporaryTables:
-    """CREATE or DROP TEMPORARY TABLE: from here on these names are, for this session, no tables of the replicator, or are again."""
+    """CREATE or DROP TEMPORARY TABLE: from here on these names are, for this session, no tables of the replicator, or
+    are again.
+    """
 
     tables: tuple[TableId, ...]
     dropped: bool = False
@@ -94,7 +96,9 @@ class UnseenRows:
 
 @dataclass(frozen=True, slots=True)
 class Transaction:
-    """BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, XA START, XA END, XA COMMIT, XA ROLLBACK; `name`: savepoint or XA id."""
+    """BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, XA START, XA END, XA COMMIT, XA ROLLBACK; `name`: savepoint or
+    XA id.
+    """
 
     verb: str
     name: str = ""
@@ -114,8 +118,8 @@ class Unparsable:
 
 
 Statement = (
-    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | TemporaryTables | CreateDatabase | DropDatabase | Dml
-    | UnseenRows | Transaction | Irrelevant | Unparsable
+    CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | TemporaryTables | CreateDatabase
+    | DropDatabase | Dml | UnseenRows | Transaction | Irrelevant | Unparsable
 )  # fmt: skip
 
 
@@ -180,7 +184,8 @@ def cascades(sql: str, table: TableId, sql_mode: int = 0) -> tuple[Cascade, ...]
 
 
 _OF_REFERENCES = frozenset(
-    ["MATCH", "FULL", "PARTIAL", "SIMPLE", "ON", "DELETE", "UPDATE", "CASCADE", "SET", "NULL", "DEFAULT", "RESTRICT", "NO", "ACTION"]
+    ["MATCH", "FULL", "PARTIAL", "SIMPLE", "ON", "DELETE", "UPDATE", "CASCADE", "SET", "NULL", "DEFAULT", "RESTRICT",
+        "NO", "ACTION"]
 )  # fmt: skip
 _OPAQUE = frozenset(["UUID", "INET6", "INET4"])
 
@@ -200,16 +205,20 @@ def mentioned(tokens: Sequence[Token], database: str) -> frozenset[TableId]:
 
 _IRRELEVANT = frozenset(
     [
-        "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "CHECK", "FLUSH", "INSTALL", "UNINSTALL", "USE", "LOCK", "UNLOCK", "RESET",
-        "CHANGE", "PURGE", "BINLOG", "SHUTDOWN", "KILL", "SHOW", "HANDLER", "PREPARE", "EXECUTE", "DEALLOCATE", "STOP", "CACHE",
+        "GRANT", "REVOKE", "ANALYZE", "OPTIMIZE", "CHECK", "FLUSH", "INSTALL", "UNINSTALL", "USE", "LOCK", "UNLOCK",
+        "RESET",
+        "CHANGE", "PURGE", "BINLOG", "SHUTDOWN", "KILL", "SHOW", "HANDLER", "PREPARE", "EXECUTE", "DEALLOCATE", "STOP",
+        "CACHE",
         "SIGNAL",
     ]
 )  # fmt: skip
 # What CREATE, ALTER, DROP and RENAME do to these changes no table's rows or columns.
 _OTHER_OBJECTS = frozenset(
     [
-        "AGGREGATE", "ALGORITHM", "DEFINER", "EVENT", "FUNCTION", "INSTANCE", "LIBRARY", "LOGFILE", "PACKAGE", "PREPARE",
-        "PROCEDURE", "RESOURCE", "ROLE", "SEQUENCE", "SERVER", "SPATIAL", "SQL", "TABLESPACE", "TRIGGER", "UNDO", "USER", "VIEW",
+        "AGGREGATE", "ALGORITHM", "DEFINER", "EVENT", "FUNCTION", "INSTANCE", "LIBRARY", "LOGFILE", "PACKAGE",
+        "PREPARE",
+        "PROCEDURE", "RESOURCE", "ROLE", "SEQUENCE", "SERVER", "SPATIAL", "SQL", "TABLESPACE", "TRIGGER", "UNDO",
+        "USER", "VIEW",
     ]
 )  # fmt: skip
 
@@ -259,7 +268,9 @@ def _set(reader: TokenReader, _verb: str) -> Statement:
 
 
 def _index(reader: TokenReader) -> Statement:
-    """CREATE INDEX and DROP INDEX can change which columns tell rows apart; views, users and the like change nothing."""
+    """CREATE INDEX and DROP INDEX can change which columns tell rows apart; views, users and the like change
+    nothing.
+    """
     if reader.peek(1).word == "REFERENCE":  # SPATIAL REFERENCE SYSTEM
         return Irrelevant()
     while reader.any_of("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):

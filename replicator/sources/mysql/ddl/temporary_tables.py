@@ -29,7 +29,9 @@ class HiddenTables:
         self._hidden.clear()
 
     def seen(self, statement: parser.Statement, query: Query, *, mariadb: bool) -> parser.Statement:  # noqa: PLR0911 - one each
-        """What is left of the statement for tables that are not temporary; UnseenRows of those which it may have changed."""
+        """What is left of the statement for tables that are not temporary; UnseenRows of those which it may have
+        changed.
+        """
         match statement:
             case parser.TemporaryTables(tables, dropped):
                 named = {(query.session, table) for table in tables}

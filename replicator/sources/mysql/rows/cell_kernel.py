@@ -61,7 +61,8 @@ def _digits(number):  # type: ignore[no-untyped-def]
 
 @kernel(numba.int64(_PLACES, _PLACES, _PLACES, numba.int32[::1]))
 def numbered_offsets(texts, bounds, numbers, offsets):  # type: ignore[no-untyped-def]
-    """Where each row's text begins: the text number texts[row], of bounds[i + 1] - bounds[i] bytes, and behind it the number, unless it is negative.
+    """Where each row's text begins: the text number texts[row], of bounds[i + 1] - bounds[i] bytes, and behind it the
+    number, unless it is negative.
 
     Returns the bytes of all.
     """

@@ -1,4 +1,6 @@
-"""A column of row images → an Arrow array: by kernels where its values are numbers or bytes that stay, else by its different values."""
+"""A column of row images → an Arrow array: by kernels where its values are numbers or bytes that stay, else by its
+different values.
+"""
 
 from __future__ import annotations
 
@@ -104,8 +106,8 @@ class ColumnArrays:
             return self._one_by_one(cells) if cells.texts else self._way(cells)
         except UNDECODABLE as error:
             message = (
-                f"Column {self._column.name} ({self._column.source_type}) holds a value in the log that cannot be decoded "
-                f"({type(error).__name__})."
+                f"Column {self._column.name} ({self._column.source_type}) holds a value in the log that cannot be"
+                f" decoded ({type(error).__name__})."
             )
             raise ValueDoesNotFit(message, column=self._column.name) from error
 

@@ -40,7 +40,8 @@ _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.int64
 def split_images(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0911, PLR0912, PLR0913, PLR0917 - one pass over the bytes
     data, begins, ends, operations, event, prefixes, sizes, image, used, out, starts, lengths, counts
 ):
-    """Row images in data[begins[i]:ends[i]], from event number `event` on → where each value starts in `out`, how long it is (-1: NULL).
+    """Row images in data[begins[i]:ends[i]], from event number `event` on → where each value starts in `out`, how long
+    it is (-1: NULL).
 
     operations[i]: UPDATE's rows are of two images, those of others of one.  prefixes: bytes before a value of the
     column that say its length, 0 where it has always `sizes`, which is the longest otherwise.  The images' bytes are

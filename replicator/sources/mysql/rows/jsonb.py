@@ -208,7 +208,8 @@ def decimal_reader(precision: int, scale: int) -> tuple[Callable[[bytes], int], 
 
 
 _ESCAPES = {code: f"\\u{code:04x}" for code in range(32)} | {
-    ord("\b"): "\\b", ord("\t"): "\\t", ord("\n"): "\\n", ord("\f"): "\\f", ord("\r"): "\\r", ord('"'): '\\"', ord("\\"): "\\\\",
+    ord("\b"): "\\b", ord("\t"): "\\t", ord("\n"): "\\n", ord("\f"): "\\f", ord("\r"): "\\r", ord('"'): '\\"',
+    ord("\\"): "\\\\",
 }  # fmt: skip
 
 
@@ -261,7 +262,9 @@ def double_text(value: float, *, document: bool = False) -> str:
 
 
 def apply_diffs(before: bytes, diffs: bytes) -> str:
-    """The text of the document that a partial update makes of `before`; RowImageIncomplete where a path does not fit."""
+    """The text of the document that a partial update makes of `before`; RowImageIncomplete where a path does not
+    fit.
+    """
     document, at = parse(before), 0
     while at < len(diffs):
         operation = diffs[at]

@@ -135,7 +135,9 @@ class TableRows:
         return count
 
     def add_run(self, run: Run, first: int, last: int) -> None:
-        """The rows of its events from `first` up to `last`, whose numbers of rows are set; until `take`, the ordinals must be."""
+        """The rows of its events from `first` up to `last`, whose numbers of rows are set; until `take`, the ordinals
+        must be.
+        """
         events = run.events[:, first:last]
         begins, ends, rows = events[f.BEGIN], events[f.END], events[f.ROWS]
         self._images.add(run.data, begins, ends, events[f.OPERATION], rows)
@@ -240,7 +242,9 @@ class TableRows:
 
 
 class _Which(NamedTuple):
-    """Rows, as `_Rows` has them: the image of each before and after the change, that of its key, and the columns that every change has."""
+    """Rows, as `_Rows` has them: the image of each before and after the change, that of its key, and the columns that
+    every change has.
+    """
 
     old: Places
     new: Places

@@ -32,7 +32,8 @@ class Images:
         self._lengths = np.empty_like(self._starts)
 
     def add(self, data: Bytes, begins: Places, ends: Places, operations: Places, rows: Places) -> None:
-        """The images in data[begins[i]:ends[i]] of events with such `operations` (as in frame_kernel).  rows[i] becomes their number of rows.
+        """The images in data[begins[i]:ends[i]] of events with such `operations` (as in frame_kernel).  rows[i] becomes
+        their number of rows.
 
         IndexError where an event does not hold whole rows; the images of those before it are there.
         """
@@ -74,7 +75,9 @@ class Images:
         return Cells(self._out, starts, lengths, images, self._texts.get(column, {}))
 
     def bytes_of(self, first: int, last: int) -> Bytes:
-        """The images from `first` to `last`, which followed each other in the log: of each the bits that say what is NULL, then the values."""
+        """The images from `first` to `last`, which followed each other in the log: of each the bits that say what is
+        NULL, then the values.
+        """
         columns, rows = self._starts.shape[0], self._starts[:, : self._images]
         prefix = int(self._prefixes[0]) if self._lengths[0, first] >= 0 else 0
         begin = int(rows[0, first]) - prefix - (columns + 7) // 8

@@ -24,7 +24,8 @@ VECTOR, JSON, NEWDECIMAL, ENUM, SET, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB, VA
 )  # fmt: skip
 
 _METADATA_SIZES = {
-    FLOAT: 1, DOUBLE: 1, VARCHAR: 2, VARCHAR_COMPRESSED: 2, BIT: 2, NEWDECIMAL: 2, ENUM: 2, SET: 2, STRING: 2, VAR_STRING: 2,
+    FLOAT: 1, DOUBLE: 1, VARCHAR: 2, VARCHAR_COMPRESSED: 2, BIT: 2, NEWDECIMAL: 2, ENUM: 2, SET: 2, STRING: 2,
+    VAR_STRING: 2,
     BLOB: 1, TINY_BLOB: 1, MEDIUM_BLOB: 1, LONG_BLOB: 1, BLOB_COMPRESSED: 1, GEOMETRY: 1, JSON: 1, VECTOR: 1,
     TIMESTAMP2: 1, DATETIME2: 1, TIME2: 1,
 }  # fmt: skip
@@ -41,7 +42,8 @@ BINARY_CHARSET = 63
 _BLOB_LIKE = frozenset({BLOB, TINY_BLOB, MEDIUM_BLOB, LONG_BLOB, BLOB_COMPRESSED, GEOMETRY, JSON, VECTOR})
 # What a type's metadata can be; other values would make the decoder read other bytes than the value's.
 _POSSIBLE: dict[int, frozenset[int] | range] = {
-    **dict.fromkeys(_BLOB_LIKE, range(1, 5)), **dict.fromkeys((TIMESTAMP2, DATETIME2, TIME2), range(7)), FLOAT: range(4, 5),
+    **dict.fromkeys(_BLOB_LIKE, range(1, 5)), **dict.fromkeys((TIMESTAMP2, DATETIME2, TIME2), range(7)),
+    FLOAT: range(4, 5),
     DOUBLE: range(8, 9), BIT: range(1, 65), ENUM: range(1, 3), SET: frozenset({1, 2, 3, 4, 8}),
 }  # fmt: skip
 _BARE = frozenset({TINY, SHORT, LONG, NULL, TIMESTAMP, LONGLONG, INT24, DATE, TIME, DATETIME, YEAR, NEWDATE})
@@ -274,7 +276,9 @@ def _with_signs(optional: _Optional, *, years: bool | None) -> list[tuple[LogCol
 
 
 def _years_shown(optional: _Optional) -> bool | None:
-    """MySQL tells of visibility since 8.0.23, when YEAR had a bit; and its first versions told no character set of labels, when it had none."""
+    """MySQL tells of visibility since 8.0.23, when YEAR had a bit; and its first versions told no character set of
+    labels, when it had none.
+    """
     if optional.mariadb or _VISIBILITY in optional.kinds:
         return True
     return False if optional.kinds & _LABELS and not optional.kinds & _LABEL_CHARSETS else None

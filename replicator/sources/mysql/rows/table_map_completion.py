@@ -48,15 +48,17 @@ def complete(found: TableMap, left_out: Collection[str], known: TableSchema | No
 
 
 def _with_signs(found: TableMap, left_out: Collection[str], known: TableSchema | None, present: Present) -> TableMap:
-    """Of two descriptions the one whose signs the catalog has; what was known before is not asked where the catalog has the table."""
+    """Of two descriptions the one whose signs the catalog has; what was known before is not asked where the catalog has
+    the table.
+    """
     readings = [found.columns, found.other]
     for told in _told(known, present):
         fitting = [columns for columns in readings if _fits(columns, told, left_out)]
         if len(fitting) == 1:
             return replace(found, columns=fitting[0], other=())
     message = (
-        f"The log does not say for certain which columns of {found.table} are UNSIGNED: its server may count YEAR among the "
-        "columns with a sign or not."
+        f"The log does not say for certain which columns of {found.table} are UNSIGNED: its server may count YEAR among"
+        " the columns with a sign or not."
     )
     raise UnsupportedType(message, remedy=_REMEDY, table=str(found.table))
 
@@ -93,14 +95,17 @@ def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present:
             return collation_of(name)
         if _decoded(log, name) is None:
             message = (
-                f"The labels of column {log.name} of {table} in the log are not valid in {name}, the column's character set: "
-                "the server keeps their bytes of before in ALTER TABLE … CONVERT TO CHARACTER SET."
+                f"The labels of column {log.name} of {table} in the log are not valid in {name}, the column's character"
+                " set: the server keeps their bytes of before in ALTER TABLE … CONVERT TO CHARACTER SET."
             )
-            remedy = f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or exclude the column."
+            remedy = (
+                f"Spell the labels out (ALTER TABLE … MODIFY {log.name} …), then resnapshot the table; or exclude the"
+                " column."
+            )
             raise UnsupportedCharset(message, remedy=remedy, table=str(table))
     message = (
-        f"The log does not say in which character set the labels of column {log.name} of {table} are, and the catalog has no "
-        "such column with these labels."
+        f"The log does not say in which character set the labels of column {log.name} of {table} are, and the catalog"
+        " has no such column with these labels."
     )
     raise UnsupportedCharset(message, remedy=_REMEDY, table=str(table))
 
@@ -110,7 +115,9 @@ def _labels(definition: ColumnDefinition | None) -> tuple[str, ...]:
 
 
 def _certain(log: LogColumn, charset: str, told: Collection[str]) -> bool:
-    """True where `charset` makes every label one that the catalog has, or one that all such character sets spell alike."""
+    """True where `charset` makes every label one that the catalog has, or one that all such character sets spell
+    alike.
+    """
     decoded = _decoded(log, charset)
     return decoded is not None and all(
         text in told or (charset not in _WIDE and _PLAIN.fullmatch(label))

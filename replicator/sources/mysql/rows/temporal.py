@@ -68,7 +68,10 @@ def temporal_converter(log: LogColumn, column: Column, options: ReadOptions) -> 
 
 def impossible(column: Column, data: bytes) -> ValueDoesNotFit:
     """For bytes that no server writes for a value of the column's type."""
-    message = f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is not a valid value of its type."
+    message = (
+        f"Column {column.name} ({column.source_type}) holds {data.hex()} in the log, which is not a valid value of its"
+        " type."
+    )
     return ValueDoesNotFit(message, column=column.name)
 
 

@@ -78,7 +78,10 @@ def _micros(stored, digits):  # type: ignore[no-untyped-def]
 
 @kernel(numba.int64(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.boolean, numba.int64[::1], _BITS))
 def integers(data, starts, lengths, images, size, signed, out, valid):  # type: ignore[no-untyped-def]
-    """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL.  Returns how many are NULL."""
+    """Little endian integers of `size` bytes; those of eight without a sign, and doubles, keep their bits.  0 for NULL.
+
+    Returns how many are NULL.
+    """
     shift = 64 - 8 * size
     mask = np.int64(-1) if size == 8 else (np.int64(1) << (8 * size)) - 1
     nulls = 0
@@ -101,7 +104,10 @@ def integers(data, starts, lengths, images, size, signed, out, valid):  # type: 
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64, numba.uint64[:, ::1], _BITS))
 def decimals(data, starts, lengths, images, precision, scale, out, valid):  # type: ignore[no-untyped-def]
-    """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.  Returns (NULLs, how many are no decimals)."""
+    """DECIMAL of up to 38 digits → 128 bits, two's complement, lower half first; 0 for NULL.
+
+    Returns (NULLs, how many are no decimals).
+    """
     found = nulls = 0
     whole = precision - scale
     for row in range(images.shape[0]):
@@ -168,7 +174,10 @@ def dates(data, starts, lengths, images, out, valid, odd):  # type: ignore[no-un
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
 def datetimes(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
-    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns (NULLs, how many are `odd`: in no calendar)."""
+    """DATETIME2 with so many digits of a second → microseconds since 1970; 0 for NULL.
+
+    Returns (NULLs, how many are `odd`: in no calendar).
+    """
     found = nulls = 0
     for row in range(images.shape[0]):
         odd[row] = False
@@ -194,7 +203,10 @@ def datetimes(data, starts, lengths, images, digits, out, valid, odd):  # type: 
 
 @kernel(_COUNTS(_BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.int64[::1], _BITS, _ODD))
 def timestamps(data, starts, lengths, images, digits, out, valid, odd):  # type: ignore[no-untyped-def]
-    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.  Returns (NULLs, how many are `odd`: zero, or no time)."""
+    """TIMESTAMP2 with so many digits of a second → microseconds since 1970; 0 for NULL.
+
+    Returns (NULLs, how many are `odd`: zero, or no time).
+    """
     found = nulls = 0
     for row in range(images.shape[0]):
         odd[row] = False

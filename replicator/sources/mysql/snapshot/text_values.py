@@ -113,7 +113,10 @@ class _ColumnConverter:
 
     def _misfit(self, value: str, remedy: str | None = None) -> TableError:
         column = self._column
-        message = f"Column {column.name} of {self._table}: {value!r} is not a valid value of {column.type} ({column.source_type})."
+        message = (
+            f"Column {column.name} of {self._table}: {value!r} is not a valid value of {column.type}"
+            f" ({column.source_type})."
+        )
         return ValueDoesNotFit(message, table=str(self._table), remedy=remedy)
 
 

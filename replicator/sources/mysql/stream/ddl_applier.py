@@ -212,7 +212,8 @@ class DdlEffects:
             self._emit(Ddl.DROP_DATABASE if dropped else Ddl.CREATE_DATABASE, TableId(name, ""))
 
     def _stayed(self, pair: Pair, pairs: Sequence[Pair]) -> bool:
-        """MariaDB logs the RENAME TABLE of a temporary table as if it were of the one that it hides, which is read again then.
+        """MariaDB logs the RENAME TABLE of a temporary table as if it were of the one that it hides, which is read
+        again then.
 
         That one still has its name, and none has the new one: or both are so by now for other reasons.  Or it is
         renamed next.

@@ -71,7 +71,9 @@ class GtidRange(NamedTuple):
 
 
 class WholeTransactions(NamedTuple):
-    """What a run says where it is of whole transactions: their GTIDs, and of the last one its end, its commit time and its last bytes."""
+    """What a run says where it is of whole transactions: their GTIDs, and of the last one its end, its commit time and
+    its last bytes.
+    """
 
     gtids: list[GtidRange]
     end: int

@@ -245,7 +245,9 @@ class _Loop:
                 yield from self._drain()
 
     def _server_says_quiet(self, end: int) -> None:
-        """A heartbeat is also sent while the server skips events: only where it has not moved is it at the log's end."""
+        """A heartbeat is also sent while the server skips events: only where it has not moved is it at the log's
+        end.
+        """
         stands = (self._parser.file, end)
         if stands in (self._server_stands, (self._parser.file, self._parser.position % e.WRAP)):
             self._quiet_since = datetime.now(UTC)

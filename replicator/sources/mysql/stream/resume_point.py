@@ -36,8 +36,8 @@ def find_start(connection: Connection, start: BinlogOffset) -> LogStart:
     by_gtid = bool(start.gtid) and (mariadb or _value(connection, "@@gtid_mode") == "ON")
     if start.position > sizes.get(start.file, start.position):
         message = (
-            f"The source's log file {start.file} ends before the captured position {start.position}. It is another server, "
-            "an older copy, or it lost its last transactions in a crash."
+            f"The source's log file {start.file} ends before the captured position {start.position}. It is another"
+            " server, an older copy, or it lost its last transactions in a crash."
         )
         raise SourceReplaced(message)
     if by_gtid:
@@ -70,11 +70,15 @@ def _value(connection: Connection, expression: str) -> str:
 
 
 def _check_gtids(connection: Connection, start: BinlogOffset, sizes: Mapping[str, int]) -> None:
-    """Of MySQL.  A file is deleted with all that it says, so that what was read up to one that is gone must be gone as well."""
+    """Of MySQL.
+
+    A file is deleted with all that it says, so that what was read up to one that is gone must be gone as well.
+    """
     gtid = literal(start.gtid)
     if _value(connection, f"GTID_SUBSET({gtid}, @@gtid_executed)") != "1":
         raise SourceReplaced(
-            "The source has not executed the transactions that were read before. It is another server, or an older copy."
+            "The source has not executed the transactions that were read before. It is another server, or an older"
+            " copy."
         )
     if _value(connection, f"GTID_SUBSET(@@gtid_purged, {gtid})") != "1":
         raise LogPurged("The source has purged transactions that were not read yet.")
@@ -117,8 +121,8 @@ def _domains(gtids: str) -> dict[str, tuple[str, int]]:
 
 def _elsewhere(start: BinlogOffset) -> SourceReplaced:
     return SourceReplaced(
-        f"The source no longer has its log file {start.file}, but transactions that were read there are in files that it still has: "
-        "it was restored from a copy, or its log was reset."
+        f"The source no longer has its log file {start.file}, but transactions that were read there are in files that"
+        " it still has: it was restored from a copy, or its log was reset."
     )
 
 

@@ -66,7 +66,10 @@ class Pending:
         self.crowded = self.bytes >= options.batch_bytes or self.rows >= _MAX_BATCHES * options.batch_rows
 
     def due(self, options: ReadOptions) -> bool:
-        """At a transaction's end: is it time to hand on?  Later where there are few rows of each of many tables: small batches are dear."""
+        """At a transaction's end: is it time to hand on?
+
+        Later where there are few rows of each of many tables: small batches are dear.
+        """
         if self.rows < options.batch_rows or self.crowded:
             return self.crowded
         tables = sum(1 for rows in self._tables.values() if rows.rows)

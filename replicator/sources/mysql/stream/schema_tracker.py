@@ -344,7 +344,9 @@ def _check_temporal(found: TableMap, schemas: list[TableSchema], left_out: froze
 
 
 def _check_left_out(found: TableMap, left_out: frozenset[str], present: Callable[[], TableDescription | None]) -> None:
-    """The values behind one that is left out are found by its length, for which the catalog vouches: it refuses what has fractions."""
+    """The values behind one that is left out are found by its length, for which the catalog vouches: it refuses what
+    has fractions.
+    """
     old = [log.name for log in found.columns if log.type in _OLD_TIMES and lowered(log.name) in left_out]
     if old and present() is None:
         raise old_format(old[0], found.table)

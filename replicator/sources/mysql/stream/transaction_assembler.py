@@ -187,7 +187,10 @@ class TransactionAssembler:
     def _begin_gtid(self, event: Event) -> None:
         gtid = e.parse_gtid(event)
         if self.in_transaction:  # never half (invariant 6)
-            message = f"The log's transaction {self.txn} does not end before the next one begins at {event.file}:{event.start}."
+            message = (
+                f"The log's transaction {self.txn} does not end before the next one begins at"
+                f" {event.file}:{event.start}."
+            )
             raise LogCorrupt(message)
         self.pending.begin()
         self._gtid, self._began = gtid.text, event.start

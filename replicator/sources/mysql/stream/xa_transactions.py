@@ -1,4 +1,5 @@
-"""XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is, which may be days later or never.
+"""XA transactions: their rows are in the log when they are prepared, and count when XA COMMIT is, which may be days
+later or never.
 
 Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows
 wait as raw events; who resumes at such an offset reads them again from there.  Where they are too large for that, the
@@ -36,7 +37,9 @@ _ALTERING = (
 
 
 class Decided(NamedTuple):
-    """What a transaction comes to: these events, or else that tables are read anew (None: all that it may have changed)."""
+    """What a transaction comes to: these events, or else that tables are read anew (None: all that it may have
+    changed).
+    """
 
     events: list[Event]
     again: Iterable[TableId] | None = ()
@@ -103,7 +106,9 @@ class PreparedTransactions:
             self.let_go()
 
     def let_go(self) -> None:
-        """The rows of the transaction under way are too many, or some of them are taken back: its tables are read anew."""
+        """The rows of the transaction under way are too many, or some of them are taken back: its tables are read
+        anew.
+        """
         if self._recording is not None:
             self._forget(self._recording.events)
             self._recording.events = None
@@ -137,7 +142,10 @@ class PreparedTransactions:
         self.abandon()
 
     def commit(self, xid: str) -> Decided:
-        """XA COMMIT.  Of one that was prepared before reading began for the first time, nobody knows what it changed."""
+        """XA COMMIT.
+
+        Of one that was prepared before reading began for the first time, nobody knows what it changed.
+        """
         one = self._pop(xid)
         return Decided([], None) if one is None else self._decided(one.events, one.what.tables)
 
@@ -153,7 +161,8 @@ class PreparedTransactions:
             self._recording = None
 
     def altered(self, statement: parser.Statement) -> None:
-        """DDL of a table that one of them has changed: its rows are of another table by then, or of none, and the table is read anew.
+        """DDL of a table that one of them has changed: its rows are of another table by then, or of none, and the table
+        is read anew.
 
         Early MySQL 8.0 keeps no lock for one whose session is gone.
         """
@@ -220,7 +229,8 @@ def _touches(statement: parser.Statement, tables: AbstractSet[TableId]) -> bool:
 def _sentence(what: Prepared, tables: TableSet) -> str:
     changed = ", ".join(str(table) for table in what.tables or () if table in tables) or "tables"
     return (
-        f"The XA transaction {what.xid} on the source has been prepared since {datetime.fromtimestamp(what.at, UTC):%Y-%m-%d %H:%M:%S} "
-        f"UTC and is not decided: what it changes in {changed} is not in the copy, as it is not in the source. "
-        f"XA COMMIT {what.xid} or XA ROLLBACK {what.xid} ends it."
+        f"The XA transaction {what.xid} on the source has been prepared since"
+        f" {datetime.fromtimestamp(what.at, UTC):%Y-%m-%d %H:%M:%S} UTC and is not decided: what it changes in"
+        f" {changed} is not in the copy, as it is not in the source. XA COMMIT {what.xid} or XA ROLLBACK {what.xid}"
+        " ends it."
     )

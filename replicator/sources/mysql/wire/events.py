@@ -192,7 +192,9 @@ class EventParser:
 
 @contextmanager
 def undecodable(table: TableId, place: str) -> Iterator[None]:
-    """Turns what the decoders raise for malformed bytes into an error of the one table that they are of (invariant 13)."""
+    """Turns what the decoders raise for malformed bytes into an error of the one table that they are of (invariant
+    13).
+    """
     try:
         yield
     except UNDECODABLE as error:

@@ -97,14 +97,18 @@ class ColumnFingerprint:
         return cls(int(parts[0]), *parts[1:])
 
     def with_partition(self, oid: int, came: str = "l") -> ColumnFingerprint:
-        """With a partition, if there is none with this oid yet: one of which the log has rows, l, or that was seen to be empty, e."""
+        """With a partition, if there is none with this oid yet: one of which the log has rows, l, or that was seen to
+        be empty, e.
+        """
         if not self.node.startswith("p") or str(oid) in _partitions(self.node):
             return self
         return replace(self, node=f"{self.node}{',' * (self.node != 'p')}{oid}:{oid}:{came}")
 
     @property
     def width(self) -> int:
-        """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions stored."""
+        """The greatest number of a column that the table has had; 0 where nobody has said so: in what earlier versions
+        stored.
+        """
         return int(self.columns.partition(".")[2] or 0)
 
     def attached_since(self, before: ColumnFingerprint) -> dict[int, str]:
@@ -122,7 +126,10 @@ class ColumnFingerprint:
         return replace(self, published="") == replace(other, published="")
 
     def republished(self, before: ColumnFingerprint) -> bool:
-        """May the log lack changes of the table since?  One that was not published is not read before it is, and rows that are read say how it is."""
+        """May the log lack changes of the table since?
+
+        One that was not published is not read before it is, and rows that are read say how it is.
+        """
         return bool(self.published) and before.published not in _UNPUBLISHED and self.published != before.published
 
     def rewritten(self, before: ColumnFingerprint) -> bool:
@@ -140,7 +147,8 @@ class ColumnFingerprint:
         return self.node != before.node and self.columns != before.columns
 
     def _partitions_differ(self, before: ColumnFingerprint) -> bool:
-        """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log showing it.
+        """With a partition that is gone, emptied or rewritten, or attached (again), rows come and go without the log
+        showing it.
 
         One that is new and has other storage than it was made with (which has its oid for a number, or none) was
         emptied before it was seen. One that the log told of may have had rows before, unless it was made as a

@@ -48,7 +48,8 @@ SELECT t.root::int8, c.oid::int8, c.relkind::text,
   CASE WHEN c.relkind = 'p' THEN 0 WHEN c.reltuples > 0 THEN c.reltuples::int8
     ELSE pg_catalog.pg_stat_get_live_tuples(c.oid) END,
   (c.relpages + COALESCE(toast.relpages, 0))::int8 * pg_catalog.current_setting('block_size')::int8
-FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid LEFT JOIN pg_catalog.pg_class toast ON toast.oid = c.reltoastrelid
+FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid LEFT
+  JOIN pg_catalog.pg_class toast ON toast.oid = c.reltoastrelid
 """
 Row = tuple[Any, ...]
 Document = Mapping[str, Any]
@@ -89,9 +90,9 @@ class PostgresCatalog:
         """All schemas but the server's own, empty ones included; a partitioned table is one table."""
         count = "pg_catalog.count(c.oid) FILTER (WHERE NOT c.relispartition)"
         rows = self._rows(
-            f"SELECT n.nspname::text, {count}, COALESCE(pg_catalog.array_agg(c.oid::int8) FILTER (WHERE c.oid IS NOT NULL), '{{}}') "
-            f"FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND {_LISTED} "
-            f"WHERE {self._shown()} GROUP BY n.nspname ORDER BY n.nspname"
+            f"SELECT n.nspname::text, {count}, COALESCE(pg_catalog.array_agg(c.oid::int8) FILTER (WHERE c.oid IS NOT"
+            " NULL), '{}') FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid"
+            f" AND {_LISTED} WHERE {self._shown()} GROUP BY n.nspname ORDER BY n.nspname"
         )
         sizes = self._sizes([oid for row in rows for oid in row[2]], whole=False)
         return [DatabaseInfo(name, count, sum(sizes[oid][1] for oid in oids)) for name, count, oids in rows]
@@ -114,7 +115,9 @@ class PostgresCatalog:
         return [infos.get(table) or TableInfo(table, 0, 0, "") for table in page], len(found)
 
     def names(self, database: str | None = None, *, partitions: bool = False) -> list[TableId]:
-        """All tables, sorted; partitions of a table that is listed as well (by schema, or as selected) only if asked for."""
+        """All tables, sorted; partitions of a table that is listed as well (by schema, or as selected) only if asked
+        for.
+        """
         where = f"{_LISTED} AND {self._shown()}" + (
             f" AND n.nspname = {literal(database)}" if database is not None else ""
         )
@@ -132,10 +135,10 @@ class PostgresCatalog:
     def _covered(self, partitions: Collection[int]) -> set[int]:
         """Those whose rows come with a table above them: one of the same schema, or one that the replicator takes."""
         rows = self._rows(
-            "SELECT i.inhrelid::int8, i.inhparent::int8, n.nspname::text, p.relname::text, cn.nspname::text "
-            "FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition "
-            "JOIN pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace JOIN pg_catalog.pg_class p ON p.oid = i.inhparent "
-            "JOIN pg_catalog.pg_namespace n ON n.oid = p.relnamespace"
+            "SELECT i.inhrelid::int8, i.inhparent::int8, n.nspname::text, p.relname::text, cn.nspname::text FROM"
+            " pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid AND c.relispartition JOIN"
+            " pg_catalog.pg_namespace cn ON cn.oid = c.relnamespace JOIN pg_catalog.pg_class p ON p.oid = i.inhparent"
+            " JOIN pg_catalog.pg_namespace n ON n.oid = p.relnamespace"
         )
         parents = {row[0]: (row[1], TableId(row[2], row[3]), row[4]) for row in rows}
         found = set()
@@ -190,7 +193,9 @@ class PostgresCatalog:
         }
 
     def details_by_oid(self, tables: Mapping[int, TableId]) -> dict[int, TableDescription | TableError]:
-        """Of those that exist and are tables, under the names that they have now; an error names them as `tables` does."""
+        """Of those that exist and are tables, under the names that they have now; an error names them as `tables`
+        does.
+        """
         found: dict[int, TableDescription | TableError] = {}
         for some in _slices(list(tables)):
             answers = self._asked(some, numbers, tables.__getitem__)

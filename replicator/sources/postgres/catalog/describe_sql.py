@@ -21,7 +21,8 @@ INHERITS = """NOT c.relispartition AND c.relkind IN ('r', 'f')
 # would say it.
 SUBTYPES = """SELECT r.rngsubtype FROM pg_catalog.pg_range r WHERE r.rngtypid = t.oid
      UNION ALL SELECT d.refobjid FROM pg_catalog.pg_depend d
-       WHERE t.typtype = 'm' AND d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid AND d.deptype = 'i'
+       WHERE t.typtype = 'm' AND d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.objid = t.oid
+         AND d.deptype = 'i'
          AND d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass"""
 
 # Of the relation c: the texts of an `attributes.Print` after the oid.  A version of a row of pg_attribute is named by
@@ -37,14 +38,16 @@ CASE c.relkind WHEN 'p' THEN 'p' || COALESCE((
   SELECT pg_catalog.string_agg(pg_catalog.concat_ws(':', l.oid, l.relfilenode,
     CASE WHEN down.at <> y.xmin THEN 'a' WHEN EXISTS (
       SELECT FROM pg_catalog.pg_attribute s JOIN pg_catalog.pg_attribute a ON a.attrelid = s.attrelid AND a.attnum > 0
-      WHERE s.attrelid = l.oid AND s.attnum = -1 AND a.xmin = s.xmin AND a.cmin = s.cmin) THEN 'c' ELSE 'b' END || down.at::text),
+      WHERE s.attrelid = l.oid AND s.attnum = -1 AND a.xmin = s.xmin
+        AND a.cmin = s.cmin) THEN 'c' ELSE 'b' END || down.at::text),
     ',' ORDER BY l.oid)
   FROM down JOIN pg_catalog.pg_class l ON l.oid = down.inhrelid JOIN pg_catalog.pg_type y ON y.oid = l.reltype), '')
 ELSE c.relfilenode::text END,
 (SELECT pg_catalog.md5(pg_catalog.concat_ws(';', c.relreplident, (
    SELECT pg_catalog.string_agg(x.indexrelid::text, ',' ORDER BY x.indexrelid) FROM pg_catalog.pg_index x
    WHERE x.indrelid = c.oid AND (x.indisprimary OR x.indisreplident)),
-   pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum), (SELECT 'inherits' WHERE {INHERITS})))
+   pg_catalog.string_agg(pg_catalog.concat_ws(':', a.attnum, a.xmin), ',' ORDER BY a.attnum), (SELECT 'inherits'
+     WHERE {INHERITS})))
  FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attnum > 0) || '.' || c.relnatts,
 (WITH RECURSIVE used AS (
    SELECT a.atttypid AS oid FROM pg_catalog.pg_attribute a
@@ -53,7 +56,8 @@ ELSE c.relfilenode::text END,
    SELECT part.oid FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid CROSS JOIN LATERAL (
      SELECT t.typbasetype UNION ALL SELECT t.typelem
      UNION ALL {SUBTYPES}
-     UNION ALL SELECT f.atttypid FROM pg_catalog.pg_attribute f WHERE f.attrelid = t.typrelid AND t.typrelid <> 0 AND f.attnum > 0
+     UNION ALL SELECT f.atttypid FROM pg_catalog.pg_attribute f WHERE f.attrelid = t.typrelid AND t.typrelid <> 0
+       AND f.attnum > 0
    ) AS part (oid) WHERE part.oid >= 16384)
  SELECT COALESCE(pg_catalog.string_agg(part.said, ',' ORDER BY part.said), '-') FROM (
    SELECT pg_catalog.concat_ws(':', l.oid, pg_catalog.left(pg_catalog.md5(l.enumlabel), 6), l.xmin)
@@ -61,7 +65,8 @@ ELSE c.relfilenode::text END,
    UNION ALL
    SELECT pg_catalog.concat_ws(':', t.oid, pg_catalog.left(pg_catalog.md5(
      pg_catalog.string_agg(pg_catalog.concat_ws(':', f.attnum, f.xmin), ',' ORDER BY f.attnum)), 6))
-   FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid JOIN pg_catalog.pg_attribute f ON f.attrelid = t.typrelid AND f.attnum > 0
+   FROM used u JOIN pg_catalog.pg_type t ON t.oid = u.oid JOIN pg_catalog.pg_attribute f ON f.attrelid = t.typrelid
+     AND f.attnum > 0
    WHERE t.typtype = 'c' GROUP BY t.oid) AS part (said))
 """
 
@@ -69,7 +74,8 @@ ELSE c.relfilenode::text END,
 RELATIONS = f"""
 SELECT pg_catalog.json_build_object(
   'oid', c.oid::pg_catalog.int8, 'schema', n.nspname::text, 'name', c.relname::text, 'kind', c.relkind::text,
-  'persistence', c.relpersistence::text, 'identity', c.relreplident::text, 'prints', pg_catalog.json_build_array({PRINTS}),
+  'persistence', c.relpersistence::text, 'identity', c.relreplident::text, 'prints',
+    pg_catalog.json_build_array({PRINTS}),
   'row_security', c.relrowsecurity,
   'inherits', {INHERITS},
   'parents', CASE WHEN c.relispartition THEN (
@@ -77,7 +83,8 @@ SELECT pg_catalog.json_build_object(
       SELECT i.inhparent AS oid FROM pg_catalog.pg_inherits i WHERE i.inhrelid = c.oid
       UNION ALL SELECT i.inhparent FROM pg_catalog.pg_inherits i JOIN up ON i.inhrelid = up.oid)
     SELECT pg_catalog.json_agg(pg_catalog.json_build_array(pn.nspname::text, pc.relname::text))
-    FROM up JOIN pg_catalog.pg_class pc ON pc.oid = up.oid JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace) END,
+    FROM up JOIN pg_catalog.pg_class pc ON pc.oid = up.oid
+      JOIN pg_catalog.pg_namespace pn ON pn.oid = pc.relnamespace) END,
   'leaves', CASE WHEN c.relkind = 'p' THEN (
     WITH RECURSIVE down AS (
       SELECT i.inhrelid AS oid FROM pg_catalog.pg_inherits i WHERE i.inhparent = c.oid
@@ -166,13 +173,16 @@ def numbers(oids: Iterable[int]) -> str:
 
 
 def named(tables: Sequence[TableId]) -> str:
-    """A query for `{oids}` of the relations with these names; longer names than Postgres has find what they begin with."""
+    """A query for `{oids}` of the relations with these names; longer names than Postgres has find what they begin
+    with.
+    """
     if not tables:
         return "NULL"
     schemas = ", ".join(literal(table.database) for table in tables)
     names = ", ".join(literal(table.name) for table in tables)
     return (
-        f"SELECT k.oid FROM ROWS FROM (pg_catalog.unnest(ARRAY[{schemas}]::text[]), pg_catalog.unnest(ARRAY[{names}]::text[]))"
-        " AS wanted (schema, name) JOIN pg_catalog.pg_namespace s ON s.nspname = wanted.schema::pg_catalog.name "
-        "JOIN pg_catalog.pg_class k ON k.relnamespace = s.oid AND k.relname = wanted.name::pg_catalog.name"
+        f"SELECT k.oid FROM ROWS FROM (pg_catalog.unnest(ARRAY[{schemas}]::text[]),"
+        f" pg_catalog.unnest(ARRAY[{names}]::text[])) AS wanted (schema, name) JOIN pg_catalog.pg_namespace s ON"
+        " s.nspname = wanted.schema::pg_catalog.name JOIN pg_catalog.pg_class k ON k.relnamespace = s.oid AND"
+        " k.relname = wanted.name::pg_catalog.name"
     )

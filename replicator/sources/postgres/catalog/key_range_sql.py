@@ -32,7 +32,9 @@ WHERE i.indrelid = {oid} AND c.relname = {index}
 
 
 def order_question(description: TableDescription) -> str:
-    """A query whose row is (does ORDER BY follow the index?, the index's columns); no row where there is no such index."""
+    """A query whose row is (does ORDER BY follow the index?, the index's columns); no row where there is no such
+    index.
+    """
     return _ORDERED.format(oid=int(description.oid), index=literal(description.key_index))
 
 
@@ -104,18 +106,24 @@ class PostgresKeyRanges(KeyRanges):
 
 
 def _column(attribute: Attribute) -> str:
-    """As its domain's base type, which an index on it serves as well: operators of enums, arrays and ranges know no domains."""
+    """As its domain's base type, which an index on it serves as well: operators of enums, arrays and ranges know no
+    domains.
+    """
     name = quoted(attribute.name)
     return name if attribute.type.base is None else f"{name}::{_type_name(attribute)}"
 
 
 def _operators(attribute: Attribute) -> str:
-    """The schema of the type's own comparisons: an extension's stand beside its type; enums, ranges and rows have the server's."""
+    """The schema of the type's own comparisons: an extension's stand beside its type; enums, ranges and rows have the
+    server's.
+    """
     pg_type = attribute.plain[0]
     return pg_type.schema if pg_type.kind == "b" and pg_type.element is None else CATALOG
 
 
 def _type_name(attribute: Attribute) -> str:
-    """Without a modifier, so that no value is cut; that of the type behind a domain, whose checks need not hold for old rows."""
+    """Without a modifier, so that no value is cut; that of the type behind a domain, whose checks need not hold for old
+    rows.
+    """
     pg_type = attribute.plain[0]
     return f"{quoted(pg_type.schema)}.{quoted(pg_type.name)}"

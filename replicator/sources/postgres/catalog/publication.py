@@ -1,4 +1,5 @@
-"""How a publication gives a table's changes, and whether that was another way meanwhile: then the log lacks some, without a word.
+"""How a publication gives a table's changes, and whether that was another way meanwhile: then the log lacks some,
+without a word.
 
 What was changed and changed back leaves other versions of the catalog's rows: `xmin` names the transaction that wrote
 one, and is kept when the row is frozen.  Sources: PostgreSQL 18 manual, chapter 52 (pg_publication, pg_publication_rel,
@@ -23,13 +24,16 @@ _MEMBER = (
     f"AND (r.prrelid = c.oid OR ({_PARTS} r.prrelid IN (SELECT a.relid FROM {_ANCESTORS} a)))"
 )
 _BY_SCHEMA = (
-    "SELECT FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND (s.pnnspid = c.relnamespace OR "
-    f"({_PARTS} s.pnnspid IN (SELECT x.relnamespace FROM {_ANCESTORS} a JOIN pg_catalog.pg_class x ON x.oid = a.relid)))"
+    "SELECT FROM pg_catalog.pg_publication_namespace s WHERE s.pnpubid = p.oid AND (s.pnnspid = c.relnamespace OR"
+    f" ({_PARTS} s.pnnspid IN (SELECT x.relnamespace FROM {_ANCESTORS} a JOIN pg_catalog.pg_class x ON x.oid ="
+    " a.relid)))"
 )
 
 
 def sound(version: int, *, ours: bool) -> str:
-    """SQL: does the publication p give all changes of all rows of the relation c, as those of c?  `ours`: of all columns, too.
+    """SQL: does the publication p give all changes of all rows of the relation c, as those of c?
+
+    `ours`: of all columns, too.
 
     What a user's list of columns leaves out may be left out of the selection.
     """
@@ -44,7 +48,8 @@ def sound(version: int, *, ours: bool) -> str:
 
 
 def published(version: int, *, ours: bool) -> str:
-    """SQL: a short digest of the rows of the catalog by which the publication p gives the relation c; `-` where it does not, or not all.
+    """SQL: a short digest of the rows of the catalog by which the publication p gives the relation c; `-` where it does
+    not, or not all.
 
     p may be null.
     """

@@ -92,8 +92,8 @@ def _without(row: Row, table: TableId, identity: Identity) -> NoIdentity:
         Identity.NOTHING: "has the replica identity NOTHING",
     }
     message = (
-        f"{table} {reasons[identity]}: the log would not say which row an UPDATE or DELETE changed, and Postgres refuses "
-        "both once such a table is published."
+        f"{table} {reasons[identity]}: the log would not say which row an UPDATE or DELETE changed, and Postgres"
+        " refuses both once such a table is published."
     )
     return NoIdentity(message, table=str(table), remedy=_full(row))
 

@@ -85,7 +85,9 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
 
 
 class PartitionOfSelected(TableDisappeared):
-    """It is no table of its own (any more; a sight of the catalog tells): its rows come as those of the partitioned table, which is selected too; or it was left out with that table."""
+    """It is no table of its own (any more; a sight of the catalog tells): its rows come as those of the partitioned
+    table, which is selected too; or it was left out with that table.
+    """
 
 
 def refuse(row: Row, selected: TableSet) -> None:
@@ -99,7 +101,10 @@ def refuse(row: Row, selected: TableSet) -> None:
     if row["persistence"] == "t":
         raise _refused(table, "is temporary; its changes are not in the log.", _TAKE_OUT)
     if row["inherits"]:
-        why = "is part of an inheritance tree: a SELECT of a parent gives the children's rows, the log has them as the children's."
+        why = (
+            "is part of an inheritance tree: a SELECT of a parent gives the children's rows, the log has them as the"
+            " children's."
+        )
         raise _refused(table, why, "Remove the table from the replicator, or make the tree a partitioned table.")
     parents = [TableId(*pair) for pair in row["parents"] or ()]
     whole = [parent for parent in parents if parent in selected]

@@ -16,7 +16,9 @@ _OLD = 60  # seconds
 _SHOWN = 5
 _LOGICAL = {
     Service.OWN: "ALTER SYSTEM SET wal_level = logical; then restart the server.",
-    Service.RDS: "Set rds.logical_replication = 1 in the (cluster) parameter group, then restart the (writer) instance.",
+    Service.RDS: (
+        "Set rds.logical_replication = 1 in the (cluster) parameter group, then restart the (writer) instance."
+    ),
     Service.CLOUD_SQL: "Set the flag cloudsql.logical_decoding = on; the instance restarts.",
     Service.AZURE: "Set the server parameter wal_level = logical, then restart the server.",
     Service.SUPABASE: "Logical replication is on by default; ask the service to set wal_level = logical.",
@@ -51,7 +53,10 @@ def free_slots(server: Server) -> Finding:
         "(SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_replication)"
     )[0]
     most_slots, most_senders = server.number("max_replication_slots"), server.number("max_wal_senders")
-    said = f"{slots} of {most_slots} replication slots ({own} of Tidemark) and {senders} of {most_senders} WAL senders are in use."
+    said = (
+        f"{slots} of {most_slots} replication slots ({own} of Tidemark) and {senders} of {most_senders} WAL senders are"
+        " in use."
+    )
     if (slots >= most_slots and not server.config.slot) or senders >= most_senders:
         remedy = (
             f"ALTER SYSTEM SET max_replication_slots = {max(most_slots, slots) + 10}; "
@@ -97,13 +102,16 @@ def retention(server: Server) -> Finding:
     ours = server.config.retention_limit_mb
     if idle:
         return warning(
-            f"A slot that is not read for {idle} s is invalidated by the server. All tables must then be resnapshotted.",
+            f"A slot that is not read for {idle} s is invalidated by the server. All tables must then be"
+            " resnapshotted.",
             f"ALTER SYSTEM SET idle_replication_slot_timeout = 0; SELECT pg_reload_conf(); {_IN_GROUP}",
         )
     if limit >= 0 and (ours is None or ours >= limit):
         return warning(
-            f"The server invalidates a slot that retains more than {limit} MB of WAL. All tables must then be resnapshotted.",
-            f"ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); or set a smaller limit in the connection. {_IN_GROUP}",
+            f"The server invalidates a slot that retains more than {limit} MB of WAL. All tables must then be"
+            " resnapshotted.",
+            "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); or set a smaller limit in the"
+            f" connection. {_IN_GROUP}",
         )
     if ours is None:
         return ok("WAL is retained without limit. While the replicator is stopped, the source's disk fills.")
@@ -144,7 +152,9 @@ def decoding_memory(server: Server) -> Finding:
 
 
 def prepared(server: Server) -> Finding:
-    """Changes of a prepared transaction come with its COMMIT PREPARED; an old one, of any database, holds WAL and slots up."""
+    """Changes of a prepared transaction come with its COMMIT PREPARED; an old one, of any database, holds WAL and slots
+    up.
+    """
     old = [one for one in _open(server) if one.gid is not None]
     if old:
         said = f"A new slot has to wait for prepared transactions: {listed(old)}."

@@ -35,8 +35,8 @@ def replication(server: Server) -> Finding:
         return failed("The user lacks the privilege to read the log.", grant)
     except SourceAuthenticationFailed as error:
         remedy = (
-            f"In pg_hba.conf allow the user to connect to the database (logical replication needs no line with the word "
-            f"replication): hostssl {server.config.database} {server.user} <Tidemark's address>/32 scram-sha-256"
+            "In pg_hba.conf allow the user to connect to the database (logical replication needs no line with the word"
+            f" replication): hostssl {server.config.database} {server.user} <Tidemark's address>/32 scram-sha-256"
         )
         return failed(error.message, remedy)
     return ok("The user may read the log.")
@@ -51,7 +51,10 @@ def marks(server: Server) -> Finding:
             "pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')"
         )[0]
         if not any(row):
-            grant = f"GRANT USAGE ON SCHEMA tidemark TO {server.user};\nALTER TABLE tidemark.watermark OWNER TO {server.user};"
+            grant = (
+                f"GRANT USAGE ON SCHEMA tidemark TO {server.user};\nALTER TABLE tidemark.watermark OWNER TO"
+                f" {server.user};"
+            )
             return failed("The watermark table does not exist, and the user may not create it.", statements + grant)
         return ok("Watermarks are written to tidemark.watermark.")
     try:
@@ -122,7 +125,8 @@ def _brought(server: Server, tables: TableSet | None) -> Finding:
     facts = _facts(
         server,
         selected,
-        "c.relkind = 'p', EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attgenerated = 's')",
+        "c.relkind = 'p', EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attgenerated ="
+        " 's')",
     )
     if not root and any(partitioned for partitioned, _ in facts.values()):
         remedy = f"ALTER PUBLICATION {quoted(name)} SET (publish_via_partition_root = true);"

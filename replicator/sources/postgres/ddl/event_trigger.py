@@ -1,4 +1,5 @@
-"""An event trigger on the source that writes a table's definition into the log, at the very place where a statement changed it.
+"""An event trigger on the source that writes a table's definition into the log, at the very place where a statement
+changed it.
 
 Optional, for it takes a superuser (or the service's stand-in).  Without it definitions are told by relation messages
 and sights of the catalog (`relations`): as exact, but where several statements follow each other faster than the log is
@@ -46,16 +47,20 @@ DECLARE
 BEGIN
   BEGIN
     IF tg_event = 'sql_drop' THEN
-      SELECT pg_catalog.array_agg(d.objid::pg_catalog.int8) INTO gone FROM pg_catalog.pg_event_trigger_dropped_objects() d
-      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objsubid = 0 AND d.object_type = 'table' AND NOT d.is_temporary;
+      SELECT pg_catalog.array_agg(d.objid::pg_catalog.int8) INTO gone
+        FROM pg_catalog.pg_event_trigger_dropped_objects() d
+      WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objsubid = 0 AND d.object_type = 'table'
+        AND NOT d.is_temporary;
       IF gone IS NOT NULL THEN
-        said := pg_catalog.json_build_object('dropped', gone, 'relations', '[]'::pg_catalog.json, 'types', '[]'::pg_catalog.json);
+        said := pg_catalog.json_build_object('dropped', gone, 'relations', '[]'::pg_catalog.json,
+          'types', '[]'::pg_catalog.json);
       END IF;
     ELSE
       SELECT pg_catalog.array_agg(DISTINCT c.oid) INTO tables FROM pg_catalog.pg_event_trigger_ddl_commands() e
         LEFT JOIN pg_catalog.pg_index x ON x.indexrelid = e.objid
         JOIN pg_catalog.pg_class c ON c.oid = COALESCE(x.indrelid, e.objid)
-      WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't';
+      WHERE e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND c.relkind IN ('r', 'p')
+        AND c.relpersistence <> 't';
       IF tables IS NOT NULL THEN
         said := ({document_sql("SELECT pg_catalog.unnest(tables)")});
       END IF;
@@ -75,7 +80,10 @@ END
 
 
 # Made by the server, so that no statement, and no log of statements, has it.
-_NEW_KEY = "pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text, 'UTF8'))"
+_NEW_KEY = (
+    "pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.gen_random_uuid()::text || pg_catalog.gen_random_uuid()::text,"
+    " 'UTF8'))"
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,10 @@ def create_statements() -> tuple[str, ...]:
         f"CREATE TABLE IF NOT EXISTS {KEY_TABLE} (key pg_catalog.bytea NOT NULL)",
         f"REVOKE ALL ON {KEY_TABLE} FROM PUBLIC",
         f"INSERT INTO {KEY_TABLE} SELECT {_NEW_KEY} WHERE NOT EXISTS (SELECT FROM {KEY_TABLE})",
-        f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS pg_catalog.event_trigger LANGUAGE plpgsql {_RIGHTS} AS $tidemark${BODY}$tidemark$",
+        (
+            f"CREATE OR REPLACE FUNCTION {FUNCTION}() RETURNS pg_catalog.event_trigger LANGUAGE plpgsql {_RIGHTS} AS"
+            f" $tidemark${BODY}$tidemark$"
+        ),
     ]
     for name, event in TRIGGERS.items():
         made += [
@@ -116,8 +127,9 @@ def drop_statements() -> tuple[str, ...]:
 def read_key(connection: Connection, where: str) -> bytes | None:
     """None where there is no trigger, or where its key is not ours to read."""
     readable = (
-        f"SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE {IS_KEY_TABLE} "
-        "AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid, 'SELECT')"
+        "SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE"
+        f" {IS_KEY_TABLE} AND pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND pg_catalog.has_table_privilege(c.oid,"
+        " 'SELECT')"
     )
     if not read_rows(connection, readable, where):
         return None

@@ -1,4 +1,5 @@
-"""Values of tuples in binary as Arrow columns of rows, straight from where they lie: the types that most tables are made of.
+"""Values of tuples in binary as Arrow columns of rows, straight from where they lie: the types that most tables are
+made of.
 
 What each value becomes is said in `binary_values`; here is what needs neither a message nor a count.
 """
@@ -27,7 +28,8 @@ _WIDEST = 32  # bits of what integers32 writes
 
 
 def way(name: str, data_type: DataType) -> Way | None:
-    """Array of the rows that are made of these tuples (-1: null), for a type as `binary_values.decoder` calls it; None: there is no such way.
+    """Array of the rows that are made of these tuples (-1: null), for a type as `binary_values.decoder` calls it; None:
+    there is no such way.
 
     The array is None where a value is not one that the type always has: text, an infinite date, NaN among numbers, what
     is damaged.

@@ -60,7 +60,9 @@ def booleans(values: pa.Array) -> pa.Array:
 
 
 def calendar(values: pa.Array, kind: Kind, target: pa.DataType) -> tuple[pa.Array, pa.BooleanArray]:
-    """Dates or time stamps, and which of them are infinite or not in the years 1 to 9999: these are null in the array."""
+    """Dates or time stamps, and which of them are infinite or not in the years 1 to 9999: these are null in the
+    array.
+    """
     found = _fixed(values, ">i4").astype(np.int64) if kind is Kind.DATE else _fixed(values, ">i8")
     first, end, shift = span(kind)
     present = valid(values)
@@ -72,7 +74,9 @@ def calendar(values: pa.Array, kind: Kind, target: pa.DataType) -> tuple[pa.Arra
 
 
 def span(kind: Kind) -> tuple[int, int, int]:
-    """Days or microseconds, as the server counts them: the first and the end of the years 1 to 9999, and how many more they are since 1970."""
+    """Days or microseconds, as the server counts them: the first and the end of the years 1 to 9999, and how many more
+    they are since 1970.
+    """
     shift, unit = (_DAYS_TO_2000, 1) if kind is Kind.DATE else (_MICROSECONDS_TO_2000, _DAY)
     return _FIRST_DAY * unit - shift, _END * unit - shift, shift
 

@@ -1,4 +1,5 @@
-"""Values of tuples in binary → Arrow's buffers, compiled: what rows are made of, without a detour over the cells by themselves.
+"""Values of tuples in binary → Arrow's buffers, compiled: what rows are made of, without a detour over the cells by
+themselves.
 
 Of row i the value is that of tuple tuples[i] (-1: null), and of a tuple its kind, and data[starts:starts + lengths]
 where that is BINARY. Bits of rows that are not null are set in `valid`, which begins as zeros.  A value that is not as

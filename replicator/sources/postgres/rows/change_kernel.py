@@ -1,4 +1,5 @@
-"""Where the tuples of row messages begin, compiled: an old tuple stands before the new one, and is as long as its values.
+"""Where the tuples of row messages begin, compiled: an old tuple stands before the new one, and is as long as its
+values.
 
 One kernel per file: numba does not notice that a helper in another file has changed.
 """

@@ -83,7 +83,8 @@ class ColumnConverter:
         self.bad: pa.BooleanArray | None = None
 
     def rows(self, found: Found, tuples: Sequence[Places]) -> list[pa.Array] | None:
-        """Of each of `tuples` the array whose row i has the value of tuple number tuples[i] (-1: null), as `convert` and `take` give it.
+        """Of each of `tuples` the array whose row i has the value of tuple number tuples[i] (-1: null), as `convert`
+        and `take` give it.
 
         None where it must be these: for other types and forms, and where there is anything to complain of or to count.
         """

@@ -136,7 +136,9 @@ def to_decimals(data, offsets, present, scale, out, status):  # type: ignore[no-
 
 @part
 def _quick(data, at, digits, exponent):  # type: ignore[no-untyped-def]
-    """(the number, is it one that fits?) of up to four digits at data[at], the last one worth 10 to the power `exponent`."""
+    """(the number, is it one that fits?) of up to four digits at data[at], the last one worth 10 to the power
+    `exponent`.
+    """
     value = np.int64(0)
     for place in range(digits):
         value = value * 10000 + _int16(data, at + 2 * place)
@@ -153,11 +155,13 @@ def _quick(data, at, digits, exponent):  # type: ignore[no-untyped-def]
 
 @kernel(
     _COUNTS(
-        _BYTES, _BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.uint64, numba.uint64, numba.uint64[:, ::1], numba.uint8[::1]
+        _BYTES, _BYTES, _PLACES, _PLACES, _PLACES, numba.int64, numba.uint64, numba.uint64, numba.uint64[:, ::1],
+        numba.uint8[::1]
     )
 )  # fmt: skip
 def cell_decimals(data, kinds, starts, lengths, tuples, scale, low_end, high_end, out, valid):  # type: ignore[no-untyped-def]  # noqa: PLR0913, PLR0917
-    """Values of tuples → decimal128 with `scale`, as `cell_kernel` has them; odd unless their number is below the end (its halves).
+    """Values of tuples → decimal128 with `scale`, as `cell_kernel` has them; odd unless their number is below the end
+    (its halves).
 
     Returns (nulls, odd).
     """
@@ -230,7 +234,9 @@ def text_lengths(data, offsets, present, lengths):  # type: ignore[no-untyped-de
 
 @kernel(numba.void(_BYTES, _OFFSETS, numba.int64[::1], numba.uint8[::1]))
 def write_texts(data, offsets, targets, out):  # type: ignore[no-untyped-def]
-    """The server's text of each value to out[targets[i]:targets[i+1]], which is as long as `text_lengths` says (0: nothing)."""
+    """The server's text of each value to out[targets[i]:targets[i+1]], which is as long as `text_lengths` says (0:
+    nothing).
+    """
     for row in range(targets.shape[0] - 1):
         to, size = targets[row], targets[row + 1] - targets[row]
         if size == 0:

@@ -57,7 +57,9 @@ class Transaction(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Messages in their order: how long they are, their ordinals; where those of each transaction start, and the transactions."""
+    """Messages in their order: how long they are, their ordinals; where those of each transaction start, and the
+    transactions.
+    """
 
     lengths: Places
     ordinals: Places
@@ -83,7 +85,8 @@ class TableRows:
     """Memory is that of the messages themselves until `take`."""
 
     def __init__(self, layout: Layout, zero_dates: str, *, park: bool = False, charset: Charset | None = None) -> None:
-        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see `ReadOptions`.
+        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see
+        `ReadOptions`.
 
         `charset`: of texts that do not come in UTF-8.
         """
@@ -118,7 +121,9 @@ class TableRows:
     def add_run(
         self, data: Bytes, begins: Places, ends: Places, ordinals: Places, owners: Places, transactions: Places
     ) -> None:
-        """Such messages in data[begins:ends], each with the number of its transaction, which has a row in `transactions`."""
+        """Such messages in data[begins:ends], each with the number of its transaction, which has a row in
+        `transactions`.
+        """
         self._gather_parts()
         lengths = ends - begins
         offsets = np.full(len(lengths) + 1, self._used)

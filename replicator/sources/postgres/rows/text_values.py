@@ -1,4 +1,6 @@
-"""Values in the server's text form as Arrow, under the settings of `connection.SESSION_SETTINGS`: no object per value."""
+"""Values in the server's text form as Arrow, under the settings of `connection.SESSION_SETTINGS`: no object per
+value.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _OUT_OF_CALENDAR = r"^-?infinity$|^[0-9]{5,}-| BC$"
 
 
 def decoder(data_type: DataType) -> Callable[[pa.Array], pa.Array]:
-    """A function from pa.BinaryArray to the type's Arrow array, nulls kept; it raises pa.ArrowInvalid for what is no such text."""
+    """A function from pa.BinaryArray to the type's Arrow array, nulls kept; it raises pa.ArrowInvalid for what is no
+    such text.
+    """
     target = data_type.arrow
     match data_type.kind:
         case Kind.BOOLEAN:

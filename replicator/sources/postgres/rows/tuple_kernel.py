@@ -42,7 +42,8 @@ def _int32(data, at):  # type: ignore[no-untyped-def]
     )
 )
 def split_tuples(data, offsets, kinds, starts, lengths, ends):  # type: ignore[no-untyped-def]
-    """TupleData at each of `offsets` → for each column the kind of its value, where it starts and how long it is (0 for n and u).
+    """TupleData at each of `offsets` → for each column the kind of its value, where it starts and how long it is (0 for
+    n and u).
 
     `kinds`, `starts`, `lengths` have the shape (columns, tuples); `ends` becomes where each tuple ends.  Returns the
     number of the first tuple that is none, or that has another number of columns; -1 where all are whole.

@@ -43,7 +43,9 @@ class Cells:
 
 
 class Found(NamedTuple):
-    """One column of many tuples, where it was found: of each tuple the kind, as `Cells` has it, and data[start:start + length]."""
+    """One column of many tuples, where it was found: of each tuple the kind, as `Cells` has it, and data[start:start +
+    length].
+    """
 
     data: Bytes
     kinds: Bytes

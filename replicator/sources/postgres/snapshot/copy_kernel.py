@@ -20,7 +20,8 @@ _STOPPED = numba.types.Tuple((numba.int64, numba.int64, numba.int64, numba.int64
 
 @kernel(_STOPPED(_BYTES, numba.int64, numba.int64, numba.int64, numba.uint8[::1], numba.int64, numba.int64))
 def unframe(data, at, end, left, out, filled, messages):  # type: ignore[no-untyped-def]
-    """What CopyData messages in data[at:end] say, to out[filled:]; of the first of them the head is gone, and `left` bytes are to come.
+    """What CopyData messages in data[at:end] say, to out[filled:]; of the first of them the head is gone, and `left`
+    bytes are to come.
 
     At most `messages` begin here, and only such as `out` has room for.  Returns (where it stopped, what is left of the
     message there, what is filled, how many more may begin, why): MORE bytes are needed; `out` is FULL; the message at

@@ -38,7 +38,8 @@ SELECT c.oid::bigint, n.nspname, c.relname, c.relispartition, {PRINTS}, {{publis
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
   LEFT JOIN pg_catalog.pg_publication p ON p.pubname = %s
 WHERE c.relkind IN ('r', 'p')
-  AND (c.oid = ANY(%s::oid[]) OR n.nspname = ANY(%s) OR (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[], %s::text[])))
+  AND (c.oid = ANY(%s::oid[]) OR n.nspname = ANY(%s) OR (n.nspname, c.relname) IN (SELECT * FROM unnest(%s::text[],
+    %s::text[])))
 """
 
 
@@ -53,7 +54,8 @@ class Now:
 
 @dataclass(frozen=True)
 class CatalogSnapshot:
-    """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew them.
+    """All tables of the selection that are there, and the descriptions of those that are not as the log's reader knew
+    them.
 
     `refused`: those among them that are not replicated, as they were seen.  `republished`: somebody has changed how
     some of them are published.  `published`: those that were not when they were seen last.

@@ -287,7 +287,9 @@ class Decoder:
         self.reached(ending.end)
 
     def _stream_end(self, payload: bytes) -> None:
-        """One without any change would not have come, had the server not had to make room (from 15): it is none of ours."""
+        """One without any change would not have come, had the server not had to make room (from 15): it is none of
+        ours.
+        """
         xid, ending = m.stream_commit(payload)
         if not (self._tells_empty or self._streamed.changes(xid)):
             self._streamed.forget(xid)
@@ -341,7 +343,9 @@ class Decoder:
             self._looked = max(self._looked, lsn)
 
     def _look(self, sight: CatalogSnapshot) -> None:
-        """Not where the catalog that was seen lacks definitions that the log already told: a later sight will have them."""
+        """Not where the catalog that was seen lacks definitions that the log already told: a later sight will have
+        them.
+        """
         self._blind = self._blind and EVERY in self.settling.unsettled()
         self._settle(sight.now.snapshot)
         if not (self._blind or self._telling):
@@ -462,7 +466,9 @@ class Decoder:
     # ---- marks
 
     def _note(self, note: m.Note) -> None:
-        """Anybody may write any: ours are parts of transactions, definitions are signed, and a mark's token is known to its reader only."""
+        """Anybody may write any: ours are parts of transactions, definitions are signed, and a mark's token is known to
+        its reader only.
+        """
         transaction = self.transaction
         if transaction is None or self._skipping or not note.transactional:
             return
@@ -481,9 +487,10 @@ class Decoder:
         self._forged += 1
         if self._forged == 10 ** (len(str(self._forged)) - 1):
             text = (
-                f"{self._forged:,} schema message{'' if self._forged == 1 else 's'} ignored: not signed by Tidemark's "
-                "event trigger, or its key is not readable. Schema changes are detected with the next row instead. If the trigger belongs to another "
-                f"role: GRANT USAGE ON SCHEMA {watermark.SCHEMA}, SELECT ON {event_trigger.KEY_TABLE} to the role of the connection."
+                f"{self._forged:,} schema message{'' if self._forged == 1 else 's'} ignored: not signed by Tidemark's"
+                " event trigger, or its key is not readable. Schema changes are detected with the next row instead. If"
+                f" the trigger belongs to another role: GRANT USAGE ON SCHEMA {watermark.SCHEMA}, SELECT ON"
+                f" {event_trigger.KEY_TABLE} to the role of the connection."
             )
             self.out.append(Notice(text))
 

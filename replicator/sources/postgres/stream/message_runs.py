@@ -1,4 +1,6 @@
-"""Runs of row messages of known relations, framed by a kernel: nothing is done for each of them but what its bytes ask for."""
+"""Runs of row messages of known relations, framed by a kernel: nothing is done for each of them but what its bytes ask
+for.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class KnownRelations:
 
 
 class Run(NamedTuple):
-    """Row messages data[begin:end] of wanted relations (`slots`: by their place) in their order, and the transactions they are of.
+    """Row messages data[begin:end] of wanted relations (`slots`: by their place) in their order, and the transactions
+    they are of.
 
     transactions: a row of each, with the columns that `frame_kernel` names.  `open`: the last of them has not ended.
     All of it holds until the next run is looked for.

@@ -1,4 +1,6 @@
-"""Tables that are yet to come into the publication: one that is locked is tried again, ever more rarely, and holds nobody else up."""
+"""Tables that are yet to come into the publication: one that is locked is tried again, ever more rarely, and holds
+nobody else up.
+"""
 
 from __future__ import annotations
 

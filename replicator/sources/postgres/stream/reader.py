@@ -84,7 +84,10 @@ class PgOutputReader:
         slot = ReplicationSlot(self._control, self._config, self._replicator)
         self._durable = slot.confirmed()
         if self._durable > start.needed_from:
-            message = f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, after {start}: another client has read from it."
+            message = (
+                f"The replication slot {slot.slot} is at {lsn_text(self._durable)} already, after {start}: another"
+                " client has read from it."
+            )
             raise LogPurged(message)
         catalog = PostgresCatalog(self._control, left_out=tables, zero_dates=date_policy(self._options))
         relations = Relations(catalog, tables, schemas, date_policy(self._options))
@@ -116,7 +119,8 @@ class PgOutputReader:
         return parsed(evidence).shows(int(transaction))
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing of.
+        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing
+        of.
 
         How the table was published when it was read is what later sights are compared with, where none has said so
         before.

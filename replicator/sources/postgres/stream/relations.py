@@ -1,4 +1,5 @@
-"""Which table a relation of the log is, under which schema its rows are, and what has become of tables: DDL is not in the log.
+"""Which table a relation of the log is, under which schema its rows are, and what has become of tables: DDL is not in
+the log.
 
 Two things tell of it.  A relation message stands before the first row under a new definition, with names and types,
 without nullability, defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that
@@ -89,7 +90,10 @@ class Relations:
         return before is not None and now is not None and before.same_table(now)
 
     def published_as(self, shown: TableSchema) -> bool:
-        """Is the table published as it was when these rows of it were read?  It is so known from here on, where it was not."""
+        """Is the table published as it was when these rows of it were read?
+
+        It is so known from here on, where it was not.
+        """
         known = self._known.get(shown.table)
         if known is None:
             return True
@@ -123,7 +127,9 @@ class Relations:
         return list(self._names)
 
     def nameless(self) -> list[TableId]:
-        """Known tables whose relation is known as another: it was renamed, and described under that name where reading began."""
+        """Known tables whose relation is known as another: it was renamed, and described under that name where reading
+        began.
+        """
         named = set(self._names.values())
         return [
             table
@@ -177,7 +183,9 @@ class Relations:
             yield Step(Ddl.ALTER_TABLE, table, self._known[table])
 
     def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
-        """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that changed."""
+        """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that
+        changed.
+        """
         for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
             yield from self._left(oid)
         for table in self.nameless():
@@ -268,7 +276,9 @@ class Relations:
         yield from _altered(self._with_empty(old, now), schema, attributes)
 
     def _with_empty(self, old: TableSchema, now: ColumnFingerprint) -> TableSchema:
-        """As if it had had the partitions that were attached since, where they have brought no rows: often they are made so."""
+        """As if it had had the partitions that were attached since, where they have brought no rows: often they are
+        made so.
+        """
         before = ColumnFingerprint.parse(old.identity)
         attached = now.attached_since(before) if before else {}
         if before is None or not attached or not self._catalog.are_empty(attached):

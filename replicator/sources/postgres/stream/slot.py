@@ -1,4 +1,6 @@
-"""What Tidemark keeps on the source for a replicator: a publication that says which tables are in the log, and a slot that keeps it."""
+"""What Tidemark keeps on the source for a replicator: a publication that says which tables are in the log, and a slot
+that keeps it.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,8 @@ _LOAD = """
 SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_stat_activity a
   WHERE a.state = 'active' AND a.backend_type = 'client backend' AND a.pid <> pg_catalog.pg_backend_pid()),
 (SELECT pg_catalog.max(EXTRACT(epoch FROM r.replay_lag)) FROM pg_catalog.pg_stat_replication r
-  LEFT JOIN pg_catalog.pg_replication_slots s ON s.active_pid = r.pid WHERE COALESCE(s.slot_type, 'physical') = 'physical')
+  LEFT JOIN pg_catalog.pg_replication_slots s ON s.active_pid = r.pid WHERE COALESCE(s.slot_type,
+    'physical') = 'physical')
 """
 _UNREADABLE = " AND (s.confirmed_flush_lsn IS NULL OR s.wal_status = 'lost')"  # half made, or given up by the server
 _THREATENED = frozenset({"extended", "unreserved"})  # beyond max_wal_size; beyond max_slot_wal_keep_size
@@ -87,7 +90,9 @@ class ReplicationSlot:
         return SourceState(offset, identity, seen.at, row[2], has_gaps=True)
 
     def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
-        """The publication before the slot: the log is decoded under the catalog of its own time, and must find it there."""
+        """The publication before the slot: the log is decoded under the catalog of its own time, and must find it
+        there.
+        """
         if first and not self._config.slot:
             self._drop(self._without_publication)
         self.publish(tables)
@@ -269,7 +274,8 @@ class ReplicationSlot:
         self._comment(with_barriers(self._words(), before, touched, xids, Snapshot.parse(snapshot)))
 
     def republished(self) -> None:
-        """Somebody has changed how tables are published: none is read before all transactions that are open now have ended.
+        """Somebody has changed how tables are published: none is read before all transactions that are open now have
+        ended.
 
         The comment names no earlier barrier any more.
         """
@@ -312,7 +318,8 @@ class ReplicationSlot:
         if self._rows(f"SELECT FROM pg_catalog.pg_publication WHERE pubname = {name} AND NOT ({whole})"):
             more = ", publish_generated_columns = stored" if stored else ""
             self._run(
-                f"ALTER PUBLICATION {quoted(self.publication)} SET (publish = 'insert, update, delete, truncate', {_ROOT}{more})"
+                f"ALTER PUBLICATION {quoted(self.publication)} SET (publish = 'insert, update, delete, truncate',"
+                f" {_ROOT}{more})"
             )
         if version >= FILTERS_SINCE:
             rows = self._rows(
@@ -363,7 +370,10 @@ class ReplicationSlot:
 
     def _create_statement(self) -> str:
         more = ", failover => true" if server_version(self._connection) >= FAILOVER_SINCE else ""
-        return f"SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot({literal(self.slot)}, '{PLUGIN}'{more})"
+        return (
+            f"SELECT lsn::text FROM pg_catalog.pg_create_logical_replication_slot({literal(self.slot)},"
+            f" '{PLUGIN}'{more})"
+        )
 
     def _check(self) -> None:
         rows = self._slot_rows()
@@ -395,8 +405,9 @@ class ReplicationSlot:
         while True:
             try:
                 dropped = self._rows(
-                    "SELECT pg_catalog.pg_drop_replication_slot(s.slot_name)::text FROM pg_catalog.pg_replication_slots s "
-                    f"WHERE s.slot_name = {literal(self.slot)} AND s.plugin = '{PLUGIN}'{condition}"
+                    "SELECT pg_catalog.pg_drop_replication_slot(s.slot_name)::text FROM"
+                    f" pg_catalog.pg_replication_slots s WHERE s.slot_name = {literal(self.slot)} AND s.plugin ="
+                    f" '{PLUGIN}'{condition}"
                 )
             except TidemarkError:
                 if time.monotonic() > deadline:
@@ -430,10 +441,10 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
     """
     version = cursor.connection.server_version
     cursor.execute(
-        "SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), "
-        f"{sound(version, ours=ours)}, {published(version, ours=ours)} "
-        "FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s "
-        f"LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid {_COMMENT} WHERE p.pubname = %s",
+        f"SELECT p.puballtables, r.xmin::text, d.xmin::text, COALESCE(d.description, ''), {sound(version, ours=ours)},"
+        f" {published(version, ours=ours)} FROM pg_catalog.pg_publication p JOIN pg_catalog.pg_class c ON c.oid = %s"
+        f" LEFT JOIN pg_catalog.pg_publication_rel r ON r.prpubid = p.oid AND r.prrelid = c.oid {_COMMENT} WHERE"
+        " p.pubname = %s",
         (oid, publication),
     )
     rows = cursor.fetchall()
@@ -453,7 +464,10 @@ def check_published(cursor: Any, publication: str, table: TableId, oid: int, evi
     barrier = whole_from(added, touched, comment, snapshot)
     if barrier is not None and barrier >= snapshot.xmin:
         open_ones = writing(cursor.connection, publication)
-        message = f"{table} waits: transactions that began before it was published are still open on the source: {listed(open_ones)}."
+        message = (
+            f"{table} waits: transactions that began before it was published are still open on the source:"
+            f" {listed(open_ones)}."
+        )
         raise TableBusy(
             message, table=str(table), remedy=f"{TableBusy.default_remedy} SQL that ends them:\n{endings(open_ones)}"
         )
@@ -474,8 +488,9 @@ def _by_schema(cursor: Any, publication: str, oid: int) -> bool:
         if cursor.rowcount:
             return True
     cursor.execute(
-        "SELECT FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname "
-        "JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = %s AND c.oid = %s",
+        "SELECT FROM pg_catalog.pg_publication_tables t JOIN pg_catalog.pg_namespace n ON n.nspname = t.schemaname JOIN"
+        " pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename WHERE t.pubname = %s AND c.oid"
+        " = %s",
         (publication, oid),
     )
     return bool(cursor.rowcount)

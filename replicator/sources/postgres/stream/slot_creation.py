@@ -1,4 +1,6 @@
-"""Making a slot, which waits for every transaction that writes at that moment: on a connection of its own, so that it can be given up."""
+"""Making a slot, which waits for every transaction that writes at that moment: on a connection of its own, so that it
+can be given up.
+"""
 
 from __future__ import annotations
 

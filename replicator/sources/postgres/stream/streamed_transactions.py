@@ -20,7 +20,9 @@ _HEAD = struct.Struct("<II")
 
 @dataclass
 class _Part:
-    """One transaction: its messages, each with the subtransaction it is of; which of these change anything, or were rolled back."""
+    """One transaction: its messages, each with the subtransaction it is of; which of these change anything, or were
+    rolled back.
+    """
 
     file: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(IN_MEMORY, prefix="tidemark-"))  # noqa: SIM115
     changing: set[int] = field(default_factory=set)

@@ -1,4 +1,5 @@
-"""The copy-both stream of a replication connection by psycopg 3: whole messages, and feedback that says no more than we mean.
+"""The copy-both stream of a replication connection by psycopg 3: whole messages, and feedback that says no more than we
+mean.
 
 psycopg2's own `read_message` confirms by itself what a keepalive names once all before it was confirmed: then the slot
 is ahead of our checkpoint, and one that somebody else has moved on could not be told from ours.  Here a place is

@@ -45,14 +45,16 @@ def _place(sorted_, value):  # type: ignore[no-untyped-def]
 
 @kernel(
     _STOPPED(
-        _BYTES, numba.int64, numba.int64, numba.int64, numba.int64, numba.boolean, numba.boolean, numba.int64, numba.int64,
+        _BYTES, numba.int64, numba.int64, numba.int64, numba.int64, numba.boolean, numba.boolean, numba.int64,
+        numba.int64,
         _PLACES, numba.boolean[::1], numba.int64[::1], numba.int64[::1], numba.int64[::1], numba.int64[:, ::1],
     )
 )  # fmt: skip
 def frame(  # type: ignore[no-untyped-def]  # noqa: C901, PLR0912, PLR0913, PLR0915, PLR0917 - one pass over the messages
     data, at, end, lead, mark, inside, whole, start, limit, oids, wanted, slots, begins, ends, transactions
 ):  # fmt: skip
-    """Plain messages of those in data[at:end], which are framed as on the wire: pgoutput's part begins at `lead`, and there is `mark` behind the head.
+    """Plain messages of those in data[at:end], which are framed as on the wire: pgoutput's part begins at `lead`, and
+    there is `mark` behind the head.
 
     `inside` a transaction: transactions[0] is that one.  `whole`: where a transaction has ended, those behind it that
     have not are left.  It stops behind the first transaction that ends at the place `limit` of the log or later, and

@@ -16,7 +16,9 @@ MAX_LSN_LENGTH = 17
 
 @kernel(numba.void(numba.int64[::1], numba.int32[::1], numba.uint8[::1]))
 def write_lsns(lsns, offsets, out):  # type: ignore[no-untyped-def]
-    """Each as `offset.lsn_text` has it, to out[offsets[i]:offsets[i+1]], where there is room for the LONGEST of each."""
+    """Each as `offset.lsn_text` has it, to out[offsets[i]:offsets[i+1]], where there is room for the LONGEST of
+    each.
+    """
     at = np.int32(0)
     for row in range(lsns.shape[0]):
         offsets[row] = at

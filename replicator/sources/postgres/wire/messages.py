@@ -145,7 +145,9 @@ def note(payload: bytes) -> Note:
 
 
 def mark_row(payload: bytes) -> tuple[str, str] | None:
-    """The first two values, both text, of an I or U message without an old tuple; None for any other row: it is no mark."""
+    """The first two values, both text, of an I or U message without an old tuple; None for any other row: it is no
+    mark.
+    """
     found: list[str] = []
     if payload[5:6] != b"N" or int.from_bytes(payload[6:8], "big") < _MARK_COLUMNS:
         return None

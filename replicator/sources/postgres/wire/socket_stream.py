@@ -100,7 +100,9 @@ class SocketStream(MessageBuffer):
 
     @classmethod
     def begin(cls, connection: Any, command: str) -> Self | None:
-        """Of a psycopg 3 connection that has nothing under way; None where the server refuses: it says why when asked again."""
+        """Of a psycopg 3 connection that has nothing under way; None where the server refuses: it says why when asked
+        again.
+        """
         line = SocketState(connection)
         try:
             connection.pgconn.send_query(command.encode())

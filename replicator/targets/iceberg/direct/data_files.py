@@ -103,7 +103,9 @@ class LakeFiles:
             return int(self._fs.get_file_info(self._inside(uri)).size)
 
     def delete(self, uris: Iterable[str]) -> None:
-        """As far as they are there, and as far as it can be done: what stays is an orphan, which maintenance removes."""
+        """As far as they are there, and as far as it can be done: what stays is an orphan, which maintenance
+        removes.
+        """
         for uri in uris:
             with suppress(OSError):
                 self._fs.delete_file(self._inside(uri))

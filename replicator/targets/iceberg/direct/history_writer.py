@@ -1,4 +1,6 @@
-"""Merges without Spark into tables that keep what goes: the rows concerned are read whole, and written anew with their marks."""
+"""Merges without Spark into tables that keep what goes: the rows concerned are read whole, and written anew with their
+marks.
+"""
 
 from __future__ import annotations
 

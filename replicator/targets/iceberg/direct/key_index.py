@@ -123,7 +123,9 @@ def _whole_keys(columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
 
 
 def codes(columns: Sequence[pa.Array]) -> tuple[Codes, bool]:
-    """A 64-bit code for each row, and whether no two different keys have the same; what a key with a null has means nothing."""
+    """A 64-bit code for each row, and whether no two different keys have the same; what a key with a null has means
+    nothing.
+    """
     if len(columns) == 1 and (plain := _whole(columns[0])) is not None:
         return plain, True
     mixed = np.zeros(len(columns[0]), np.uint64)

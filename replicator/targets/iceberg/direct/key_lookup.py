@@ -49,7 +49,9 @@ class LookupResult:
 
 @dataclass(frozen=True)
 class _Group:
-    """A row group: its first row, its number of rows, the codes of its keys where known, its sequence numbers where known."""
+    """A row group: its first row, its number of rows, the codes of its keys where known, its sequence numbers where
+    known.
+    """
 
     first: int
     rows: int
@@ -72,7 +74,8 @@ class Lookup:
         self._sequence = sequence_id(table)
 
     def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> LookupResult:
-        """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants 4 and 5).
+        """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants
+        4 and 5).
 
         Raises Unreadable.
         """
@@ -210,7 +213,9 @@ def _layout(
 
 
 def _bounds(column: pq.ColumnChunkMetaData, kind: pa.DataType) -> tuple[int | None, int | None]:
-    """Codes of the least and greatest value, for whole numbers and days: as they are in the file, years beyond Python's too."""
+    """Codes of the least and greatest value, for whole numbers and days: as they are in the file, years beyond Python's
+    too.
+    """
     statistics = column.statistics
     plain = pa.types.is_integer(kind) or pa.types.is_date32(kind)
     if not plain or statistics is None or not statistics.has_min_max:

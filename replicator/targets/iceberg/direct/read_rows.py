@@ -14,7 +14,9 @@ from replicator.targets.iceberg.direct.key_lookup import MatchedRows
 
 
 def read_rows(files: LakeFiles, hits: Sequence[MatchedRows], columns: pa.Schema, most: int) -> pa.Table | None:
-    """These columns (some of `target_schema`) of all these rows; None where the row groups that they lie in take more than `most` bytes for them."""
+    """These columns (some of `target_schema`) of all these rows; None where the row groups that they lie in take more
+    than `most` bytes for them.
+    """
     parts, size, wanted = [columns.empty_table()], 0, set(field_ids(columns))
     for hit in hits:
         with files.open(hit.file.uri) as opened:

@@ -109,7 +109,9 @@ def _described(task: Any, told: Json) -> PlannedFile:
 
 
 def _data_file(deletes: Json) -> str | None:
-    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there are several."""
+    """The one data file whose rows they delete: named, or told by the bounds of their paths; None where there are
+    several.
+    """
     if named := deletes.get("referenced-data-file"):
         return str(named)
     low, high = (_bound(deletes.get(f"{end}-bounds", {})) for end in ("lower", "upper"))

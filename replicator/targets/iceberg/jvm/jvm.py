@@ -1,4 +1,5 @@
-"""The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with the first session.
+"""The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with
+the first session.
 
 Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it
 takes with Spark.
@@ -90,7 +91,9 @@ class Engine:
                 session.stop()
 
     def java(self, name: str) -> Any:
-        """A Java class, or what is static in one, by its full name: py4j asks the JVM for each part of it, so it is asked once."""
+        """A Java class, or what is static in one, by its full name: py4j asks the JVM for each part of it, so it is
+        asked once.
+        """
         if name not in self.classes:
             found = self.jvm
             for part in name.split("."):

@@ -74,7 +74,8 @@ def is_(operation: Operation) -> Column:
 
 @dataclass(frozen=True)
 class Staged:
-    """A segment's file: what Spark opens, and how its rows are numbered where it is `bare` (see `state.journal.Segment`).
+    """A segment's file: what Spark opens, and how its rows are numbered where it is `bare` (see
+    `state.journal.Segment`).
 
     read_at: the time of its READ rows; None where it has none.
     """

@@ -17,7 +17,8 @@ _AGE = "_age"
 
 
 def fold(changes: DataFrame, schema: TableSchema, *, only_arrivals: bool) -> DataFrame:
-    """One row per key that the changes touch: c0…, _seq, _gone (true: the key is to be deleted; only its key columns count).
+    """One row per key that the changes touch: c0…, _seq, _gone (true: the key is to be deleted; only its key columns
+    count).
 
     An UPDATE that moves its key is a delete of the old key and an upsert of the new one, with one sequence number.  A
     source checks keys row by row, so at any place of the log a key has at most one row, and the newest change of a key

@@ -57,7 +57,10 @@ def _take_and_put(
     try:
         found, low, high = doomed.agg(F.count("*"), F.min(SEQ), F.max(SEQ)).collect()[0]
         if found != needed:
-            message = f"{table.name} has diverged from its source: {needed - found} of {needed} rows to delete were not found."
+            message = (
+                f"{table.name} has diverged from its source: {needed - found} of {needed} rows to delete were not"
+                " found."
+            )
             raise unless_overtaken(catalog, table, TableError(message, table=str(schema.table)))
         merge_keyless(spark, table, schema, _delta(doomed, delta.added, schema), (low, high))
     finally:

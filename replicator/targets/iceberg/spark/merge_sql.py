@@ -35,7 +35,9 @@ def merge_keyed(
 def merge_soft_deleted(
     spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
 ) -> None:
-    """Apply a fold of `merge.soft_delete`: what goes is marked, and keeps the values that the table has where the batch knows none."""
+    """Apply a fold of `merge.soft_delete`: what goes is marked, and keeps the values that the table has where the batch
+    knows none.
+    """
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
     marks = f"t.{quoted(SEQUENCE)} = s.{SEQ}, t.{DELETED} = s.{DELETED}, t.{DELETED_AT} = s.{DELETED_AT}"
     with _view(spark, folded) as view:
@@ -54,9 +56,9 @@ def merge_versions(
     own = quoted(SEQUENCE)
     with _view(spark, versions) as view:
         spark.sql(
-            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {_same_key(schema, ranges)} AND t.{own} = s.{HIT} "
-            f"WHEN MATCHED THEN UPDATE SET t.{own} = s.{SEQ}, t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} = s.{CURRENT} "
-            f"WHEN NOT MATCHED AND s.{HIT} IS NULL THEN {_insert(schema, Mode.HISTORY)}"
+            f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s ON {_same_key(schema, ranges)} AND t.{own} ="
+            f" s.{HIT} WHEN MATCHED THEN UPDATE SET t.{own} = s.{SEQ}, t.{VALID_TO} = s.{VALID_TO}, t.{CURRENT} ="
+            f" s.{CURRENT} WHEN NOT MATCHED AND s.{HIT} IS NULL THEN {_insert(schema, Mode.HISTORY)}"
         ).collect()
 
 

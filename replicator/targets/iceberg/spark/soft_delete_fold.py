@@ -1,4 +1,6 @@
-"""Fold of a keyed table's changes to the newest per key, where a deleted row stays with its last values (`fold.py` has the rest)."""
+"""Fold of a keyed table's changes to the newest per key, where a deleted row stays with its last values (`fold.py` has
+the rest).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Staged files for Spark: it opens them where they lie, or, where they lie in a store and Spark in this process, copies of them.
+"""Staged files for Spark: it opens them where they lie, or, where they lie in a store and Spark in this process, copies
+of them.
 
 Spark reads a store by Hadoop's S3A, whose jars weigh more than all of Spark's and have settings of their own; pyarrow
 has the staging location open already.  A batch's files are read once from the store in either case.

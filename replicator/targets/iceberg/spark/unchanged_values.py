@@ -38,14 +38,18 @@ _VALUE = "v"
 
 @dataclass(frozen=True)
 class Folded:
-    """As `fold.fold` gives it: c0…, _seq, _gone, and _lacks: a value of it is not known anywhere; `unknown`: how many rows are so."""
+    """As `fold.fold` gives it: c0…, _seq, _gone, and _lacks: a value of it is not known anywhere; `unknown`: how many
+    rows are so.
+    """
 
     rows: DataFrame
     unknown: int
 
 
 def concerned(changes: DataFrame, schema: TableSchema) -> DataFrame:
-    """Keys (c0…, key columns only) of the UPDATEs that left something out, before and after images both; some repeat."""
+    """Keys (c0…, key columns only) of the UPDATEs that left something out, before and after images both; some
+    repeat.
+    """
     keys = key_places(schema)
     partial = changes.where(_leaves_out())
     after = partial.select(*[row(i) for i in keys])
@@ -85,7 +89,9 @@ def filled(changes: DataFrame, held: DataFrame | None, schema: TableSchema, plac
 def _known_of(
     events: DataFrame, schema: TableSchema, places: Sequence[int], wanted: Column | None = None
 ) -> Iterator[tuple[DataFrame, int]]:
-    """The events wanted (None: the newest of each key), with all that is known of their rows; and how many of the newest of a key lack a value for good."""
+    """The events wanted (None: the newest of each key), with all that is known of their rows; and how many of the
+    newest of a key lack a value for good.
+    """
     kept = _states(events, schema, places, wanted).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         chosen = kept.where(F.col(_WANTED))

@@ -1,4 +1,6 @@
-"""The Iceberg catalog through Iceberg's own Java API: the only place that speaks py4j, therefore the only one with Any."""
+"""The Iceberg catalog through Iceberg's own Java API: the only place that speaks py4j, therefore the only one with
+Any.
+"""
 
 from __future__ import annotations
 
@@ -166,7 +168,10 @@ class IcebergCatalog:
                 return None
             if _is(error, "NotFoundException"):
                 if self._point_at_newest(engine, name):
-                    message = f"{name} was changed after the state in the restored metadata database. The table is resnapshotted."
+                    message = (
+                        f"{name} was changed after the state in the restored metadata database. The table is"
+                        " resnapshotted."
+                    )
                     raise ValuesLost(message, table=str(name)) from None
                 return None
             raise
@@ -182,7 +187,9 @@ class IcebergCatalog:
         return found
 
     def _read_before(self, engine: Engine, name: TargetTable) -> IcebergTable | None:
-        """The table by the handle that read it last: where the catalog still names the same metadata file, one query is all."""
+        """The table by the handle that read it last: where the catalog still names the same metadata file, one query is
+        all.
+        """
         with self._lock:
             known = self._known.pop(name, None)
         if known is None or known.engine is not engine:
@@ -269,7 +276,8 @@ class IcebergCatalog:
             connection.close()
 
     def _point_at_newest(self, engine: Engine, name: TargetTable) -> bool:
-        """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one from now on.
+        """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one
+        from now on.
 
         What the journal of that database knows of the table's rows is as old: it is to be read anew. False where there
         is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.

@@ -29,7 +29,9 @@ Build = Callable[[Any], Any]
 
 
 def unless_overtaken(catalog: IcebergCatalog, table: IcebergTable, error: TableError) -> TableError | TargetConflict:
-    """What is wrong with the rows that were read; a conflict where they may be another worker's, who committed since `table` was read."""
+    """What is wrong with the rows that were read; a conflict where they may be another worker's, who committed since
+    `table` was read.
+    """
     if catalog.again(table).snapshot == table.snapshot:
         return error
     return TargetConflict(f"Another worker committed to {table.name} in the meantime.", table=str(table.name))

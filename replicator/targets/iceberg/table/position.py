@@ -49,5 +49,8 @@ def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | 
         load, item = (str(values.get(name, "")) for name in (LOAD, ITEM))
         return Position(int(values[APPLIED]), loaded, version, load, mode, item)
     except ValueError:
-        message = f"Invalid table property {APPLIED}={values[APPLIED]!r}: expected a sequence number (modified outside Tidemark?)."
+        message = (
+            f"Invalid table property {APPLIED}={values[APPLIED]!r}: expected a sequence number (modified outside"
+            " Tidemark?)."
+        )
         raise TargetError(message) from None

@@ -61,7 +61,8 @@ def create(
 
 
 def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool:
-    """Make the columns those of `change.schema` in one Iceberg transaction with the version; False where they are already.
+    """Make the columns those of `change.schema` in one Iceberg transaction with the version; False where they are
+    already.
 
     Versions only grow: a stale worker that comes with an older one changes nothing.
     """

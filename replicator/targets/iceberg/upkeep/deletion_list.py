@@ -1,4 +1,5 @@
-"""Files that wait to be deleted (invariant 11): lists in the table's own folder, checked again before anything is deleted.
+"""Files that wait to be deleted (invariant 11): lists in the table's own folder, checked again before anything is
+deleted.
 
 A list is one file of `<location>/waiting/`, written before the commit after which its files are not needed any more.
 So a crash leaves at worst a list of files that are still needed, and the check against the table's present metadata
@@ -30,7 +31,9 @@ _MANIFEST = re.compile(r"\bpath=(.*?), length=\d")
 
 @dataclass(frozen=True, order=True)
 class Waiting:
-    """A list: when it was written (ms), what it lists, the table's last sequence number then, and about how many bytes it is about."""
+    """A list: when it was written (ms), what it lists, the table's last sequence number then, and about how many bytes
+    it is about.
+    """
 
     at: int
     kind: str

@@ -76,7 +76,9 @@ def _deleted_files(table: IcebergTable, retention: Retention, now: float) -> lis
 
 
 def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool) -> int:
-    """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot keep up."""
+    """Number of files that were rewritten: a bounded number of bytes without Spark, or all by Spark where that cannot
+    keep up.
+    """
     if table.snapshot is None:
         return 0
     files = lake_files(catalog.pool.config.warehouse)

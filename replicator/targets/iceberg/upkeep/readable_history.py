@@ -21,7 +21,9 @@ _LOCAL = re.compile(r"^file:/+")
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """`oldest`: when the oldest state that can be read was committed; None without any.  waiting: bytes, by the lists' estimates."""
+    """`oldest`: when the oldest state that can be read was committed; None without any.  waiting: bytes, by the lists'
+    estimates.
+    """
 
     oldest: datetime | None
     snapshots: int
@@ -44,7 +46,8 @@ def readable(metadata_location: str, query: str = "") -> Readable:
 
 
 def newest_metadata(named: str, query: str = "") -> str | None:
-    """Of the table in whose folder the metadata file `named` was, the one with the highest version, of two the one that was written last.
+    """Of the table in whose folder the metadata file `named` was, the one with the highest version, of two the one that
+    was written last.
 
     None where there is none.  `query`: see `readable`.
     """

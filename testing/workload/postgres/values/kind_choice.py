@@ -72,5 +72,6 @@ def _range(pen: Pen, version: int) -> Kind:
 
 
 _FAMILIES: tuple[Callable[[Pen, int], Kind], ...] = (
-    _integer, _integer, _number, _number, _text, _text, _text, _large, _bytes, _temporal, _temporal, _shape, _shape, _range,
+    _integer, _integer, _number, _number, _text, _text, _text, _large, _bytes, _temporal, _temporal, _shape, _shape,
+    _range,
 )  # fmt: skip

@@ -142,7 +142,8 @@ _SINGLE = (
     "-Infinity",
 )
 _DOUBLE = (
-    "-0", "1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "0.1", "1e16", "1e-7",
+    "-0", "1.7976931348623157e308", "-1.7976931348623157e308", "2.2250738585072014e-308", "5e-324", "0.1", "1e16",
+    "1e-7",
     "NaN", "Infinity", "-Infinity",
 )  # fmt: skip
 
@@ -162,7 +163,8 @@ def _characters(kind: Kind, pen: Pen) -> str:
     if kind.name == '"char"':
         return pen.choice(("a", "Z", "", "'", "\\", " "))
     most = kind.size or (60 if kind.name == "name" else 300)
-    odd = ("", " ", "a", "A", "a ", "NULL", "null", "0", "it's", "tab\tline\r\nend", "back\\slash", "%s %", '"x"', "{}", "\\N",
+    odd = ("", " ", "a", "A", "a ", "NULL", "null", "0", "it's", "tab\tline\r\nend", "back\\slash", "%s %", '"x"', "{}",
+        "\\N",
            "\\.", "{a,NULL}", "\x01\x7f")  # fmt: skip
     if pen.chance(0.4):
         return pen.choice([value for value in odd if len(value) <= most])

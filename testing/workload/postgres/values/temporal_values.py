@@ -73,7 +73,10 @@ def _interval(extent: Extent, pen: Pen) -> str:
     parts = (
         f"{pen.randint(-20, 20)} years {pen.randint(-11, 11)} mons",
         f"{pen.randint(-40, 40)} days",
-        f"{pen.choice(('', '-'))}{pen.randint(0, 300)}:{pen.randrange(60):02d}:{pen.randrange(60):02d}{_fraction(extent, pen)}",
+        (
+            f"{pen.choice(('', '-'))}{pen.randint(0, 300)}:{pen.randrange(60):02d}:{pen.randrange(60):02d}"
+            f"{_fraction(extent, pen)}"
+        ),
     )
     drawn = " ".join(pen.some(parts, 3))
     return pen.choice(

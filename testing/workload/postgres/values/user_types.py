@@ -59,7 +59,8 @@ class UserTypes:
         pen, name = self._pen, self._name("domain")
         base, check = pen.choice(
             (
-                (Kind("integer"), " CHECK (VALUE <> 13)"), (Kind("text"), ""), (Kind("numeric", 10, 2), ""), (Kind("bigint"), ""),
+                (Kind("integer"), " CHECK (VALUE <> 13)"), (Kind("text"), ""), (Kind("numeric", 10, 2), ""),
+                (Kind("bigint"), ""),
                 (Kind("varchar", 20), " CHECK (VALUE <> 'no')"), (Kind("timestamptz", zero=self._zero), ""),
                 (Kind("jsonb"), ""), (Kind("boolean"), ""), (self.enums[0], ""), (Kind("bytea"), ""),
             )
