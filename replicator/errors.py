@@ -19,7 +19,7 @@ TidemarkError
 │   ├── EventUndecodable          its event in the log is not what it should be
 │   ├── RowImageIncomplete
 │   ├── ValueDoesNotFit
-│   ├── TooManyParked             more rows that cannot be decoded than are kept
+│   ├── TooManyDeadLetters             more rows that cannot be decoded than are kept
 │   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
 │   ├── ValuesLost                the table is read anew by itself
 │   ├── TargetTableGone           a copy that kept older rows is missing in the target
@@ -171,8 +171,8 @@ class ValueDoesNotFit(TableError):
     code = "value_does_not_fit"
 
 
-class TooManyParked(TableError):
-    code = "too_many_parked"
+class TooManyDeadLetters(TableError):
+    code = "too_many_dead_letters"
     default_remedy = (
         "Correct the values in the source, or exclude the column from the replicator; then resnapshot the table."
     )

@@ -55,7 +55,7 @@ class ChangeBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class ParkedRow:
+class UndecodableRow:
     """A change with a value that cannot be decoded, left out of its batch; it has used its ordinal up.
 
     `ordinal`, `commit_ts`, `txn_id`, `offset`: as the batch's row would have had them.
@@ -76,15 +76,15 @@ class ParkedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsParked:
-    """Rows of one table that cannot be decoded, in log order; by option (`ReadOptions.park`) its other rows go on
-    without them.
+class UndecodableRows:
+    """Rows of one table that cannot be decoded, in log order; by option (`ReadOptions.keep_undecodable`) its other rows
+    go on without them.
 
     `offset`: they lie before it.
     """
 
     table: TableId
-    rows: tuple[ParkedRow, ...]
+    rows: tuple[UndecodableRow, ...]
     offset: Offset
 
 
@@ -194,6 +194,6 @@ class CascadesAdded:
 
 
 LogMessage = (
-    ChangeBatch | RowsParked | SchemaChange | TableFailed | CascadesAdded | Watermark | Settled | Commit
+    ChangeBatch | UndecodableRows | SchemaChange | TableFailed | CascadesAdded | Watermark | Settled | Commit
     | Heartbeat | Notice
 )  # fmt: skip

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replicator.errors import SelectionDoesNotFit, TableError, TooManyParked, ValueDoesNotFit
+from replicator.errors import SelectionDoesNotFit, TableError, TooManyDeadLetters, ValueDoesNotFit
 from replicator.model.change import (
     Cascade,
     CascadesAdded,
@@ -24,10 +24,10 @@ from replicator.model.change import (
     Heartbeat,
     LogMessage,
     Notice,
-    RowsParked,
     SchemaChange,
     Settled,
     TableFailed,
+    UndecodableRows,
     Watermark,
 )
 from replicator.model.identifiers import TableId
@@ -51,13 +51,13 @@ from replicator.sources.base import (
     cascades_of,
 )
 
-TELLING = (ValueDoesNotFit, TooManyParked)  # errors whose texts have values
+TELLING = (ValueDoesNotFit, TooManyDeadLetters)  # errors whose texts have values
 # Whatever else may come of a table that is not taken as it is would go by unmasked.
 KNOWN: tuple[type, ...] = (
     ChangeBatch,
     SchemaChange,
     TableFailed,
-    RowsParked,
+    UndecodableRows,
     CascadesAdded,
     Watermark,
     Settled,
@@ -277,7 +277,7 @@ class _LogReader:
                 return self._change(message)
             case TableFailed() if message.table in self._taken and isinstance(message.error, TELLING):
                 return replace(message, error=_unsaid(message.table, message.error))
-            case RowsParked() if message.table in self._taken:
+            case UndecodableRows() if message.table in self._taken:
                 hidden = (
                     replace(row, error=_unsaid(message.table, row.error), data=b"", keys=()) for row in message.rows
                 )

@@ -90,13 +90,14 @@ class ReadOptions:
     """How rows are read, the same for log and snapshot so that both give equal values.
 
     values: what the user chose of the kind's `value_options`, by name.
-    park: a row of the log that cannot be decoded is handed on as its bytes (`RowsParked`), and does not stop its table.
+    keep_undecodable: a row of the log that cannot be decoded is handed on as its bytes (`UndecodableRows`), and does
+    not stop its table.
     """
 
     values: Mapping[str, str] = field(default_factory=dict)
     batch_rows: int = 20_000
     batch_bytes: int = 32 * 1024 * 1024
-    park: bool = False
+    keep_undecodable: bool = False
 
 
 class Catalog(Protocol):

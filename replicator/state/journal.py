@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from replicator.errors import TidemarkError
-from replicator.model.change import ParkedRow
+from replicator.model.change import UndecodableRow
 from replicator.model.identifiers import TableId
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
@@ -122,7 +122,7 @@ class TrackedTable:
     live_from: log changes up to this sequence number are covered by the snapshot and never applied.
     run: the present snapshot run, or None.
     followed: False where capture does not follow it yet (again): its log was not read up to here.
-    parked: rows of it that are parked and wait, without those that its present run brings anyway.
+    dead_letters: rows of it that are dead letters and wait, without those that its present run brings anyway.
     """
 
     table: TableId
@@ -131,7 +131,7 @@ class TrackedTable:
     run: int | None
     live_from: int = -1
     followed: bool = True
-    parked: int = 0
+    dead_letters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +172,12 @@ class DdlSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Parked:
+class DeadLetter:
     """A row that was left out of its segment, because it cannot be decoded; its sequence number is used up."""
 
     table: TableId
     sequence: int
-    row: ParkedRow
+    row: UndecodableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class JournalEntry:
     unplanned             runs to begin again: their plan's mark is not in the log before those of their chunks
     reloads               tables to read anew
     failures              tables to stop, with their error
-    parked                rows to keep as their bytes, until somebody decides
+    dead_letters                rows to keep as their bytes, until somebody decides
     seen                  statements of which nothing else would tell
     signals               rows of the signalling table, to be obeyed once
     created, dropped      tables that came into / left the selection by DDL; `renamed` is old → new
@@ -222,7 +222,7 @@ class JournalEntry:
     unplanned: frozenset[int] = frozenset()
     reloads: tuple[ReloadRequest, ...] = ()
     failures: tuple[tuple[TableId, TidemarkError], ...] = ()
-    parked: tuple[Parked, ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
     seen: tuple[DdlSeen, ...] = ()
     signals: tuple[Signal, ...] = ()
     created: tuple[TableId, ...] = ()

@@ -1,4 +1,4 @@
-"""How late every single event was: a histogram that is exact wherever a promise can be made (ADR 15).
+"""How late every single event was: a histogram that is exact wherever an objective can be made (ADR 15).
 
 A lag is the time between an event's commit at the source and the moment it could be read in the target, in whole
 microseconds. Buckets end at fixed bounds, the same for every histogram, and hold what is at most their bound: so
@@ -49,7 +49,7 @@ Counts = npt.NDArray[np.int64]
 
 
 def exact_seconds(seconds: float) -> bool:
-    """Events within so many seconds can be counted exactly: what a promise may name."""
+    """Events within so many seconds can be counted exactly: what an objective may name."""
     wanted = round(seconds * SECOND)
     return 0 < wanted <= DAY and BOUNDS[within(seconds)] == wanted
 
@@ -60,7 +60,7 @@ def within(seconds: float) -> int:
 
 
 def nearest_seconds(seconds: float) -> tuple[float, float]:
-    """The promises below and above one that cannot be made."""
+    """The objectives below and above one that cannot be made."""
     below = max(1, within(seconds))
     return BOUNDS[below] / SECOND, BOUNDS[min(below + 1, len(BOUNDS) - 1)] / SECOND
 
@@ -105,7 +105,7 @@ class LagHistogram:
         self.greatest = max(self.greatest, greatest)
 
     def good(self, seconds: float) -> int:
-        """Events within so many seconds: exact for a promise, else for the next shorter one."""
+        """Events within so many seconds: exact for an objective, else for the next shorter one."""
         return int(self.counts[: within(seconds) + 1].sum())
 
     def percentile(self, percent: float) -> float | None:

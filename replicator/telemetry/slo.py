@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-MIN_BUDGET = 1e-6  # a promise of 100 % would burn infinitely with its first late event
-# Of a burn rate that a promise can reach at all: one of 90 % can burn ten times as fast as allowed, never 14.4 times.
+MIN_BUDGET = 1e-6  # an objective of 100 % would burn infinitely with its first late event
+# Of a burn rate that an objective can reach at all: one of 90 % can burn ten times as fast as allowed, never 14.4
+# times.
 REACHABLE = 0.8
 MINUTES = {"5m": 5, "30m": 30, "1h": 60, "6h": 360, "24h": 1440}
 HOURS = {"7d": 168, "30d": 720}
@@ -20,7 +21,7 @@ PERIOD = "30d"  # of the error budget
 
 
 @dataclass(frozen=True)
-class Promise:
+class Objective:
     """`percent` of the changes can be read in the target within `seconds` of their commit at the source."""
 
     percent: float
@@ -63,9 +64,9 @@ class BurnRule:
     short: str
     factor: float
 
-    def reached(self, promise: Promise) -> float:
-        """The factor, or less where the promise cannot burn so fast at all."""
-        return min(self.factor, REACHABLE / promise.budget)
+    def reached(self, objective: Objective) -> float:
+        """The factor, or less where the objective cannot burn so fast at all."""
+        return min(self.factor, REACHABLE / objective.budget)
 
 
 # 2 % of a 30 days' budget in an hour; 5 % in six.
@@ -79,18 +80,18 @@ def window_start(window: str, now: datetime) -> datetime:
     return now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=HOURS[window])
 
 
-def budget_left(promise: Promise, tally: Tally) -> float | None:
+def budget_left(objective: Objective, tally: Tally) -> float | None:
     """Percent of the error budget; negative when overspent, None without an event."""
     if not tally.total:
         return None
-    return 100 * (1 - tally.late / tally.total / promise.budget)
+    return 100 * (1 - tally.late / tally.total / objective.budget)
 
 
-def burn_rate(promise: Promise, tally: Tally, unproven: float = 0.0) -> float:
+def burn_rate(objective: Objective, tally: Tally, unproven: float = 0.0) -> float:
     """1 uses the budget up in exactly its period.
 
-    unproven: the share of the window (0 to 1) in which nothing shows that the target was as current as promised,
-    because the source was not read: it counts like as many late events.
+    unproven: the share of the window (0 to 1) in which nothing shows that the target was as current as the objective
+    demands, because the source was not read: it counts like as many late events.
     """
     late = tally.late / tally.total if tally.total else 0.0
-    return max(late, unproven) / promise.budget
+    return max(late, unproven) / objective.budget

@@ -20,16 +20,16 @@ from webapp.alerts.models import Alert, Channel
 from webapp.connections.models import Connection
 from webapp.destinations.services import built_in
 from webapp.monitoring.models import (
+    DeadLetterRow,
     Failure,
     GaugeRow,
     LagSpan,
     LogLine,
     MetricMinute,
     MetricRow,
-    ParkedRow,
     Resolution,
     Stage,
-    TablePromise,
+    TableObjective,
     TimelineEvent,
 )
 from webapp.monitoring.slo.lag_histograms import Lags, add
@@ -359,10 +359,10 @@ def make_failures(replicator: Replicator, now: datetime) -> None:
     Failure.objects.filter(replicator=replicator, code="target_conflict").update(at=now - timedelta(hours=3))
 
 
-def make_parked(table: ReplicatorTable, user: User) -> None:
+def make_dead_letters(table: ReplicatorTable, user: User) -> None:
     """Three that wait, one with more bytes than are kept, and one that was discarded."""
     rows = [
-        ParkedRow(
+        DeadLetterRow(
             replicator=table.replicator, table=table, sequence=99_100_000 + number,
             operation="INSERT" if number % 2 else "UPDATE",
             offset=f"binlog.000214:{88_120_077 + number}", txn_id=f"0-1-{99_120_000 + number}",
@@ -378,12 +378,12 @@ def make_parked(table: ReplicatorTable, user: User) -> None:
         for number in range(4)
     ]  # fmt: skip
     rows[3].resolved_at, rows[3].resolution, rows[3].resolved_by = timezone.now(), Resolution.DISCARDED, user
-    ParkedRow.objects.bulk_create(rows)
-    ReplicatorTable.objects.filter(pk=table.pk).update(parked=3)
+    DeadLetterRow.objects.bulk_create(rows)
+    ReplicatorTable.objects.filter(pk=table.pk).update(dead_letters=3)
 
 
 def make_alerts(busy: Replicator) -> None:
-    """A channel, a table's own promise, alerts that fire (one round says which) and one that has cleared."""
+    """A channel, a table's own objective, alerts that fire (one round says which) and one that has cleared."""
     channel = Channel.objects.create(
         name="on call", kind="email", config={"recipients": ["on-call@example.com", "data@example.com"]}
     )
@@ -392,7 +392,7 @@ def make_alerts(busy: Replicator) -> None:
         last_error="The server answered with HTTP 404.",
         last_error_at=timezone.now() - timedelta(hours=2),
     )  # fmt: skip
-    TablePromise.objects.create(table=busy.tables.get(name="orders"), percent=99.9, seconds=30)
+    TableObjective.objects.create(table=busy.tables.get(name="orders"), percent=99.9, seconds=30)
     evaluate()
     rule = busy.alert_rules.get(kind="lag")
     rule.channels.add(channel)
@@ -443,7 +443,7 @@ def _busy(connection: Connection, user: User) -> Replicator:
     make_logs(busy)
     make_timeline(busy, user)
     make_failures(busy, timezone.now())
-    make_parked(tables["reviews"], user)
+    make_dead_letters(tables["reviews"], user)
     return busy
 
 

@@ -33,9 +33,10 @@ def pages(busy: Replicator) -> dict[str, str]:
     one = f"/replicators/{busy.pk}/"
     table = busy.tables.get(name="orders").pk
     tabs = {
-        name: f"{one}{name}/" for name in ("tables", "charts", "failures", "parked", "activity", "logs", "settings")
+        name: f"{one}{name}/"
+        for name in ("tables", "charts", "failures", "dead_letters", "activity", "logs", "settings")
     }
-    more = {name: f"{one}tables/{table}/{name}/" for name in ("taking", "snapshots")}
+    more = {name: f"{one}tables/{table}/{name}/" for name in ("columns", "snapshots")}
     about = {"alerts": "/alerts/", "streams": "/streams/", "lineage": f"{one}lineage/{table}/"}
     wanted = {"fleet": "/", "overview": one, **tabs, **more, **about}
     return {name: path for name, path in wanted.items() if _there(path)}

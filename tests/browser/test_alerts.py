@@ -1,4 +1,4 @@
-"""Promises and alerts in a browser without a mouse: everything is reached by Tab, and the focus is where one left
+"""Objectives and alerts in a browser without a mouse: everything is reached by Tab, and the focus is where one left
 it.
 """
 
@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from tests.browser.conftest import Visitor
 from tests.browser.factories import Installation
 from webapp.alerts.models import Alert, Channel, Rule, RuleKind
-from webapp.monitoring.models import TablePromise
+from webapp.monitoring.models import TableObjective
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 MOST_STOPS = 150
@@ -60,8 +60,8 @@ def test_a_channel_is_made_and_chosen_for_a_rule(
     assert channel in Rule.objects.get(replicator=busy, kind=RuleKind.SLO_BURN).channels.all()
 
 
-def test_a_promise_of_a_table_is_made_and_removed(visit: Callable[..., Visitor], installation: Installation) -> None:
-    TablePromise.objects.all().delete()
+def test_a_objective_of_a_table_is_made_and_removed(visit: Callable[..., Visitor], installation: Installation) -> None:
+    TableObjective.objects.all().delete()
     busy = installation.replicators["shop to lakehouse"]
     table = busy.tables.get(name="orders")
     visitor = visit()
@@ -76,13 +76,13 @@ def test_a_promise_of_a_table_is_made_and_removed(visit: Callable[..., Visitor],
     page.keyboard.press("Control+a")
     page.keyboard.type("0.5")
     page.keyboard.press("Enter")
-    page.locator("#promises td.strong", has_text=str(table)).wait_for()
+    page.locator("#objectives td.strong", has_text=str(table)).wait_for()
     seen_well(visitor)
-    assert TablePromise.objects.values_list("table", "percent", "seconds").get() == (table.pk, 99.9, 30)
-    tab_to(page, "#promises .button-quiet-danger")
+    assert TableObjective.objects.values_list("table", "percent", "seconds").get() == (table.pk, 99.9, 30)
+    tab_to(page, "#objectives .button-quiet-danger")
     page.keyboard.press("Enter")
-    page.locator("#promises td.strong", has_text=str(table)).wait_for(state="detached")
-    assert TablePromise.objects.get().percent is None
+    page.locator("#objectives td.strong", has_text=str(table)).wait_for(state="detached")
+    assert TableObjective.objects.get().percent is None
 
 
 def test_an_alert_is_snoozed_and_the_focus_stays(visit: Callable[..., Visitor], installation: Installation) -> None:

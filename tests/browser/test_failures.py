@@ -82,35 +82,35 @@ def test_a_filter_is_not_undone_by_a_poll_that_was_slow(
 ) -> None:
     visitor = visit(1440, "light")
     page = visitor.page
-    visitor.go(f"/replicators/{installation.replicators['shop to lakehouse'].pk}/parked/")
+    visitor.go(f"/replicators/{installation.replicators['shop to lakehouse'].pk}/dead-letters/")
     polls: list[Route] = []
-    page.route("**/parked/", lambda route: polls.append(route))  # noqa: PLW0108 - playwright marks what it is given
-    with page.expect_request("**/parked/", timeout=10_000):
+    page.route("**/dead-letters/", lambda route: polls.append(route))  # noqa: PLW0108 - playwright marks what it is given
+    with page.expect_request("**/dead-letters/", timeout=10_000):
         pass
-    page.select_option("#parked-filters [name=state]", "over")
-    page.locator("#parked-live[hx-get*='state=over']").wait_for(timeout=10_000)
-    with page.expect_response("**/parked/"):
+    page.select_option("#dead-letter-filters [name=state]", "over")
+    page.locator("#dead-letter-live[hx-get*='state=over']").wait_for(timeout=10_000)
+    with page.expect_response("**/dead-letters/"):
         polls[0].continue_()
-    page.unroute("**/parked/")
-    with page.expect_response("**/parked/?state=over*", timeout=10_000):  # the next poll asks for what is shown
+    page.unroute("**/dead-letters/")
+    with page.expect_response("**/dead-letters/?state=over*", timeout=10_000):  # the next poll asks for what is shown
         pass
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_a_parked_row_is_looked_at_and_discarded_by_keyboard(
+def test_a_dead_letter_row_is_looked_at_and_discarded_by_keyboard(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:
     busy = installation.replicators["shop to lakehouse"]
-    row = busy.parked_rows.get(sequence=99_100_001)
+    row = busy.dead_letter_rows.get(sequence=99_100_001)
     visitor = visit(width, scheme)
     page = visitor.page
-    visitor.go(f"/replicators/{busy.pk}/parked/")
+    visitor.go(f"/replicators/{busy.pk}/dead-letters/")
     assert page.locator(".failure").count() == 3
     tab_to(page, f"#bytes-{row.pk} > summary")
     page.keyboard.press("Enter")
     shown = page.locator(f"#bytes-{row.pk} pre")
     assert shown.inner_text().startswith("0000  00 11 22 00 00 20 61 20 72 65 76 69 65 77 20 ff")
-    with page.expect_response(lambda answer: "/parked/" in answer.url, timeout=8000):
+    with page.expect_response(lambda answer: "/dead-letters/" in answer.url, timeout=8000):
         pass
     assert shown.is_visible()
     seen_well(visitor)
@@ -120,11 +120,11 @@ def test_a_parked_row_is_looked_at_and_discarded_by_keyboard(
     for _ in range(2):  # replay, discard
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.locator(f"#parked-{row.pk}").wait_for(state="detached", timeout=10_000)
+    page.locator(f"#dead-letter-{row.pk}").wait_for(state="detached", timeout=10_000)
     row.refresh_from_db()
     assert (row.resolution, row.resolved_by) == ("discarded", installation.user)
-    page.select_option("#parked-filters [name=state]", "over")
-    page.locator(f"#parked-{row.pk}", has_text="discarded").wait_for(timeout=10_000)
+    page.select_option("#dead-letter-filters [name=state]", "over")
+    page.locator(f"#dead-letter-{row.pk}", has_text="discarded").wait_for(timeout=10_000)
     assert page.locator(".failure").count() == 2
     seen_well(visitor)
 

@@ -17,7 +17,18 @@ from webapp.replicators.models import Draft, Replicator
 from webapp.replicators.options import ReplicatorOptions
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
-TABS = ("", "tables/", "charts/", "activity/", "failures/", "parked/", "logs/", "schema/", "lineage/", "settings/")
+TABS = (
+    "",
+    "tables/",
+    "charts/",
+    "activity/",
+    "failures/",
+    "dead-letters/",
+    "logs/",
+    "schema/",
+    "lineage/",
+    "settings/",
+)
 
 
 def pages(made: Installation) -> list[str]:
@@ -42,13 +53,13 @@ def pages(made: Installation) -> list[str]:
         "/streams/",
         "/failures/",
         "/failures/?state=open&code=nothing",
-        f"/replicators/{busy}/parked/?state=over",
+        f"/replicators/{busy}/dead-letters/?state=over",
         f"/alerts/?show=firing&replicator={new}",
         "/alerts/channels/",
         f"/alerts/channels/{Channel.objects.get(kind='slack').pk}/",
         *(f"/replicators/{busy}/{tab}" for tab in TABS),
         f"/replicators/{busy}/lineage/{made.replicators['shop to lakehouse'].tables.get(name='orders').pk}/",
-        f"/replicators/{busy}/tables/{made.replicators['shop to lakehouse'].tables.get(name='orders').pk}/taking/",
+        f"/replicators/{busy}/tables/{made.replicators['shop to lakehouse'].tables.get(name='orders').pk}/columns/",
         f"/replicators/{busy}/tables/{made.replicators['shop to lakehouse'].tables.get(name='orders').pk}/snapshots/",
         *(f"/replicators/{new}/{tab}" for tab in TABS[:-1]),
         f"/replicators/{failed}/",

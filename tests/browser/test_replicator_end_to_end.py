@@ -32,7 +32,7 @@ TABLES = {"customers": 400, "orders": 1500, "clicks": 250}  # clicks has no key
 FIRST_COPY_MS = 180_000
 ARRIVAL_SECONDS = 90.0
 PAUSE_MS = 12_000
-MEASURED_MS = 60_000  # promises are looked at every half minute
+MEASURED_MS = 60_000  # objectives are looked at every half minute
 
 
 @pytest.fixture

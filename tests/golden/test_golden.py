@@ -225,7 +225,8 @@ def test_options_and_their_defaults() -> None:
     )
     assert ReplicatorOptions.from_dict(kept["defaults"]) == ReplicatorOptions()
     assert ReplicatorOptions.from_dict(kept["given"]) == given
-    for number in (1, 2, 3):  # before a lost log had options; before rows were parked; before snapshots had a pace
+    # Before a lost log had options; before there were dead-letter rows; before snapshots had a pace; `on_poison`.
+    for number in (1, 2, 3, 4):
         earlier = json.loads((FOLDER / f"options.{number}.json").read_text())
         found = [ReplicatorOptions.from_dict(earlier[name]) for name in ("defaults", "given")]
         assert found == [ReplicatorOptions(), given]

@@ -1,4 +1,4 @@
-"""A metadata database as it was before lags were counted by event, alerts, promises and lineage: the last one without
+"""A metadata database as it was before lags were counted by event, alerts, objectives and lineage: the last one without
 them.
 """
 

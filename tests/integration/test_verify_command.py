@@ -115,13 +115,13 @@ def test_differences_exit_with_1_and_name_their_keys(replicator: Replicator, tar
     )
 
 
-def test_parked_rows_are_named(replicator: Replicator, target: Target) -> None:
-    ReplicatorTable.objects.update(parked=1)
+def test_dead_letter_rows_are_named(replicator: Replicator, target: Target) -> None:
+    ReplicatorTable.objects.update(dead_letters=1)
     target.write({1: "one"})
     code, text = run()
     assert code == 1
     assert "verify_command.t has 1 dead-letter row missing in the target." in text
-    assert json.loads(run("--json")[1])["parked"] == {"verify_command.t": 1}
+    assert json.loads(run("--json")[1])["dead_letters"] == {"verify_command.t": 1}
 
 
 def test_a_table_that_the_selection_takes_and_the_replicator_does_not_is_told(

@@ -49,7 +49,7 @@ def _make(rng: random.Random) -> None:
 
 def _live(rng: random.Random) -> None:
     """Tables are found, and copies get names; some are merged, which makes these theirs."""
-    from webapp.monitoring.models import TablePromise
+    from webapp.monitoring.models import TableObjective
     from webapp.replicators.models import Replicator, ReplicatorTable
     from webapp.replicators.selection.entries import ensure_table
     from webapp.replicators.services import rename_target
@@ -69,7 +69,7 @@ def _live(rng: random.Random) -> None:
             table.target_namespace, table.target_name = table.own_namespace, table.own_name
             table.save()
         if rng.random() < 0.2:
-            TablePromise.objects.create(table=table, percent=99.5, seconds=rng.choice((7, 41, 3570)))
+            TableObjective.objects.create(table=table, percent=99.5, seconds=rng.choice((7, 41, 3570)))
 
 
 def _tell(rng: random.Random) -> None:
@@ -100,7 +100,7 @@ def _facts_of_streams() -> list[Any]:
 def _facts() -> list[Any]:
     from webapp.replicators.models import ReplicatorTable
 
-    fields = ("replicator__name", "database", "name", "mode", "own_namespace", "own_name", "promise__seconds")
+    fields = ("replicator__name", "database", "name", "mode", "own_namespace", "own_name", "objective__seconds")
     return sorted(ReplicatorTable.objects.values_list(*fields), key=repr)
 
 

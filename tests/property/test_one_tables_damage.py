@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 
 import pytest
 
-from replicator.model.change import ChangeBatch, LogMessage, RowsParked, SchemaChange, TableFailed
+from replicator.model.change import ChangeBatch, LogMessage, SchemaChange, TableFailed, UndecodableRows
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.base import ReadOptions
@@ -71,11 +71,11 @@ def kin(messages: Iterator[LogMessage]) -> dict[TableId, set[TableId]]:
 
 
 def rows_of(messages: Iterator[LogMessage], *, but: Collection[TableId] = ()) -> tuple[Rows, set[TableId]]:
-    """What was read of each table but some, and which tables failed or have rows that were parked."""
+    """What was read of each table but some, and which tables failed or have rows that were dead letters."""
     rows: Rows = {}
     failed: set[TableId] = set()
     for message in messages:
-        if isinstance(message, TableFailed | RowsParked):
+        if isinstance(message, TableFailed | UndecodableRows):
             failed.add(message.table)
         elif isinstance(message, ChangeBatch) and message.table not in but:
             message.data.validate(full=True)
@@ -102,7 +102,7 @@ def test_damage_to_one_table_is_that_tables(name: str, monkeypatch: pytest.Monke
         changed = list(log.events)
         for place in rng.sample(places, min(len(places), rng.randint(1, 3))):
             changed[place] = damaged(log, place, rng)
-        rows, failed = rows_of(read_live(changed, ReadOptions(park=rng.random() < 0.5)), but=names[table])
+        rows, failed = rows_of(read_live(changed, ReadOptions(keep_undecodable=rng.random() < 0.5)), but=names[table])
         assert failed <= names[table], f"seed {start}, case {number}"
         assert rows == whole[table], f"seed {start}, case {number}"
         outcomes[bool(failed)] += 1

@@ -36,10 +36,10 @@ from replicator.model.change import (
     Ddl,
     LogMessage,
     Operation,
-    ParkedRow,
-    RowsParked,
     SchemaChange,
     TableFailed,
+    UndecodableRow,
+    UndecodableRows,
 )
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
@@ -137,7 +137,7 @@ class World:
                 self.seen.append(f"read {at}")
                 ordinal += message.data.num_rows if isinstance(message, ChangeBatch) else 0
                 ordinal += isinstance(message, SchemaChange)
-                ordinal += len(message.rows) if isinstance(message, RowsParked) else 0
+                ordinal += len(message.rows) if isinstance(message, UndecodableRows) else 0
                 yield message
             yield Commit(Place(at + 1), None)
         while True:
@@ -359,10 +359,10 @@ def test_foreign_keys_of_the_log_are_followed_from_there_on(world: World, *, fai
     assert [table for table, _ in asked] == [B]
 
 
-def parked(table: TableId, first: int, rows: int) -> RowsParked:
+def dead_letters(table: TableId, first: int, rows: int) -> UndecodableRows:
     error = ValueDoesNotFit("no text", column="b")
-    made = [ParkedRow(first + n, Operation.UPDATE, None, "t", f"x:{n}", error, b"bytes", 5) for n in range(rows)]
-    return RowsParked(table, tuple(made), Place(1))
+    made = [UndecodableRow(first + n, Operation.UPDATE, None, "t", f"x:{n}", error, b"bytes", 5) for n in range(rows)]
+    return UndecodableRows(table, tuple(made), Place(1))
 
 
 @pytest.mark.parametrize("has_gaps", [True, False])
@@ -387,28 +387,33 @@ def test_of_a_new_table_a_log_with_gaps_is_believed_from_where_it_ended(world: W
     assert not any(entry.failures or entry.created for entry in world.entries)
 
 
-def test_parked_rows_are_in_the_entry_of_their_transaction_and_use_their_numbers_up(world: World) -> None:
+def test_dead_letter_rows_are_in_the_entry_of_their_transaction_and_use_their_numbers_up(world: World) -> None:
     def messages(ordinal: int) -> list[LogMessage | Exception]:
-        return [batch(A, ordinal, 2), parked(A, ordinal + 2, 3), batch(A, ordinal + 5, 1), batch(B, ordinal + 6, 1)]
+        return [
+            batch(A, ordinal, 2),
+            dead_letters(A, ordinal + 2, 3),
+            batch(A, ordinal + 5, 1),
+            batch(B, ordinal + 6, 1),
+        ]
 
     world.script = [messages]
     world.run()
-    found = [one for entry in world.entries for one in entry.parked]
+    found = [one for entry in world.entries for one in entry.dead_letters]
     assert [(one.table, one.sequence, one.row.offset) for one in found] == [(A, 2, "x:0"), (A, 3, "x:1"), (A, 4, "x:2")]
-    entry = next(entry for entry in world.entries if entry.parked)
+    entry = next(entry for entry in world.entries if entry.dead_letters)
     assert [(s.first_sequence, s.last_sequence, s.rows) for s in entry.segments if s.table == A] == [(0, 5, 3)]
     assert not any(entry.failures for entry in world.entries)
 
 
-def test_a_table_with_too_many_parked_rows_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_PARKED", 4)
-    world.script = [lambda ordinal: [parked(A, ordinal, 3), batch(B, ordinal + 3, 1)],
-        lambda ordinal: [parked(A, ordinal, 2)],
-                    lambda ordinal: [parked(A, ordinal, 2), batch(B, ordinal + 2, 1)]]  # fmt: skip
+def test_a_table_with_too_many_dead_letters_rows_stops(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_DEAD_LETTERS", 4)
+    world.script = [lambda ordinal: [dead_letters(A, ordinal, 3), batch(B, ordinal + 3, 1)],
+        lambda ordinal: [dead_letters(A, ordinal, 2)],
+                    lambda ordinal: [dead_letters(A, ordinal, 2), batch(B, ordinal + 2, 1)]]  # fmt: skip
     world.run()
     failed = [(table, error.code) for entry in world.entries for table, error in entry.failures]
-    assert failed == [(A, "too_many_parked")]
-    assert [one.sequence for entry in world.entries for one in entry.parked] == [0, 1, 2, 4, 5]
+    assert failed == [(A, "too_many_dead_letters")]
+    assert [one.sequence for entry in world.entries for one in entry.dead_letters] == [0, 1, 2, 4, 5]
     assert world.entries[-1].checkpoint.next_sequence == 9
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from replicator.engine.capture.journal_entry import PARKED_BYTES, JournalEntryBuilder
+from replicator.engine.capture.journal_entry import DEAD_LETTER_BYTES, JournalEntryBuilder
 from replicator.errors import UnsupportedType, ValueDoesNotFit
-from replicator.model.change import Operation, ParkedRow
+from replicator.model.change import Operation, UndecodableRow
 from replicator.model.identifiers import TableId
 from replicator.state.journal import Checkpoint, EventKind, ReloadRequest, TableEvent
 
@@ -102,11 +102,13 @@ def test_a_load_that_mends_a_cascade_begins_behind_the_last_one() -> None:
     assert asked == [(A, 20, False), (A, 30, True), (B, 40, True)]
 
 
-def test_parked_rows_take_their_numbers_and_no_more_memory_than_there_is_for_them() -> None:
+def test_dead_letter_rows_take_their_numbers_and_no_more_memory_than_there_is_for_them() -> None:
     building = JournalEntryBuilder(Checkpoint({}, 100, "server"))
-    data = bytes(PARKED_BYTES // 2)
+    data = bytes(DEAD_LETTER_BYTES // 2)
     for ordinal in range(3):
-        building.park(A, ParkedRow(ordinal, Operation.INSERT, None, "t", "x:1", ValueDoesNotFit("bad"), data + b"!", 7))
-    assert [parked.sequence for parked in building.parked] == [100, 101, 102]
-    assert [len(parked.row.data) for parked in building.parked] == [len(data) + 1, len(data) - 1, 0]
+        building.add_dead_letter(
+            A, UndecodableRow(ordinal, Operation.INSERT, None, "t", "x:1", ValueDoesNotFit("bad"), data + b"!", 7)
+        )
+    assert [dead_letter.sequence for dead_letter in building.dead_letters] == [100, 101, 102]
+    assert [len(dead_letter.row.data) for dead_letter in building.dead_letters] == [len(data) + 1, len(data) - 1, 0]
     assert building.next_sequence == 103

@@ -1,4 +1,4 @@
-"""The lag histogram: exact at every promise, mergeable, bounded."""
+"""The lag histogram: exact at every objective, mergeable, bounded."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def same(one: LagHistogram, other: LagHistogram) -> bool:
     return (one.counts == other.counts).all() and (one.sum, one.greatest) == (other.sum, other.greatest)
 
 
-PROMISES = [*range(1, 121), *range(120, 601, 5), *(60 * minute for minute in range(10, 1441))]
+OBJECTIVES = [*range(1, 121), *range(120, 601, 5), *(60 * minute for minute in range(10, 1441))]
 
 
-def test_every_promise_that_a_user_may_make_is_a_bound() -> None:
-    assert [seconds for seconds in PROMISES if not exact_seconds(seconds)] == []
-    assert all(BOUNDS[within(seconds)] == seconds * 1_000_000 for seconds in PROMISES)
+def test_every_objective_that_a_user_may_make_is_a_bound() -> None:
+    assert [seconds for seconds in OBJECTIVES if not exact_seconds(seconds)] == []
+    assert all(BOUNDS[within(seconds)] == seconds * 1_000_000 for seconds in OBJECTIVES)
     assert [s for s in (0, -1, 0.01, 121, 61.5, 602, 3601, 86_401, 86_460) if exact_seconds(s)] == []
     assert nearest_seconds(121) == (120, 125)
     assert nearest_seconds(3700) == (3660, 3720)
 
 
 @given(LAGS)
-def test_events_within_a_promise_are_counted_exactly(lags: list[int]) -> None:
+def test_events_within_a_objective_are_counted_exactly(lags: list[int]) -> None:
     found = of(lags)
     stored = found.to_bytes()
     for seconds in (1, 2, 7, 59, 60, 61, 119, 120, 125, 600, 660, 3600, 86_400):

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from replicator.errors import TooManyParked, ValueDoesNotFit
+from replicator.errors import TooManyDeadLetters, ValueDoesNotFit
 from replicator.model.change import Operation
 from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
@@ -69,7 +69,7 @@ def test_one_bad_row_of_many_costs_few_conversions() -> None:
 
 def test_more_bad_rows_than_are_kept_stop_the_table() -> None:
     assert len(bisect_undecodable(2_000, refusing(set(range(MAX_BAD)), []), PLAIN).bad) == MAX_BAD
-    with pytest.raises(TooManyParked, match=f"More than {MAX_BAD:,} rows .* row 0 is bad") as raised:
+    with pytest.raises(TooManyDeadLetters, match=f"More than {MAX_BAD:,} rows .* row 0 is bad") as raised:
         bisect_undecodable(2_000, refusing(set(range(MAX_BAD + 1)), []), PLAIN)
     assert raised.value.column == "v"
 
@@ -88,8 +88,8 @@ def event(kind: int, *images: bytes) -> Event:
     return Event(kind, 0, 1, 0, "bin.000001", 100, 200, body)
 
 
-def mysql_rows(*, park: bool = True) -> row_events.TableRows:
-    return row_events.TableRows(SCHEMA, LOG, ReadOptions(park=park))
+def mysql_rows(*, keep_undecodable: bool = True) -> row_events.TableRows:
+    return row_events.TableRows(SCHEMA, LOG, ReadOptions(keep_undecodable=keep_undecodable))
 
 
 def values(batch: pa.RecordBatch, name: str) -> list[Any]:
@@ -97,7 +97,7 @@ def values(batch: pa.RecordBatch, name: str) -> list[Any]:
     return found
 
 
-def test_mysql_parks_the_rows_that_cannot_be_decoded_with_their_images() -> None:
+def test_mysql_keeps_the_rows_that_cannot_be_decoded_with_their_images() -> None:
     rows = mysql_rows()
     ordinal = rows.add(event(e.WRITE_V2, image(1, b"one"), image(2, BAD), image(3, None)), 0, 5, "gtid-1")
     ordinal += rows.add(event(e.UPDATE_V2, image(2, BAD), image(2, b"two"), image(1, b"one"), image(1, b"un")), ordinal,
@@ -107,18 +107,18 @@ def test_mysql_parks_the_rows_that_cannot_be_decoded_with_their_images() -> None
     batch.validate(full=True)
     assert (values(batch, "_sequence_num"), values(batch, "v")) == ([0, 2, 4], ["one", None, "un"])
     assert values(batch, "_before_v") == [None, None, "one"]
-    found = [(row.ordinal, row.operation, row.txn_id, row.data) for row in rows.parked]
+    found = [(row.ordinal, row.operation, row.txn_id, row.data) for row in rows.undecodable]
     assert found == [
         (1, Operation.INSERT, "gtid-1", image(2, BAD)),
         (3, Operation.UPDATE, "gtid-2", image(2, BAD) + image(2, b"two")),
         (5, Operation.DELETE, "gtid-3", image(2, BAD)),
     ]
-    first = rows.parked[0]
+    first = rows.undecodable[0]
     assert first.commit_ts is not None
     assert (first.offset, first.commit_ts.microsecond, first.size) == ("bin.000001:100", 5, len(first.data))
     assert (first.error.code, first.error.column) == ("value_does_not_fit", "v")
     rows.add(event(e.WRITE_V2, image(4, b"four")), 6, 8, "gtid-4")
-    assert (values(rows.take(), "v"), rows.parked) == (["four"], [])
+    assert (values(rows.take(), "v"), rows.undecodable) == (["four"], [])
 
 
 def test_mysql_keeps_the_keys_before_and_after() -> None:
@@ -127,7 +127,7 @@ def test_mysql_keeps_the_keys_before_and_after() -> None:
     rows.add(event(e.UPDATE_V2, image(2, BAD), image(3, b"moved"), image(4, b"x"), image(4, BAD)), 1, 6, "gtid-2")
     rows.add(event(e.DELETE_V2, image(-5, BAD)), 3, 7, "gtid-3")
     rows.take()
-    assert [row.keys for row in rows.parked] == [
+    assert [row.keys for row in rows.undecodable] == [
         ({"id": "1"},),
         ({"id": "2"}, {"id": "3"}),
         ({"id": "4"},),
@@ -137,11 +137,11 @@ def test_mysql_keeps_the_keys_before_and_after() -> None:
 
 @pytest.mark.parametrize("key", [("v",), ("id", "v"), ()])
 def test_a_key_that_cannot_be_decoded_or_is_none_is_not_known(key: tuple[str, ...]) -> None:
-    rows = row_events.TableRows(replace(SCHEMA, key=key), LOG, ReadOptions(park=True))
+    rows = row_events.TableRows(replace(SCHEMA, key=key), LOG, ReadOptions(keep_undecodable=True))
     rows.add(event(e.WRITE_V2, image(1, BAD)), 0, 5, "gtid-1")
     rows.add(event(e.UPDATE_V2, image(2, BAD), image(3, b"fine")), 1, 6, "gtid-2")
     rows.take()
-    assert [row.keys for row in rows.parked] == [(), ()]
+    assert [row.keys for row in rows.undecodable] == [(), ()]
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,14 @@ def test_a_key_that_cannot_be_decoded_or_is_none_is_not_known(key: tuple[str, ..
 )
 def test_a_key_is_kept_as_a_text_or_not_at_all(value: Any, kept: str | None) -> None:
     stamps = [pa.array([one]) for one in (1, "INSERT", None, "t", "x:1")]
-    row = undecodable_rows.parked(stamps, ValueDoesNotFit("bad"), np.zeros(1, np.uint8), lambda: [{"k": value}])
+    row = undecodable_rows.undecodable_row(
+        stamps, ValueDoesNotFit("bad"), np.zeros(1, np.uint8), lambda: [{"k": value}]
+    )
     assert row.keys == (({"k": kept},) if kept is not None else ())
 
 
 def test_mysql_without_the_option_stops() -> None:
-    rows = mysql_rows(park=False)
+    rows = mysql_rows(keep_undecodable=False)
     rows.add(event(e.WRITE_V2, image(1, b"one"), image(2, BAD)), 0, 5, "gtid-1")
     with pytest.raises(ValueDoesNotFit):
         rows.take()
@@ -173,7 +175,7 @@ def test_a_batch_of_bad_rows_only_is_empty() -> None:
     rows = mysql_rows()
     rows.add(event(e.WRITE_V2, image(2, BAD)), 0, 5, "gtid-1")
     batch = rows.take()
-    assert (batch.num_rows, batch.schema, len(rows.parked)) == (0, SCHEMA.change_arrow, 1)
+    assert (batch.num_rows, batch.schema, len(rows.undecodable)) == (0, SCHEMA.change_arrow, 1)
 
 
 def test_long_rows_are_cut_and_say_how_long_they_were() -> None:
@@ -182,7 +184,7 @@ def test_long_rows_are_cut_and_say_how_long_they_were() -> None:
     rows.add(event(e.WRITE_V2, image(2, long)), 0, 5, "gtid-1")
     rows.take()
     whole = image(2, long)
-    assert (rows.parked[0].data, rows.parked[0].size) == (whole[:KEPT_BYTES], len(whole))
+    assert (rows.undecodable[0].data, rows.undecodable[0].size) == (whole[:KEPT_BYTES], len(whole))
 
 
 def test_nothing_is_parted_while_all_can_be_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,9 +219,9 @@ def delete(key: int) -> bytes:
     return b"D" + struct.pack(">I", 9) + b"K" + cells(key, None)
 
 
-def postgres(*, park: bool = True) -> postgres_rows.TableRows:
+def postgres(*, keep_undecodable: bool = True) -> postgres_rows.TableRows:
     attributes = (Attribute("id", 1, PgType(23, "int4")), Attribute("v", 2, PgType(25, "text")))
-    return postgres_rows.TableRows(Layout(SCHEMA, attributes, (0, 1), 2), "null", park=park)
+    return postgres_rows.TableRows(Layout(SCHEMA, attributes, (0, 1), 2), "null", keep_undecodable=keep_undecodable)
 
 
 def add_run(rows: postgres_rows.TableRows, messages: list[bytes], first: int, owners: list[int]) -> None:
@@ -232,7 +234,7 @@ def add_run(rows: postgres_rows.TableRows, messages: list[bytes], first: int, ow
     rows.add_run(data, bounds[:-1], bounds[1:], ordinals, np.array(owners), transactions)
 
 
-def test_postgres_parks_the_rows_that_cannot_be_decoded_with_their_messages() -> None:
+def test_postgres_keeps_the_rows_that_cannot_be_decoded_with_their_messages() -> None:
     rows = postgres()
     add_run(rows, [insert(1, b"one"), insert(2, BAD), update(1, b"un")], 0, [0, 1, 1])
     for ordinal, message in enumerate([update(2, BAD), delete(2), insert(3, None)], 3):
@@ -242,15 +244,15 @@ def test_postgres_parks_the_rows_that_cannot_be_decoded_with_their_messages() ->
     assert (values(batch, "_sequence_num"), values(batch, "v")) == ([0, 2, 4, 5], ["one", "un", None, None])
     assert values(batch, "_txn_id") == ["100", "101", "7", "7"]
     assert values(batch, "_operation") == ["INSERT", "UPDATE", "DELETE", "INSERT"]
-    found = [(row.ordinal, row.operation, row.txn_id, row.offset, row.data) for row in rows.parked]
+    found = [(row.ordinal, row.operation, row.txn_id, row.offset, row.data) for row in rows.undecodable]
     assert found == [
         (1, Operation.INSERT, "101", "0/10", insert(2, BAD)),
         (3, Operation.UPDATE, "7", "1/9", update(2, BAD)),
     ]
-    assert {row.error.column for row in rows.parked} == {"v"}
-    assert [row.keys for row in rows.parked] == [({"id": "2"},), ({"id": "2"},)]
+    assert {row.error.column for row in rows.undecodable} == {"v"}
+    assert [row.keys for row in rows.undecodable] == [({"id": "2"},), ({"id": "2"},)]
     rows.add(insert(4, b"four"), 6, Transaction(8, 5, 9))
-    assert (values(rows.take(), "v"), rows.parked) == (["four"], [])
+    assert (values(rows.take(), "v"), rows.undecodable) == (["four"], [])
 
 
 def test_postgres_keeps_the_keys_before_and_after() -> None:
@@ -260,11 +262,11 @@ def test_postgres_keeps_the_keys_before_and_after() -> None:
     for ordinal, message in enumerate([moved, whole, b"I" + struct.pack(">I", 9) + b"N" + cells(None, BAD)]):
         rows.add(message, ordinal, Transaction(7, 5, 9))
     rows.take()
-    assert [row.keys for row in rows.parked] == [({"id": "2"}, {"id": "3"}), ({"id": "4"},), ()]
+    assert [row.keys for row in rows.undecodable] == [({"id": "2"}, {"id": "3"}), ({"id": "4"},), ()]
 
 
 def test_postgres_without_the_option_stops() -> None:
-    rows = postgres(park=False)
+    rows = postgres(keep_undecodable=False)
     rows.add(insert(2, BAD), 0, Transaction(7, 5, 9))
     with pytest.raises(ValueDoesNotFit):
         rows.take()
@@ -273,5 +275,5 @@ def test_postgres_without_the_option_stops() -> None:
 def test_the_first_of_too_many_is_said() -> None:
     error = ValueDoesNotFit("Column v holds no text.", remedy="Mend it.", column="v")
     told = undecodable_rows.too_many(1000, error)
-    assert (told.code, told.remedy) == ("too_many_parked", "Mend it.")
+    assert (told.code, told.remedy) == ("too_many_dead_letters", "Mend it.")
     assert told.message.endswith("One of them: Column v holds no text.")

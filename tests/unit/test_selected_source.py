@@ -16,10 +16,10 @@ from replicator.model.change import (
     Ddl,
     LogMessage,
     Operation,
-    ParkedRow,
-    RowsParked,
     SchemaChange,
     TableFailed,
+    UndecodableRow,
+    UndecodableRows,
 )
 from replicator.model.identifiers import TableId
 from replicator.model.masks import Mask
@@ -152,22 +152,22 @@ def test_a_table_that_is_made_anew_is_read_again() -> None:
 
 
 def test_a_message_of_a_kind_that_nobody_masks_stops_the_table() -> None:
-    class Parked(NamedTuple):
+    class DeadLetter(NamedTuple):
         table: TableId
         data: bytes
 
-    seen: Any = (Parked(TABLE, SECRET.encode()), Parked(TABLE, b""), Parked(TableId("shop", "open"), b"x"))
+    seen: Any = (DeadLetter(TABLE, SECRET.encode()), DeadLetter(TABLE, b""), DeadLetter(TableId("shop", "open"), b"x"))
     failed, other = told(*seen)
     assert isinstance(failed, TableFailed)
-    assert "Parked" in failed.error.message
+    assert "DeadLetter" in failed.error.message
     assert other == seen[2]
 
 
-def test_a_parked_row_keeps_neither_its_bytes_nor_its_value() -> None:
+def test_a_dead_letter_row_keeps_neither_its_bytes_nor_its_value() -> None:
     error = ValueDoesNotFit(f"{SECRET!r} is no date.", column="mail")
-    row = ParkedRow(0, Operation.INSERT, None, "1", "x", error, SECRET.encode(), 15, ({"mail": SECRET},))
-    (found,) = told(RowsParked(TABLE, (row,), START))
-    assert isinstance(found, RowsParked)
+    row = UndecodableRow(0, Operation.INSERT, None, "1", "x", error, SECRET.encode(), 15, ({"mail": SECRET},))
+    (found,) = told(UndecodableRows(TABLE, (row,), START))
+    assert isinstance(found, UndecodableRows)
     assert (found.rows[0].data, found.rows[0].size, found.rows[0].error.column) == (b"", 15, "mail")
     assert SECRET not in repr(found) + found.rows[0].error.message
 

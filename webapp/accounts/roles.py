@@ -43,26 +43,26 @@ OWN = frozenset({
     "api-stream-ack", "api-stream-group-join", "api-stream-group-heartbeat", "api-stream-group-leave",
 })  # fmt: skip
 RUNS = frozenset({
-    "replicators:act", "replicators:act_on_table", "replicators:table_snapshots", "monitoring:act_on_parked",
-    "monitoring:promise",
+    "replicators:act", "replicators:act_on_table", "replicators:table_snapshots", "monitoring:act_on_dead_letter",
+    "monitoring:objective",
     "alerts:snooze", "alerts:quiet", "alerts:test_rules", "alerts:save_rules", "connections:test",
     "destinations:test", "api-destination-test",
     "api-connection-test", "api-connection-describe", "api-alert-rule", "api-alert-rules-snooze",
-    "api-alert-rules-test", "api-table-promise",
+    "api-alert-rules-test", "api-table-objective",
     "api-replicator-pause", "api-replicator-resume", "api-replicator-retry", "api-replicator-start",
     "api-replicator-start-anew",
     "api-replicator-stop", "api-replicator-snapshots-pause", "api-replicator-snapshots-resume",
     "api-table-cancel-snapshot", "api-table-pause-snapshot", "api-table-resnapshot", "api-table-resume",
     "api-table-resume-snapshot",
     "api-table-retry", "api-table-skip", "api-table-snapshot", "api-table-stop-snapshot",
-    "api-parked-row-discard", "api-parked-row-replay", "api-stream-group",
+    "api-dead-letter-row-discard", "api-dead-letter-row-replay", "api-stream-group",
 })  # fmt: skip
 # Among those, by the last part of the address.
 NOT_RUNS = {"replicators:act": {"delete"}, "replicators:act_on_table": {"remove"}}
 # What is only read and yet not for all: rows of the source, what it has, forms of what only an admin changes, who did
 # what.
 READ_BY: Mapping[str, Role] = {
-    **dict.fromkeys(("monitoring:parked_bytes", "api-parked-row-data", "api-connection-databases",
+    **dict.fromkeys(("monitoring:dead_letter_bytes", "api-dead-letter-row-data", "api-connection-databases",
             "api-connection-tables"), Role.OPERATOR),
     **dict.fromkeys((
         "replicators:new", "replicators:step", "replicators:listing", "replicators:pick", "replicators:pattern",

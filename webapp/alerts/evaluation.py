@@ -86,23 +86,24 @@ def _facts(replicators: Sequence[Replicator], now: datetime) -> dict[int, Facts]
     measured = keep_standings(replicators, now)
     promised = [table for _, table in measured if table is not None]
     failed: dict[int, list[str]] = {}
-    parked: dict[int, dict[str, int]] = {}
+    dead_letters: dict[int, dict[str, int]] = {}
     names: dict[int, str] = {}
-    wrong = Q(state=TableState.FAILED.value) | Q(parked__gt=0)
+    wrong = Q(state=TableState.FAILED.value) | Q(dead_letters__gt=0)
     for row in ReplicatorTable.objects.filter(wrong, replicator__in=replicators).only(
-        "replicator_id", "database", "name", "state", "parked"
+        "replicator_id", "database", "name", "state", "dead_letters"
     ):
         if row.state == TableState.FAILED.value:
             failed.setdefault(row.replicator_id, []).append(str(row))
-        if row.parked:
-            parked.setdefault(row.replicator_id, {})[str(row)] = row.parked
+        if row.dead_letters:
+            dead_letters.setdefault(row.replicator_id, {})[str(row)] = row.dead_letters
     if promised:
         names = {row.pk: str(row) for row in ReplicatorTable.objects.filter(pk__in=promised).only("database", "name")}
     figures: dict[int, dict[str, Figures]] = {one.pk: {} for one in replicators}
     for (replicator, table), one in measured.items():
         figures[replicator][names.get(table, "") if table else ""] = one
     return {
-        one.pk: Facts(one, figures[one.pk], failed.get(one.pk, []), now, parked.get(one.pk, {})) for one in replicators
+        one.pk: Facts(one, figures[one.pk], failed.get(one.pk, []), now, dead_letters.get(one.pk, {}))
+        for one in replicators
     }
 
 

@@ -43,13 +43,16 @@ class Channel(models.Model):
         return ", ".join(self.config.get("recipients", [])) or str(self.config.get("host", ""))
 
 
+OLD_KINDS = {"rows_parked": "dead_letter_rows"}  # deprecated names of rules that were released, and the present ones
+
+
 class RuleKind(models.TextChoices):
     SLO_BURN = "slo_burn", "SLO: error budget burns too fast"
     LAG = "lag", "Lag: target too far behind"
     TABLE_FAILED = "table_failed", "Table failed"
     STOPPED = "stopped", "Replicator stopped or failing"
     LOG_KEPT = "log_kept", "Source log retention too high, or log lost"
-    ROWS_PARKED = "rows_parked", "Dead-letter rows: rows missing in the target"
+    DEAD_LETTER_ROWS = "dead_letter_rows", "Dead-letter rows: rows missing in the target"
 
 
 class Rule(models.Model):

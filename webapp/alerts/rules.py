@@ -55,7 +55,7 @@ PARAMETERS: Mapping[str, tuple[Parameter, ...]] = {
         ),
     ),
     RuleKind.LOG_KEPT: (),
-    RuleKind.ROWS_PARKED: (),
+    RuleKind.DEAD_LETTER_ROWS: (),
 }
 EXPLAINED: Mapping[str, str] = {
     RuleKind.SLO_BURN: "2 % of the 30-day error budget burned within 1 hour, or 5 % within 6 hours, and still burning.",
@@ -68,7 +68,7 @@ EXPLAINED: Mapping[str, str] = {
         "Fires at the limit in the options, or when the log is lost and a restart from scratch is required. Also while"
         " paused."
     ),
-    RuleKind.ROWS_PARKED: (
+    RuleKind.DEAD_LETTER_ROWS: (
         "Fires until the rows are replayed or discarded. Notifies again when another table is affected."
     ),
 }
@@ -87,15 +87,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of one replicator, in one round.  figures: its own promise's first, then those of tables, by name; parked: rows
-    by table.
+    """Of one replicator, in one round.  figures: its own objective's first, then those of tables, by name;
+    dead_letters: rows by table.
     """
 
     replicator: Replicator
     figures: Mapping[str, Figures]
     failed: Sequence[str]
     now: datetime
-    parked: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def own(self) -> Figures | None:
@@ -133,7 +133,7 @@ def _slo_burn(facts: Facts, params: Mapping[str, float]) -> Finding | None:
             late = one.tally(rule.long).late
             if one.burning(rule) and (late >= params["least_late"] or one.unproven is not None):
                 whose = f"{table}: the" if table else "The"
-                said = f"{one.promise.percent:g} % within {span(one.promise.seconds)}"
+                said = f"{one.objective.percent:g} % within {span(one.objective.seconds)}"
                 summary = (
                     f"{whose} error budget of the SLO ({said}) burns {one.burn(rule.long):.1f} times too fast; "
                     f"{late:,} late change{'' if late == 1 else 's'} in {rule.long}"
@@ -186,11 +186,11 @@ def _log_kept(facts: Facts, params: Mapping[str, float]) -> Finding | None:
     return Finding(kept.message, severity, detail=detail, members=frozenset({kept.concern}))
 
 
-def _rows_parked(facts: Facts, params: Mapping[str, float]) -> Finding | None:
+def _dead_letter_rows(facts: Facts, params: Mapping[str, float]) -> Finding | None:
     del params
-    if not facts.parked:
+    if not facts.dead_letters:
         return None
-    number, tables = sum(facts.parked.values()), sorted(facts.parked)
+    number, tables = sum(facts.dead_letters.values()), sorted(facts.dead_letters)
     more = f" and {len(tables) - NAMED} more" if len(tables) > NAMED else ""
     summary = f"{number:,} dead-letter row{'' if number == 1 else 's'}: {', '.join(tables[:NAMED])}{more}"
     return Finding(summary, WARNING, detail={"tables": tables[:100]}, members=frozenset(tables))
@@ -202,5 +202,5 @@ LOOK: Mapping[str, Callable[[Facts, Mapping[str, float]], Finding | None]] = {
     RuleKind.TABLE_FAILED: _table_failed,
     RuleKind.STOPPED: _stopped,
     RuleKind.LOG_KEPT: _log_kept,
-    RuleKind.ROWS_PARKED: _rows_parked,
+    RuleKind.DEAD_LETTER_ROWS: _dead_letter_rows,
 }

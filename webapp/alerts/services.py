@@ -17,7 +17,7 @@ from webapp.alerts import rules
 from webapp.alerts.delivery import send
 from webapp.alerts.evaluation import make_rules
 from webapp.alerts.messages import of_test
-from webapp.alerts.models import Channel, ChannelKind, Rule, RuleKind
+from webapp.alerts.models import OLD_KINDS, Channel, ChannelKind, Rule, RuleKind
 from webapp.connections.secrets import seal, unseal
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator
@@ -133,7 +133,7 @@ def save_rule(
     if enabled is not None and enabled != rule.enabled:
         rule.enabled = enabled
         changed.append("on" if enabled else "off")
-    if params is not None and (values := rules.checked(kind, params)) != rule.params:
+    if params is not None and (values := rules.checked(rule.kind, params)) != rule.params:
         rule.params = values
         changed += [f"{name} {value:g}" for name, value in values.items()]
     if channels is not None:
@@ -151,7 +151,8 @@ def save_rule(
 
 
 def rule_of(replicator: Replicator, kind: str) -> Rule:
-    """ConfigurationError for a kind that does not exist."""
+    """ConfigurationError for a kind that does not exist; it may have its deprecated name."""
+    kind = OLD_KINDS.get(kind, kind)
     if kind not in RuleKind.values:
         raise ConfigurationError(f"Unknown alert rule {kind!r}; known rules: {', '.join(RuleKind.values)}.")
     make_rules([replicator])

@@ -30,7 +30,7 @@ class FleetRow:
     lag_ms: int | None
     rows_per_minute: int
     failures_open: int
-    parked: int = 0
+    dead_letters: int = 0
     actions: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -43,14 +43,15 @@ def fleet_rows() -> list[FleetRow]:
     recent = dict(minutes.values_list("replicator").annotate(moved=Sum(F("events") + F("reads"))))
     pending = Q(last_sequence__gt=Greatest("applied", "live_from"))
     tables = ReplicatorTable.objects.order_by().values_list("replicator", "state").annotate( number=Count("pk"),
-        waiting_rows=Sum("parked"), since=Min("applied_commit_ts", filter=pending), even=Count("pk", filter=~pending)
+        waiting_rows=Sum("dead_letters"), since=Min("applied_commit_ts", filter=pending),
+        even=Count("pk", filter=~pending)
     )  # fmt: skip
     states: dict[int, dict[str, int]] = {}
-    parked: Counter[int] = Counter()
+    dead_letters: Counter[int] = Counter()
     oldest: dict[int, tuple[datetime | None, bool]] = {}
     for pk, state, number, rows, waiting, even in tables:
         states.setdefault(pk, {})[state] = number
-        parked[pk] += rows
+        dead_letters[pk] += rows
         if state == TableState.STREAMING.value:
             oldest[pk] = (waiting, even > 0)
     lags = {}
@@ -66,7 +67,7 @@ def fleet_rows() -> list[FleetRow]:
             lag_ms=lags[one.pk],
             rows_per_minute=recent.get(one.pk, 0) // 5,
             failures_open=unsolved.get(one.pk, 0),
-            parked=parked[one.pk],
+            dead_letters=dead_letters[one.pk],
             actions=allowed_actions(one),
         )
         for one in found

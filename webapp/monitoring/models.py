@@ -5,10 +5,10 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from webapp.monitoring.dead_letters.models import ParkedRow, Resolution
+from webapp.monitoring.dead_letters.models import DeadLetterRow, Resolution
 from webapp.replicators.models import Replicator, ReplicatorTable
 
-__all__ = ["ParkedRow", "Resolution"]  # beside what is defined here
+__all__ = ["DeadLetterRow", "Resolution"]  # beside what is defined here
 
 
 class Stage(models.TextChoices):
@@ -229,14 +229,14 @@ class GaugeRow(models.Model):
         return f"{self.waiting_rows} rows wait, {self.span} s from {self.at:%Y-%m-%d %H:%M}"
 
 
-class TablePromise(models.Model):
-    """What holds for one table: its own promise where it has one (both figures or neither), and since when it is
+class TableObjective(models.Model):
+    """What holds for one table: its own objective where it has one (both figures or neither), and since when it is
     measured.
 
     since: when its first load was over; None: from its first change on.
     """
 
-    table = models.OneToOneField(ReplicatorTable, on_delete=models.CASCADE, related_name="promise")
+    table = models.OneToOneField(ReplicatorTable, on_delete=models.CASCADE, related_name="objective")
     percent = models.FloatField(null=True, blank=True)
     seconds = models.FloatField(null=True, blank=True)
     since = models.DateTimeField(null=True, blank=True)
@@ -246,7 +246,7 @@ class TablePromise(models.Model):
 
 
 class Standing(models.Model):
-    """How a promise was kept when it was last looked at, every half minute; `table` is empty for the replicator's.
+    """How an objective was kept when it was last looked at, every half minute; `table` is empty for the replicator's.
 
     figures: `webapp.monitoring.slo.attainment.Figures.to_dict`.
     """

@@ -9,7 +9,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from replicator.telemetry.lags import LagHistogram
-from webapp.monitoring.models import LagRow, LagSpan, LogLine, MetricMinute, MetricRow, Stage, TablePromise
+from webapp.monitoring.models import LagRow, LagSpan, LogLine, MetricMinute, MetricRow, Stage, TableObjective
 from webapp.monitoring.slo.lag_histograms import parsed
 from webapp.replicators.models import Replicator, ReplicatorTable
 
@@ -68,7 +68,7 @@ def lag_minutes(
     return {row.at: parsed(row).histogram for row in rows}
 
 
-def table_promises(replicator: Replicator) -> list[TablePromise]:
-    """Of the tables that have promises of their own, by name."""
-    found = TablePromise.objects.filter(table__replicator=replicator, percent__isnull=False)
+def table_objectives(replicator: Replicator) -> list[TableObjective]:
+    """Of the tables that have objectives of their own, by name."""
+    found = TableObjective.objects.filter(table__replicator=replicator, percent__isnull=False)
     return list(found.select_related("table").order_by("table__database", "table__name"))

@@ -6,9 +6,9 @@ from typing import Any
 
 from rest_framework import serializers
 
-from replicator.telemetry.slo import Promise
+from replicator.telemetry.slo import Objective
 from webapp.monitoring.failures import FailureCount
-from webapp.monitoring.models import Failure, LogLine, Stage, TablePromise, TimelineEvent
+from webapp.monitoring.models import Failure, LogLine, Stage, TableObjective, TimelineEvent
 from webapp.monitoring.slo.attainment import Attained
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -165,7 +165,7 @@ class ChartsSerializer(serializers.Serializer[dict[str, Any]]):
     points = ChartPointSerializer(many=True)
 
 
-class PromiseSerializer(serializers.Serializer[Promise | dict[str, Any]]):
+class ObjectiveSerializer(serializers.Serializer[Objective | dict[str, Any]]):
     """So many percent of the changes can be read in the target within so many seconds."""
 
     percent = serializers.FloatField()
@@ -181,9 +181,10 @@ class WindowSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class FiguresSerializer(serializers.Serializer[dict[str, Any]]):
-    """How a promise is kept."""
+    """How an objective is kept."""
 
-    promise = PromiseSerializer()
+    objective = ObjectiveSerializer()
+    promise = ObjectiveSerializer(help_text="Deprecated: objective")
     at = serializers.DateTimeField()
     state = serializers.CharField(help_text="The first that holds: unwatched, missed, late, burning, idle, kept")
     windows = serializers.DictField(child=WindowSerializer(), help_text="5m, 30m, 1h, 6h, 24h, 7d, 30d")
@@ -199,17 +200,18 @@ class FiguresSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 class StandingSerializer(FiguresSerializer):
-    """How a promise was kept when it was last looked at."""
+    """How an objective was kept when it was last looked at."""
 
     state = serializers.CharField(help_text="As of /slo/; unseen: not evaluated for minutes")
 
 
 class AttainedSerializer(serializers.Serializer[Attained]):
-    """Of one table over the last 24 hours, by its own promise or the replicator's; what waits too long counts as
+    """Of one table over the last 24 hours, by its own objective or the replicator's; what waits too long counts as
     late.
     """
 
-    promise = PromiseSerializer()
+    objective = ObjectiveSerializer()
+    promise = ObjectiveSerializer(source="objective", help_text="Deprecated: objective")
     own = serializers.BooleanField(help_text="The table has its own SLO")
     good = serializers.IntegerField(source="tally.good")
     total = serializers.IntegerField(source="tally.total")
@@ -217,13 +219,13 @@ class AttainedSerializer(serializers.Serializer[Attained]):
 
 
 class SloSerializer(FiguresSerializer):
-    """The replicator's, and those of tables with promises of their own."""
+    """The replicator's, and those of tables with objectives of their own."""
 
     tables = serializers.DictField(child=FiguresSerializer())
 
 
-class TablePromiseSerializer(serializers.Serializer[TablePromise]):
-    """A table's own promise."""
+class TableObjectiveSerializer(serializers.Serializer[TableObjective]):
+    """A table's own objective."""
 
     table = serializers.IntegerField(source="table_id", read_only=True)
     name = serializers.CharField(source="table", read_only=True)

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from webapp.accounts import audit
-from webapp.monitoring.models import Failure, TablePromise, TimelineEvent
+from webapp.monitoring.models import Failure, TableObjective, TimelineEvent
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.options import check_seconds
 
@@ -71,10 +71,10 @@ def timeline_event(
     )
 
 
-def promise_for_table(
+def objective_for_table(
     *, table: ReplicatorTable, percent: float | None, seconds: float | None, user: User | None = None
 ) -> None:
-    """A promise of the table's own, in place of the replicator's; None and None: the replicator's again.
+    """An objective of the table's own, in place of the replicator's; None and None: the replicator's again.
 
     ConfigurationError.
     """
@@ -84,6 +84,6 @@ def promise_for_table(
         if not 0.1 <= percent <= 100:  # noqa: PLR2004 - as the options
             raise ConfigurationError("The percentage must be between 0.1 and 100.")
         check_seconds(seconds)
-    TablePromise.objects.update_or_create(table=table, defaults={"percent": percent, "seconds": seconds})
+    TableObjective.objects.update_or_create(table=table, defaults={"percent": percent, "seconds": seconds})
     said = "default of the replicator" if percent is None else f"{percent:g} % within {seconds:g} s"
     note(replicator=table.replicator, kind="options", summary=f"SLO of {table}: {said}", table=str(table), user=user)

@@ -34,9 +34,9 @@ GROUPS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "failures": (
         "Failures and retries",
         (
-            "failed", "table_failed", "retrying", "retried", "table_retried", "recovered", "rows_parked",
-            "parked_resolved",
-            "parked_discarded",
+            "failed", "table_failed", "retrying", "retried", "table_retried", "recovered", "dead_letter_rows",
+            "dead_letters_resolved",
+            "dead_letters_discarded",
         ),
     ),
     "failovers": ("Failovers", ("failover",)),

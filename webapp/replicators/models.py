@@ -163,7 +163,7 @@ class ReplicatorTable(models.Model):
     live_from          log changes up to this sequence number are covered by the snapshot
     lag_ms             source commit → queryable, of the newest change of the last merge
     merges, merge_seconds   target commits with rows, and the time they took; only ever grow
-    parked             rows that are parked and wait for somebody: the copy is not exact
+    dead_letters             rows that are dead letters and wait for somebody: the copy is not exact
     """
 
     replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="tables")
@@ -197,7 +197,7 @@ class ReplicatorTable(models.Model):
     merges = models.BigIntegerField(default=0)
     merge_seconds = models.FloatField(default=0)
     zero_dates = models.BigIntegerField(default=0)
-    parked = models.PositiveIntegerField(default=0, db_default=0)
+    dead_letters = models.PositiveIntegerField(default=0, db_default=0)
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
     error_remedy = models.TextField(blank=True)

@@ -21,7 +21,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "zero_dates": ("null", "text", "fail"),
     "on_table_failure": ("continue", "stop"),
     "on_log_lost": ("stop", "start_anew"),
-    "on_poison": ("stop", "park"),
+    "on_decode_error": ("stop", "dead_letter"),
     "mode": tuple(mode.value for mode in Mode),
 }
 
@@ -47,21 +47,25 @@ DDL_PRESETS: dict[str, dict[str, str]] = {
     "keep": _policy("apply", drop_column="ignore", truncate="ignore", drop_table="ignore"),
     "strict": _policy("stop"),
 }
-MAX_SLO_SECONDS = 86_400  # seconds of a promise
+# Deprecated: names and values that were released, and what they are called now.  Removed with the next version.
+OLD_OPTIONS = {"on_poison": "on_decode_error"}
+OLD_VALUES = {("on_decode_error", "park"): "dead_letter"}
+MAX_SLO_SECONDS = 86_400  # seconds of an objective
 
 
 @dataclass(frozen=True)
 class ReplicatorOptions:
     """What the user may decide.
 
-    slo_percent, slo_minutes   the promise: X % of changes are queryable within Y minutes
+    slo_percent, slo_minutes   the objective: X % of changes are queryable within Y minutes
     retry_minutes              how long failures are retried before the replicator (or table) stops
     ddl_policy                 operation → apply, ignore (only `IGNORABLE`) or stop
     zero_dates                 null, text or fail
     on_table_failure           continue (the others go on) or stop (the replicator stops)
     on_log_lost                the source no longer has the log to go on from: stop, or start_anew (all tables are read
                                again)
-    on_poison                  a row of the log cannot be decoded: stop (its table), or park (the row; the others go on)
+    on_decode_error            a row of the log cannot be decoded: stop (its table), or dead_letter (the row is stored
+                               as its bytes; the others go on)
     mode                       of tables that have none of their own: mirror, soft_delete, history or changelog
     retention_steps            which snapshots of the target's tables stay: `10m/1s 2h/1m 7d/1h` (empty: the
                                installation's)
@@ -83,7 +87,7 @@ class ReplicatorOptions:
     zero_dates: str = "null"
     on_table_failure: str = "continue"
     on_log_lost: str = "stop"
-    on_poison: str = "stop"
+    on_decode_error: str = "stop"
     mode: str = "mirror"
     retention_warn_percent: float = 80
     retention_steps: str = ""
@@ -140,6 +144,7 @@ class ReplicatorOptions:
         if not isinstance(data, Mapping):
             message = f"options must be a mapping, not {data!r}."
             raise ConfigurationError(message)
+        data = renamed_options(data)
         if unknown := sorted(map(str, set(data) - known)):
             message = f"Unknown option {unknown[0]!r}; known options: {', '.join(sorted(known))}."
             raise ConfigurationError(message)
@@ -149,6 +154,20 @@ class ReplicatorOptions:
         options = cls(**values)
         _validate(options)
         return options
+
+
+def renamed_options(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With the present names in place of deprecated ones, which do not replace a present one."""
+    current = {OLD_OPTIONS[name]: value for name, value in data.items() if name in OLD_OPTIONS}
+    current |= {name: value for name, value in data.items() if name not in OLD_OPTIONS}
+    return {name: OLD_VALUES.get((name, str(value)), value) for name, value in current.items()}
+
+
+def with_old_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as the API shows them: deprecated names and values beside the present ones."""
+    old_values = {new: value for (_, value), new in OLD_VALUES.items()}
+    old = {name: options[new] for name, new in OLD_OPTIONS.items()}
+    return {**options, **{name: old_values.get(value, value) for name, value in old.items()}}
 
 
 def _or(value: float | None, default: float) -> float:
@@ -219,7 +238,7 @@ def _fits(table: TableId) -> bool:
 
 
 def check_seconds(seconds: float) -> None:
-    """ConfigurationError for a promise whose keeping could not be counted exactly; it names those beside it."""
+    """ConfigurationError for an objective whose keeping could not be counted exactly; it names those beside it."""
     if not 0 < seconds <= MAX_SLO_SECONDS:  # neither what is no number
         raise ConfigurationError("The SLO must be more than 0 and at most 24 hours.")
     if exact_seconds(seconds):

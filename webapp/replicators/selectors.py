@@ -179,7 +179,8 @@ def _table_summary(table: ReplicatorTable, replicator: Replicator, run: Snapshot
             "deleted": table.rows_deleted,
         },
         "zero_dates": table.zero_dates,
-        "parked": table.parked,
+        "dead_letters": table.dead_letters,
+        "parked": table.dead_letters,  # deprecated
         "lag_seconds": None if lag is None else round(lag / 1000, 3),
     }
     if run is not None:

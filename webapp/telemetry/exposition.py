@@ -74,7 +74,7 @@ class Figures(Collector):
         waiting = _waiting()
         yield from _states(replicators, tables)
         yield from _lags(replicators, tables, shown, now)
-        yield from _promises(replicators, tables)
+        yield from _objectives(replicators, tables)
         yield from _backlog(replicators, tables, shown, waiting, now)
         yield from _totals(replicators, shown)
         yield from _source_logs(replicators, now)
@@ -133,8 +133,8 @@ def _lags(
     yield from (whole, promised)
 
 
-def _promises(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]) -> Iterator[Metric]:
-    """As last looked at; `table` is empty for a replicator's own promise."""
+def _objectives(replicators: Mapping[int, Replicator], tables: list[ReplicatorTable]) -> Iterator[Metric]:
+    """As last looked at; `table` is empty for a replicator's own objective."""
     whose = ("replicator", "table")
     promised = _gauge("slo_percent", "SLO: share of the changes", *whose)
     kept = _gauge(
@@ -147,7 +147,7 @@ def _promises(replicators: Mapping[int, Replicator], tables: list[ReplicatorTabl
     names = {table.pk: str(table) for table in tables}
     for (replicator, table), figures in standings(replicators).items():
         labels = [replicators[replicator].name, names.get(table, "") if table else ""]
-        promised.add_metric(labels, figures.promise.percent)
+        promised.add_metric(labels, figures.objective.percent)
         for window, tally in figures.windows.items():
             if tally.percent is not None:
                 kept.add_metric([*labels, window], tally.percent)
@@ -204,16 +204,18 @@ def _totals(replicators: Mapping[int, Replicator], shown: list[ReplicatorTable])
     merges = _counter("merges", "Target commits with rows", "replicator", "table")
     seconds = _counter("merge_seconds", "Duration of target commits", "replicator", "table")
     nulls = _counter("zero_dates", "Invalid dates that became null", "replicator", "table")
-    parked = _gauge("parked_rows", "Dead-letter rows, missing in the target", "replicator", "table")
+    dead_letters = _gauge("dead_letter_rows", "Dead-letter rows, missing in the target", "replicator", "table")
+    parked = _gauge("parked_rows", "Deprecated: tidemark_dead_letter_rows", "replicator", "table")
     for table in shown:
         names = [replicators[table.replicator_id].name, str(table)]
-        parked.add_metric(names, table.parked)
+        dead_letters.add_metric(names, table.dead_letters)
+        parked.add_metric(names, table.dead_letters)
         for operation in OPERATIONS:
             rows.add_metric([*names, operation], getattr(table, f"rows_{operation}"))
         merges.add_metric(names, table.merges)
         seconds.add_metric(names, table.merge_seconds)
         nulls.add_metric(names, table.zero_dates)
-    yield from (rows, merges, seconds, nulls, parked)
+    yield from (rows, merges, seconds, nulls, dead_letters, parked)
 
 
 def _source_logs(replicators: Mapping[int, Replicator], now: datetime) -> Iterator[Metric]:

@@ -36,10 +36,10 @@ from replicator.model.change import (
     Heartbeat,
     LogMessage,
     Notice,
-    RowsParked,
     SchemaChange,
     Settled,
     TableFailed,
+    UndecodableRows,
     Watermark,
 )
 from replicator.model.identifiers import TableId
@@ -65,7 +65,7 @@ SMALL_BYTES = (
     4 * 1024 * 1024
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
-MAX_PARKED = 1000  # rows of one table that wait for somebody; one that has more is better read anew
+MAX_DEAD_LETTERS = 1000  # rows of one table that wait for somebody; one that has more is better read anew
 
 
 @dataclass(frozen=True)
@@ -239,12 +239,12 @@ class _Capture:
     def _handle(self, message: LogMessage) -> Offset | None:
         """The offset to resume at, where the message stands at a transaction's end."""
         match message:
-            case ChangeBatch() | SchemaChange() | TableFailed() | RowsParked() if self._signals.takes(message):
+            case ChangeBatch() | SchemaChange() | TableFailed() | UndecodableRows() if self._signals.takes(message):
                 pass
             case ChangeBatch():
                 self._rows(message)
-            case RowsParked():
-                self._park(message)
+            case UndecodableRows():
+                self._add_dead_letters(message)
             case SchemaChange():
                 self._flush_before_query()
                 self._ddl.handle(message)
@@ -298,7 +298,7 @@ class _Capture:
         self.writer.add(batch.table, version, numbered, key=batch.schema.key, replaced=batch.replaced)
         self._waiting = True
 
-    def _park(self, message: RowsParked) -> None:
+    def _add_dead_letters(self, message: UndecodableRows) -> None:
         """They get numbers as any rows; which keys they have, nobody knows."""
         table, rows = message.table, message.rows
         if self._tracking.ignored(table):
@@ -306,15 +306,15 @@ class _Capture:
             return
         self._windows.lost_sight(table, frozenset(row.txn_id for row in rows))
         for row in rows:
-            self.entry.park(table, row)
+            self.entry.add_dead_letter(table, row)
         for child in self._cascades.behind(message):
             self._ddl.reread(child, table)
         self._waiting = True
         error = rows[0].error
         told = f"{len(rows):,} dead-letter row{'' if len(rows) == 1 else 's'}: {error.message}"
         self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
-        if self._tracking.park(table, len(rows)) > MAX_PARKED:
-            self._fail(TableFailed(table, too_many(MAX_PARKED, error), message.offset))
+        if self._tracking.count_dead_letters(table, len(rows)) > MAX_DEAD_LETTERS:
+            self._fail(TableFailed(table, too_many(MAX_DEAD_LETTERS, error), message.offset))
 
     def _fail(self, failed: TableFailed) -> None:
         if self._tracking.late(failed.table):

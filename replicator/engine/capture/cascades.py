@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from replicator.model.change import Cascade, ChangeBatch, Operation, RowsParked
+from replicator.model.change import Cascade, ChangeBatch, Operation, UndecodableRows
 from replicator.model.identifiers import TableId
 from replicator.model.masks import MaskKind
 from replicator.model.schema import BEFORE, OPERATION, Column
@@ -55,7 +55,7 @@ class Cascades:
         }
         return self._closure(first)
 
-    def behind(self, message: RowsParked) -> set[TableId]:
+    def behind(self, message: UndecodableRows) -> set[TableId]:
         """The same for changes of which it is not known what they were."""
         done = {row.operation for row in message.rows} - {Operation.INSERT}
         return self.children(message.table) if done else set()

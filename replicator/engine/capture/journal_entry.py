@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import TidemarkError
-from replicator.model.change import ChangeBatch, ParkedRow
+from replicator.model.change import ChangeBatch, UndecodableRow
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import SEQUENCE
@@ -18,16 +18,16 @@ from replicator.state.journal import (
     Checkpoint,
     ClosedChunk,
     DdlSeen,
+    DeadLetter,
     EventKind,
     JournalEntry,
-    Parked,
     ReloadRequest,
     SchemaVersion,
     Signal,
     TableEvent,
 )
 
-PARKED_BYTES = 64 * 1024 * 1024  # of the rows that one entry parks, kept in memory until it is journaled
+DEAD_LETTER_BYTES = 64 * 1024 * 1024  # of the rows that one entry has, kept in memory until it is journaled
 
 
 class JournalEntryBuilder:
@@ -56,8 +56,8 @@ class JournalEntryBuilder:
         self.unplanned: set[int] = set()
         self.reloads: list[ReloadRequest] = []
         self.failures: list[tuple[TableId, TidemarkError]] = []
-        self.parked: list[Parked] = []
-        self._parked_room = PARKED_BYTES
+        self.dead_letters: list[DeadLetter] = []
+        self._dead_letter_room = DEAD_LETTER_BYTES
         self.seen: list[DdlSeen] = []
         self.signals: list[Signal] = []
         self.created: list[TableId] = []
@@ -75,13 +75,13 @@ class JournalEntryBuilder:
         if batch.data.num_rows:
             self.reached(pc.max(batch.data.column(SEQUENCE)).as_py() + self.shift)
 
-    def park(self, table: TableId, row: ParkedRow) -> None:
+    def add_dead_letter(self, table: TableId, row: UndecodableRow) -> None:
         """The row is kept as its bytes, as far as there is room (invariant 9)."""
         sequence = row.ordinal + self.shift
         self.reached(sequence)
-        kept = replace(row, data=row.data[: self._parked_room])
-        self._parked_room -= len(kept.data)
-        self.parked.append(Parked(table, sequence, kept))
+        kept = replace(row, data=row.data[: self._dead_letter_room])
+        self._dead_letter_room -= len(kept.data)
+        self.dead_letters.append(DeadLetter(table, sequence, kept))
 
     def reached(self, sequence: int) -> None:
         """`sequence` is taken."""
@@ -167,7 +167,7 @@ class JournalEntryBuilder:
 
     def pending(self, writer: SegmentWriter) -> bool:
         """Is there anything to commit?"""
-        return writer.rows > 0 or self.urgent() or bool(self.schemas or self.parked or self.plans)
+        return writer.rows > 0 or self.urgent() or bool(self.schemas or self.dead_letters or self.plans)
 
     def build(self, boundary: Offset) -> JournalEntry:
         """The entry as it stands, with a checkpoint at `boundary`; the next one begins.
@@ -185,7 +185,7 @@ class JournalEntryBuilder:
             unplanned=frozenset(self.unplanned),
             reloads=tuple(self.reloads),
             failures=tuple(self.failures),
-            parked=tuple(self.parked),
+            dead_letters=tuple(self.dead_letters),
             seen=tuple(self.seen),
             signals=tuple(self.signals),
             created=tuple(self.created),

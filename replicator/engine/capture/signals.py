@@ -5,7 +5,7 @@ from __future__ import annotations
 from replicator.engine.capture.journal_entry import JournalEntryBuilder
 from replicator.engine.reporting import Level, Reporter
 from replicator.errors import ConfigurationError, TidemarkError
-from replicator.model.change import ChangeBatch, RowsParked, SchemaChange, TableFailed
+from replicator.model.change import ChangeBatch, SchemaChange, TableFailed, UndecodableRows
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.snapshot.signals import signals_in
@@ -36,7 +36,7 @@ class Signals:
             return {}
         return {self._table: found}
 
-    def takes(self, message: ChangeBatch | SchemaChange | TableFailed | RowsParked) -> bool:
+    def takes(self, message: ChangeBatch | SchemaChange | TableFailed | UndecodableRows) -> bool:
         """Signals are taken from the message; True where it is of no further interest, because the table is not
         selected.
         """
@@ -50,7 +50,7 @@ class Signals:
             self._entry.skip(message)
         elif isinstance(message, SchemaChange):
             self._entry.reached(message.ordinal + self._entry.shift)
-        elif isinstance(message, RowsParked):
+        elif isinstance(message, UndecodableRows):
             self._entry.reached(message.rows[-1].ordinal + self._entry.shift)
             self._warn(message.rows[0].error.message)
         else:

@@ -24,7 +24,7 @@ class TableRegistry:
         self._late = frozenset(late)
         self._ignored: set[TableId] = set(late)
         self._failed: set[TableId] = set()
-        self._parked = Counter({t.table: t.parked for t in plan.tracked})
+        self._dead_letters = Counter({t.table: t.dead_letters for t in plan.tracked})
 
     def schemas(self) -> dict[TableId, TableSchema]:
         """The schemas that hold at the checkpoint."""
@@ -97,9 +97,9 @@ class TableRegistry:
         """The table keeps its versions under its new name."""
         self._versions[new] = self._versions.pop(old, None)
         self._ignored.discard(new)
-        self._parked[new] = self._parked.pop(old, 0)
+        self._dead_letters[new] = self._dead_letters.pop(old, 0)
 
-    def park(self, table: TableId, rows: int) -> int:
-        """So many more of its rows are parked.  Returns how many there are."""
-        self._parked[table] += rows
-        return self._parked[table]
+    def count_dead_letters(self, table: TableId, rows: int) -> int:
+        """So many more of its rows are dead_letters.  Returns how many there are."""
+        self._dead_letters[table] += rows
+        return self._dead_letters[table]

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from replicator.errors import TableError, TooManyParked
-from replicator.model.change import Operation, ParkedRow
+from replicator.errors import TableError, TooManyDeadLetters
+from replicator.model.change import Operation, UndecodableRow
 
 Places = npt.NDArray[np.int64]
 MAX_BAD = 1000  # of one batch
@@ -28,7 +28,7 @@ def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], 
     """`convert` makes a batch with `schema` of the rows at some places (0 … count - 1), or raises TableError where one
     cannot be decoded.
 
-    By halving: each bad row costs some conversions of ever fewer rows.  TooManyParked.
+    By halving: each bad row costs some conversions of ever fewer rows.  TooManyDeadLetters.
     """
     good: list[pa.RecordBatch] = []
     bad: list[tuple[int, TableError]] = []
@@ -47,28 +47,28 @@ def bisect_undecodable(count: int, convert: Callable[[Places], pa.RecordBatch], 
     return DecodeSplit(pa.concat_batches(good) if good else pa.RecordBatch.from_pylist([], schema=schema), bad)
 
 
-def too_many(most: int, error: TableError) -> TooManyParked:
+def too_many(most: int, error: TableError) -> TooManyDeadLetters:
     """For a table with more than `most` of them; `error` is one of theirs."""
     message = (
         f"More than {most:,} rows of a table cannot be decoded, which is the limit of dead-letter rows. One of them:"
         f" {error.message}"
     )
-    return TooManyParked(message, remedy=error.remedy, table=error.table, column=error.column)
+    return TooManyDeadLetters(message, remedy=error.remedy, table=error.table, column=error.column)
 
 
-def parked(
+def undecodable_row(
     stamps: Sequence[pa.Array],
     error: TableError,
     data: npt.NDArray[np.uint8],
     keys: Callable[[], Iterable[Mapping[str, Any]]],
-) -> ParkedRow:
+) -> UndecodableRow:
     """One row; `stamps` are the columns of it that every change has, in their order.
 
     `keys` decodes its key before and after the change, values by column, or raises TableError.
     """
     ordinal, operation, commit_ts, txn_id, offset = (stamp[0].as_py() for stamp in stamps)
     kept = data[:KEPT_BYTES].tobytes()
-    return ParkedRow(
+    return UndecodableRow(
         ordinal, Operation(operation), commit_ts, txn_id, offset, error, kept, len(data), keys=_known(keys)
     )
 

@@ -137,18 +137,18 @@ def test_a_log_that_is_kept_or_lost_fires_also_while_paused(watch: Watch) -> Non
     assert (watch.open[0].severity, watch.open[0].round) == ("critical", 2)
 
 
-def test_parked_rows_fire_until_somebody_has_decided(watch: Watch, email: Channel) -> None:
-    watch.tell("rows_parked", email)
+def test_dead_letter_rows_fire_until_somebody_has_decided(watch: Watch, email: Channel) -> None:
+    watch.tell("dead_letter_rows", email)
     other = make_table(watch.replicator, "items")
-    ReplicatorTable.objects.filter(pk=watch.table.pk).update(parked=2)
+    ReplicatorTable.objects.filter(pk=watch.table.pk).update(dead_letters=2)
     assert watch.round() == 1
     assert [alert.summary for alert in watch.open] == ["2 dead-letter rows: shop.orders"]
-    ReplicatorTable.objects.filter(pk=watch.table.pk).update(parked=5)
+    ReplicatorTable.objects.filter(pk=watch.table.pk).update(dead_letters=5)
     assert watch.round() == 0
-    ReplicatorTable.objects.filter(pk=other.pk).update(parked=1)
+    ReplicatorTable.objects.filter(pk=other.pk).update(dead_letters=1)
     assert watch.round() == 1
     assert [alert.summary for alert in watch.open] == ["6 dead-letter rows: shop.items, shop.orders"]
-    ReplicatorTable.objects.update(parked=0)
+    ReplicatorTable.objects.update(dead_letters=0)
     for _ in range(3):
         watch.round()
     assert watch.open == []

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from tests.integration.alerts.conftest import TOKEN, Receiver, Watch
 from webapp.accounts import services as accounts
 from webapp.alerts.models import Alert, Channel
-from webapp.monitoring.models import TablePromise
+from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import ReplicatorTable
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +59,7 @@ def test_without_signing_in_nothing_is_shown_or_done(watch: Watch, webhook: Chan
         ("save_rules", watch.replicator.pk),
     ):
         assert Client().post(reverse(f"alerts:{name}", args=[pk]))["Location"].startswith("/login/")
-    assert Client().post(reverse("monitoring:promise", args=[watch.replicator.pk]))["Location"].startswith("/login/")
+    assert Client().post(reverse("monitoring:objective", args=[watch.replicator.pk]))["Location"].startswith("/login/")
 
 
 def test_alerts_are_listed_snoozed_and_woken(browser: Client, watch: Watch, django_assert_max_num_queries: Any) -> None:
@@ -116,22 +116,22 @@ def test_rules_are_changed_on_the_settings_page_all_or_none(browser: Client, wat
         assert watch.rule("slo_burn").params == {"least_late": 5}
 
 
-def test_a_table_gets_a_promise_of_its_own_and_loses_it(browser: Client, watch: Watch) -> None:
-    save = reverse("monitoring:promise", args=[watch.replicator.pk])
+def test_a_table_gets_a_objective_of_its_own_and_loses_it(browser: Client, watch: Watch) -> None:
+    save = reverse("monitoring:objective", args=[watch.replicator.pk])
     for wrong in ({"percent": "99", "minutes": "2.01"}, {"percent": "0", "minutes": "2"}, {"percent": "99"}):
         browser.post(save, {"table": watch.table.pk} | wrong)
-        assert not TablePromise.objects.filter(percent__isnull=False).exists()
+        assert not TableObjective.objects.filter(percent__isnull=False).exists()
     browser.post(save, {"table": watch.table.pk, "percent": "99.9", "minutes": "0.5"})
-    assert TablePromise.objects.get().seconds == 30
+    assert TableObjective.objects.get().seconds == 30
     watch.now = timezone.now()
     watch.round(0)
     overview = text(browser.get(reverse("replicators:overview", args=[watch.replicator.pk]), **HTMX))
     assert "99.9 % within 30 s" in overview
     browser.post(save, {"table": watch.table.pk})
-    assert TablePromise.objects.get().percent is None
+    assert TableObjective.objects.get().percent is None
     other = make_other_table()
     browser.post(save, {"table": other.pk, "percent": "99", "minutes": "1"})
-    assert not TablePromise.objects.filter(table=other).exists()
+    assert not TableObjective.objects.filter(table=other).exists()
 
 
 def make_other_table() -> ReplicatorTable:

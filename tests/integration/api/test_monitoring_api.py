@@ -178,14 +178,14 @@ def test_charts_are_points_of_a_range_of_all_tables_or_of_one(
     assert client.get(f"{url}charts/", {"table": 0}).status_code == 404
 
 
-def test_the_promise_and_those_of_tables(client: APIClient, url: str, replicator: Replicator) -> None:
+def test_the_objective_and_those_of_tables(client: APIClient, url: str, replicator: Replicator) -> None:
     first, second = ReplicatorTable.objects.filter(replicator=replicator)
     for table, seconds, number in ((first, 2, 90), (first, 400, 10), (second, 400, 100)):
         lags = Lags()
         lags.histogram.add_one(timedelta(seconds=seconds), number)
         add(table, lags, timezone.now())
     slo = client.get(f"{url}slo/").json()
-    assert slo["promise"] == {"percent": 99.0, "seconds": 300.0}
+    assert slo["objective"] == {"percent": 99.0, "seconds": 300.0}
     assert slo["windows"]["30d"] == {"good": 90, "total": 200, "percent": 45.0}
     assert (slo["state"], slo["watched"], slo["tables"]) == ("unwatched", False, {})
     own = f"{url}slo/tables/{second.pk}/"
@@ -198,14 +198,14 @@ def test_the_promise_and_those_of_tables(client: APIClient, url: str, replicator
     assert [one["name"] for one in client.get(f"{url}slo/tables/").json()] == [str(second)]
     tables = {line["id"]: line["slo"] for line in client.get(f"{url}tables/").json()["results"]}
     assert tables[first.pk] == {
-        "promise": {"percent": 99.0, "seconds": 300.0}, "own": False, "good": 90, "total": 100, "percent": 90.0
+        "objective": {"percent": 99.0, "seconds": 300.0}, "own": False, "good": 90, "total": 100, "percent": 90.0
     }  # fmt: skip
     assert client.get(f"{url}tables/{second.pk}/").json()["slo"]["own"] is True
     assert client.delete(own).status_code == 204
     assert client.get(f"{url}slo/").json()["windows"]["24h"]["good"] == 90
 
 
-def test_the_fleet_tells_of_promises_as_its_page_does(client: APIClient, url: str, replicator: Replicator) -> None:
+def test_the_fleet_tells_of_objectives_as_its_page_does(client: APIClient, url: str, replicator: Replicator) -> None:
     """As last looked at: nothing before the first look, and a word for one that is old."""
     fleet = url.removesuffix(f"{replicator.pk}/")
     assert client.get(fleet).json()["results"][0]["slo"] is None
@@ -218,7 +218,7 @@ def test_the_fleet_tells_of_promises_as_its_page_does(client: APIClient, url: st
     [line] = client.get(fleet).json()["results"]
     assert (line["slo"]["state"], line["alerts_firing"]) == ("kept", 0)
     assert line["slo"]["windows"]["24h"] == {"good": 10, "total": 10, "percent": 100.0}
-    assert (line["slo"]["budget_left_percent"], line["slo"]["promise"]["seconds"]) == (100.0, 300.0)
+    assert (line["slo"]["budget_left_percent"], line["slo"]["objective"]["seconds"]) == (100.0, 300.0)
     assert client.get(url).json()["slo"] == line["slo"]
     Standing.objects.update(figures=line["slo"] | {"at": (timezone.now() - timedelta(minutes=10)).isoformat()})
     assert client.get(url).json()["slo"]["state"] == "unseen"

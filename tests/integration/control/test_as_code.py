@@ -16,7 +16,7 @@ from tests.integration.control.conftest import MemorySource
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
 from webapp.console.definitions.apply import apply
-from webapp.monitoring.models import TablePromise
+from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import Desired, Replicator
 from webapp.replicators.selectors import tables_called
 from webapp.streams.models import Stream
@@ -127,18 +127,18 @@ def test_changes_are_applied_and_named() -> None:
     ]
 
 
-def test_a_table_may_have_a_promise_of_its_own() -> None:
+def test_a_table_may_have_a_objective_of_its_own() -> None:
     """It stays where the file says nothing of it, and goes where it says null."""
     own = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}}")
     assert "replicator copy: SLO of crm.notes" in apply(own, ENVIRON)
     assert apply(own, ENVIRON) == []
-    assert TablePromise.objects.values_list("table__name", "percent", "seconds").get() == ("notes", 99.9, 30)
+    assert TableObjective.objects.values_list("table__name", "percent", "seconds").get() == ("notes", 99.9, 30)
     assert apply(FILE, ENVIRON) == []
     assert apply(own.replace("99.9", "99.5"), ENVIRON) == ["replicator copy: SLO of crm.notes"]
     none = FILE.replace("exclude_columns: [body]}", "exclude_columns: [body], slo: null}")
     assert apply(none, ENVIRON) == ["replicator copy: SLO of crm.notes"]
     assert apply(none, ENVIRON) == []
-    assert TablePromise.objects.get().percent is None
+    assert TableObjective.objects.get().percent is None
 
 
 def test_a_single_table_beside_its_database_is_in_its_databases_mode() -> None:

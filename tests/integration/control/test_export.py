@@ -22,7 +22,7 @@ from webapp.connections.selectors import full_config
 from webapp.console.definitions.apply import apply
 from webapp.console.definitions.document import literal, parsed
 from webapp.console.definitions.export import export
-from webapp.monitoring.models import TablePromise
+from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import Replicator
 from webapp.replicators.selection.entries import ensure_table
 
@@ -62,7 +62,7 @@ def facts() -> dict[str, Any]:
             for one in Replicator.objects.all()
             for s in one.selection.all()
         },
-        "promises": set(TablePromise.objects.values_list("table__database", "table__name", "percent", "seconds")),
+        "objectives": set(TableObjective.objects.values_list("table__database", "table__name", "percent", "seconds")),
         "rules": {
             (str(rule.replicator), rule.kind): (rule.enabled, rule.params, sorted(map(str, rule.channels.all())))
             for rule in Rule.objects.all()
@@ -142,7 +142,7 @@ def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere() -> None:
     apply(FILE, ENVIRON)
     ensure_table(Replicator.objects.get(), TableId("shop", "orders"))  # as discovery does, with no line of its own
     orders = Replicator.objects.get().tables.get(name="orders")
-    TablePromise.objects.create(table=orders, percent=99.5, seconds=7)
+    TableObjective.objects.create(table=orders, percent=99.5, seconds=7)
     text = export()
     assert not [secret for secret in ("pw\n", URL, KEY, "T0-s3cret-path") if secret in text]
     assert "# Set before: SHOP_PASSWORD, ON_CALL_URL, ON_CALL_KEY\n" in text
@@ -160,14 +160,14 @@ def test_an_export_changes_nothing_here_and_makes_the_same_elsewhere() -> None:
     assert apply(text, ENVIRON) == []
 
 
-def test_every_promise_that_can_be_made_comes_back_as_it_was() -> None:
+def test_every_objective_that_can_be_made_comes_back_as_it_was() -> None:
     apply(FILE, ENVIRON)
-    promise = TablePromise.objects.get()
+    objective = TableObjective.objects.get()
     for seconds in (1, 7, 41, 119, 305, 595, 3570, 86_340):
-        TablePromise.objects.update(seconds=seconds)
+        TableObjective.objects.update(seconds=seconds)
         assert apply(export(), ENVIRON) == []
-        promise.refresh_from_db()
-        assert promise.seconds == seconds
+        objective.refresh_from_db()
+        assert objective.seconds == seconds
 
 
 def test_names_that_look_like_variables_or_make_the_same_one_are_no_trouble() -> None:

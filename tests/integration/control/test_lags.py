@@ -19,7 +19,7 @@ from replicator.state.journal import Applied, SchemaVersion, SegmentKind
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured, schema_of, segment
-from webapp.monitoring.models import LagRow, TablePromise
+from webapp.monitoring.models import LagRow, TableObjective
 from webapp.monitoring.slo.lag_histograms import parsed
 from webapp.replicators.models import SegmentRow
 from webapp.worker.lease.lease_store import OrmLeaseStore
@@ -202,7 +202,7 @@ def test_what_waited_for_the_first_load_is_not_measured(captured: Captured, stag
     store = OrmApplyStore(captured.replicator.pk)
     store.tables()
     store.move(lease, ORDERS, TableState.STREAMING)
-    since = TablePromise.objects.get().since
+    since = TableObjective.objects.get().since
     assert since is not None
     times = [since - timedelta(hours=1), since - timedelta(microseconds=1), since, since + timedelta(seconds=1)]
     stage(captured, staging, 0, times)

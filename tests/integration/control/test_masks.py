@@ -64,7 +64,7 @@ def test_masks_are_applied_from_a_file_and_exported_as_they_are() -> None:
     ],
 )
 def test_a_mask_that_makes_no_sense_is_refused_with_a_sentence(mask: str, said: str) -> None:
-    text = FILE[: FILE.index("mask: ")] + f"mask: {mask}}}]\n"
+    text = FILE[: FILE.index("mask: ")] + f"mask: {mask}\n"
     with pytest.raises(ConfigurationError, match=said):
         apply(text)
     assert not Replicator.objects.exists()

@@ -1,4 +1,4 @@
-"""A replicator that was made before alerts, promises, lineage and exact lags came goes on where it stopped."""
+"""A replicator that was made before alerts, objectives, lineage and exact lags came goes on where it stopped."""
 
 from __future__ import annotations
 

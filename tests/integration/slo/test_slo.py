@@ -1,4 +1,4 @@
-"""Every figure of a promise against a direct computation over the raw events of a seeded month."""
+"""Every figure of an objective against a direct computation over the raw events of a seeded month."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from replicator.telemetry.slo import FAST, SLOW, Promise, window_start
+from replicator.telemetry.slo import FAST, SLOW, Objective, window_start
 from tests.browser.factories import make_connection, make_replicator, make_table
-from webapp.monitoring.models import LagRow, LagSpan, Standing, TablePromise
+from webapp.monitoring.models import LagRow, LagSpan, Standing, TableObjective
 from webapp.monitoring.slo.attainment import WINDOWS, Figures, measure, measure_tables
 from webapp.monitoring.slo.lag_histograms import Lags, add, drop_old, together
 from webapp.monitoring.slo.status import keep_standings, standings
@@ -21,8 +21,8 @@ from webapp.replicators.options import ReplicatorOptions
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 31, 14, 37, 21, 500_000, tzinfo=UTC)
 MINUTES_5 = 300
-OWN = Promise(99.5, 30)
-WHOLE = Promise(99.0, MINUTES_5)
+OWN = Objective(99.5, 30)
+WHOLE = Objective(99.0, MINUTES_5)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def write(events: list[RawEvent]) -> None:
         add(own[0].table, lags, own[0].queryable_at)
 
 
-def direct(events: list[RawEvent], window: str, promised: dict[int, Promise]) -> tuple[int, int]:
+def direct(events: list[RawEvent], window: str, promised: dict[int, Objective]) -> tuple[int, int]:
     """Over raw events, one by one."""
     inside = [event for event in events if event.queryable_at >= window_start(window, NOW)]
     good = [e for e in inside if e.lag <= timedelta(seconds=promised.get(e.table.pk, WHOLE).seconds)]
@@ -73,7 +73,7 @@ def test_every_figure_is_what_a_count_over_the_raw_events_gives(django_assert_nu
     one, other = make("one"), make("other")
     orders, items, own = (make_table(one, "orders"), make_table(one, "items"), make_table(one, "own"))
     alone = make_table(other, "alone")
-    TablePromise.objects.create(table=own, percent=OWN.percent, seconds=OWN.seconds)
+    TableObjective.objects.create(table=own, percent=OWN.percent, seconds=OWN.seconds)
     months = {table: month_of(table, table.pk) for table in (orders, items, own, alone)}
     write([event for events in months.values() for event in events])
     drop_old(NOW)  # what is kept by policy is enough for every window
@@ -85,17 +85,17 @@ def test_every_figure_is_what_a_count_over_the_raw_events_gives(django_assert_nu
         (one.pk, own.pk): (months[own], {own.pk: OWN}, OWN),
         (other.pk, None): (months[alone], {}, WHOLE),
     }
-    for key, (events, promised, promise) in expected.items():
+    for key, (events, promised, objective) in expected.items():
         figures = found[key]
-        assert figures.promise == promise
+        assert figures.objective == objective
         for window in WINDOWS:
             good, total = direct(events, window, promised)
             assert total > 0
             assert (figures.tally(window).good, figures.tally(window).total) == (good, total), (key, window)
             assert figures.tally(window).percent == 100 * good / total
-            assert figures.burn(window) == pytest.approx((total - good) / total / (1 - promise.percent / 100))
+            assert figures.burn(window) == pytest.approx((total - good) / total / (1 - objective.percent / 100))
         good, total = direct(events, "30d", promised)
-        allowed = total * (1 - promise.percent / 100)
+        allowed = total * (1 - objective.percent / 100)
         assert figures.budget_left == pytest.approx(100 * (allowed - (total - good)) / allowed)
         burns = {w: figures.burn(w) for w in ("5m", "30m", "1h", "6h")}
         assert figures.burning(FAST) == (burns["1h"] >= 14.4 and burns["5m"] >= 14.4)
@@ -106,7 +106,7 @@ def test_every_figure_is_what_a_count_over_the_raw_events_gives(django_assert_nu
     for table, attained in of_tables.items():
         events = next(events for row, events in months.items() if row.pk == table)
         assert (attained.tally.good, attained.tally.total) == direct(events, "24h", {own.pk: OWN})
-        assert (attained.own, attained.promise) == ((True, OWN) if table == own.pk else (False, WHOLE))
+        assert (attained.own, attained.objective) == ((True, OWN) if table == own.pk else (False, WHOLE))
 
 
 def test_the_number_of_queries_does_not_grow(django_assert_max_num_queries: Any) -> None:
@@ -116,14 +116,14 @@ def test_the_number_of_queries_does_not_grow(django_assert_max_num_queries: Any)
         replicators.append(one)
         for name in ("a", "b"):
             table = make_table(one, name)
-            TablePromise.objects.create(table=table, percent=90, seconds=30)
+            TableObjective.objects.create(table=table, percent=90, seconds=30)
             write([RawEvent(table, NOW, timedelta(seconds=1))])
     with django_assert_max_num_queries(5):
         keep_standings(replicators, NOW)
     assert Standing.objects.count() == 36
     with django_assert_max_num_queries(5):
         keep_standings(replicators, NOW)
-    TablePromise.objects.filter(table__replicator=replicators[0]).update(percent=None, seconds=None)
+    TableObjective.objects.filter(table__replicator=replicators[0]).update(percent=None, seconds=None)
     keep_standings(replicators, NOW)
     assert len(standings([one.pk for one in replicators])) == 34
 
@@ -157,12 +157,12 @@ def wait(table: ReplicatorTable, sequence: int, rows: int, oldest: float, newest
 def test_what_waits_for_too_long_counts_as_late_before_it_is_applied() -> None:
     one = make("one")
     table, strict = make_table(one, "orders"), make_table(one, "strict")
-    TablePromise.objects.create(table=strict, percent=99, seconds=30)
+    TableObjective.objects.create(table=strict, percent=99, seconds=30)
     write([RawEvent(table, NOW, timedelta(seconds=1))] * 3)
     wait(table, 1000, 10, 301, 300.5)  # all late
     wait(table, 2000, 10, 400, 1)  # its oldest surely is
     wait(table, 3000, 10, 300, 2)  # none
-    wait(strict, 1000, 10, 40, 31)  # late by its own promise
+    wait(strict, 1000, 10, 40, 31)  # late by its own objective
     wait(make_table(one, "loading", "loading"), 1000, 10, 4000, 4000)  # nothing is promised yet
     wait(make_table(one, "failed", "failed"), 1000, 10, 4000, 4000)  # no longer followed
     wait(table, 4000, 10, 5000, 5000, applied_at=NOW)
@@ -182,7 +182,7 @@ def test_what_waits_for_too_long_counts_as_late_before_it_is_applied() -> None:
 def test_what_waited_for_the_load_is_late_for_nobody() -> None:
     one = make("one")
     table = make_table(one, "orders")
-    TablePromise.objects.create(table=table, since=NOW - timedelta(seconds=600))
+    TableObjective.objects.create(table=table, since=NOW - timedelta(seconds=600))
     wait(table, 1000, 10, 5000, 601)
     assert measure([one], NOW)[one.pk, None].waiting == 0
 
@@ -205,9 +205,9 @@ def test_an_idle_source_is_current_and_one_that_is_not_read_is_late() -> None:
     assert found["paused"].unproven is None
 
 
-def test_a_promise_that_cannot_burn_so_fast_alerts_earlier() -> None:
-    assert FAST.reached(Promise(99.9, 60)) == 14.4
-    assert FAST.reached(Promise(90, 60)) == pytest.approx(8)
+def test_a_objective_that_cannot_burn_so_fast_alerts_earlier() -> None:
+    assert FAST.reached(Objective(99.9, 60)) == 14.4
+    assert FAST.reached(Objective(90, 60)) == pytest.approx(8)
     one = make("one", options=ReplicatorOptions(slo_percent=100).to_dict())
     table = make_table(one, "orders")
     write([RawEvent(table, NOW, timedelta(seconds=1))] * 3)

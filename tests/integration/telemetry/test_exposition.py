@@ -20,7 +20,7 @@ from replicator.errors import SourceUnreachable
 from replicator.state.tables import TableState
 from tests.browser.factories import make_connection, make_replicator, make_run, make_table, stage_segments
 from webapp.database import clock
-from webapp.monitoring.models import Failure, Stage, TablePromise
+from webapp.monitoring.models import Failure, Stage, TableObjective
 from webapp.monitoring.slo.attainment import WINDOWS
 from webapp.monitoring.slo.lag_histograms import Lags, add
 from webapp.monitoring.slo.status import keep_standings
@@ -77,14 +77,14 @@ def test_only_who_knows_the_token_gets_figures(settings: Any) -> None:
 
 
 def test_the_figures_are_those_of_the_database(table: ReplicatorTable) -> None:
-    ReplicatorTable.objects.filter(pk=table.pk).update(parked=3)
+    ReplicatorTable.objects.filter(pk=table.pk).update(dead_letters=3)
     stage_segments(table, 3)
     ReplicatorTable.objects.filter(pk=table.pk).update(rows_inserted=42, merges=7, merge_seconds=3.5)
     lease = OrmLeaseStore().acquire(f"merge:{table.replicator_id}", "me")
     assert lease is not None
     found = scraped()
     assert found[of("tidemark_rows_total", "shop", "shop.orders", "inserted")] == 42
-    assert found[of("tidemark_parked_rows", "shop", "shop.orders")] == 3
+    assert found[of("tidemark_dead_letter_rows", "shop", "shop.orders")] == 3
     assert found[of("tidemark_merges_total", "shop", "shop.orders")] == 7
     assert found[of("tidemark_merge_seconds_total", "shop", "shop.orders")] == 3.5
     assert found[of("tidemark_backlog_rows", "shop")] == 300_000
@@ -117,9 +117,9 @@ def test_a_scrape_costs_the_same_whatever_the_number_of_tables(
         scraped()
 
 
-def test_promises_are_told_as_they_were_last_looked_at(table: ReplicatorTable) -> None:
+def test_objectives_are_told_as_they_were_last_looked_at(table: ReplicatorTable) -> None:
     one = table.replicator
-    TablePromise.objects.create(table=table, percent=99.9, seconds=1)
+    TableObjective.objects.create(table=table, percent=99.9, seconds=1)
     lags = Lags()
     lags.histogram.add_one(timedelta(seconds=2), 10)
     add(table, lags, clock())
@@ -225,7 +225,7 @@ def filled(table: ReplicatorTable) -> None:
     stage_segments(table, 2)
     make_run(table, 0.5)
     stage_failed(table.replicator_id, Stage.CAPTURE, SourceUnreachable("away"))
-    TablePromise.objects.create(table=table, percent=99.9, seconds=1)
+    TableObjective.objects.create(table=table, percent=99.9, seconds=1)
     lags = Lags()
     lags.histogram.add_one(timedelta(seconds=2), 10)
     add(table, lags, clock())

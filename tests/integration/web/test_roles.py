@@ -130,10 +130,10 @@ def pages(made: Installation) -> Iterator[str]:
     for replicator in made.replicators.values():
         for name in ("overview", "head", "tables", "activity", "schema", "lineage", "settings"):
             yield reverse(f"replicators:{name}", args=[replicator.pk])
-        for name in ("failures", "parked", "charts", "logs"):
+        for name in ("failures", "dead_letters", "charts", "logs"):
             yield reverse(f"monitoring:{name}", args=[replicator.pk])
         for table in replicator.tables.all()[:3]:
-            for name in ("taking", "table_snapshots", "lineage_table"):
+            for name in ("columns", "table_snapshots", "lineage_table"):
                 yield reverse(f"replicators:{name}", args=[replicator.pk, table.pk])
 
 

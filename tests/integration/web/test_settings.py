@@ -26,7 +26,7 @@ def test_every_option_says_when_a_change_takes_effect(browser: Client, made: Ins
             said = OptionsForm.effects[UNDER.get(option.name, option.name)]
             assert said.startswith("Takes effect "), option.name
             assert said in page, option.name
-    for part in ("promises", "alerts", "quiet"):  # the other cards say it in their heads
+    for part in ("objectives", "alerts", "quiet"):  # the other cards say it in their heads
         head = page.split(f'id="{part}"')[1].split("</div>")[0]
         assert "effect" in head, part
 
@@ -43,7 +43,8 @@ def test_two_tabs_do_not_undo_each_other_in_silence(browser: Client, made: Insta
     first = second = form_of(browser.get(path).content.decode(), "Save settings")
     assert first["as_of"]
     given = {
-        "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop", "on_poison": "park",
+        "slo_percent": "99", "slo_minutes": "5", "on_table_failure": "stop", "on_log_lost": "stop",
+        "on_decode_error": "dead_letter",
         "retention_warn_percent": "60", "zero_dates": "text", "snapshot_parallel": "4", "snapshot_chunk_seconds": "1",
         "snapshot_chunk_rows": "5000",
         "snapshot_delay_seconds": "1", "snapshot_most_running": "40", "snapshot_most_lag_seconds": "2.5",
@@ -69,10 +70,10 @@ def test_neither_do_rules_masks_and_connections(browser: Client, made: Installat
     assert "These settings were changed" in browser.post(rules, stale, follow=True).content.decode()
     connection = reverse("connections:edit", args=[made.connection.pk])
     assert "These settings were changed" in browser.post(connection, stale).content.decode()
-    taking = reverse("replicators:taking", args=[one.pk, one.tables.get(name="orders").pk])
+    taking = reverse("replicators:columns", args=[one.pk, one.tables.get(name="orders").pk])
     columns = {"column": ["id"], "apply": "1"}
     assert "These settings were changed" in browser.post(taking, columns | stale).content.decode()
-    for path, marker in ((connection, "Save"), (taking, "taking-show")):
+    for path, marker in ((connection, "Save"), (taking, "columns-show")):
         assert form_of(browser.get(path).content.decode(), marker)["as_of"]
     page = browser.get(reverse("replicators:settings", args=[one.pk])).content.decode()
     assert form_of(page, "Save alerts")["as_of"]

@@ -1,4 +1,4 @@
-"""A database that was filled before alerts, promises, lineage and exact lags came is brought forward, and everything
+"""A database that was filled before alerts, objectives, lineage and exact lags came is brought forward, and everything
 answers.
 """
 
@@ -27,7 +27,7 @@ from webapp.alerts import services as alerts
 from webapp.alerts.evaluation import evaluate
 from webapp.alerts.models import Alert, Rule, RuleKind
 from webapp.console.definitions.export import export
-from webapp.monitoring.models import MetricMinute, ParkedRow
+from webapp.monitoring.models import DeadLetterRow, MetricMinute
 from webapp.monitoring.slo.lag_histograms import drop_old
 from webapp.replicators.models import Draft, Replicator, ReplicatorTable, SchemaVersion
 from webapp.streams.groups import join
@@ -157,13 +157,13 @@ def arguments(replicator: Replicator) -> dict[str, object]:
     draft = Draft.objects.create(user=user, name="d", step="tables", data={"connection": replicator.connection_id})
     token = ApiToken.objects.get(user=user)
     kept = {"sequence": 1, "operation": "INSERT", "offset": "x:1", "code": "value_does_not_fit", "message": "no text"}
-    row = ParkedRow.objects.create(replicator=replicator, table=table, data=b"\0", size=1, **kept)
+    row = DeadLetterRow.objects.create(replicator=replicator, table=table, data=b"\0", size=1, **kept)
     stream = f"stream-{replicator.pk}"
     if not Stream.objects.filter(name=stream).exists():
         join(stream=create_stream(name=stream, replicator=replicator), group="billing")
     return {
         "*stream*.name": stream, "api-stream*.group": "billing",
-        "api-parked-row*.pk": row.pk, "connections:*.pk": replicator.connection_id,
+        "api-dead-letter-row*.pk": row.pk, "connections:*.pk": replicator.connection_id,
         "api-connection*.pk": replicator.connection_id,
         "connections:*.kind": "mysql", "api-kind*.pk": "mysql", "destinations:*.kind": "kafka",
         "destinations:*.pk": replicator.destination_id, "api-destination*.pk": replicator.destination_id,

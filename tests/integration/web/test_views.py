@@ -248,7 +248,7 @@ def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Insta
     good = {"slo_percent": "95", "slo_minutes": "2", "retry_minutes": "10", "on_table_failure": "stop"}
     good |= {
         "on_log_lost": "start_anew",
-        "on_poison": "park",
+        "on_decode_error": "dead_letter",
         "retention_warn_percent": "60",
         "zero_dates": "text",
         "snapshot_parallel": "4",
@@ -268,7 +268,7 @@ def test_settings_are_saved_or_refused_at_the_field(browser: Client, made: Insta
     options = Replicator.objects.get(pk=busy(made).pk).parsed_options
     assert (options.slo_percent, options.initial_snapshot, options.ddl_preset) == (95, False, "strict")
     assert (options.on_log_lost, options.retention_warn_percent) == ("start_anew", 60)
-    assert options.on_poison == "park"
+    assert options.on_decode_error == "dead_letter"
 
 
 def test_a_log_that_fills_the_source_is_shown_with_what_to_do(browser: Client, made: Installation) -> None:

@@ -19,9 +19,10 @@ from webapp.alerts.selectors import firing_by_replicator
 from webapp.api.base import ApiViewSet, listed
 from webapp.console.api import serializers
 from webapp.console.fleet import FleetRow, fleet_rows
-from webapp.console.presenters.slo import PromiseView, promises_of_fleet
+from webapp.console.presenters.slo import ObjectiveView, objectives_of_fleet
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, SnapshotRun
+from webapp.replicators.options import with_old_options
 from webapp.replicators.selection import assessment
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
 from webapp.replicators.source_log import log_kept
@@ -37,12 +38,12 @@ LEAVE = OpenApiParameter("leave_source", bool, description="Delete even if the s
 
 
 def shown(rows: Sequence[FleetRow]) -> list[dict[str, Any]]:
-    """The form of `ReplicatorSerializer`, with what the fleet page tells of promises and alerts."""
-    promises, alerts = promises_of_fleet([row.replicator for row in rows]), firing_by_replicator()
-    return [_shown(row, promises[row.replicator.pk], alerts.get(row.replicator.pk, 0)) for row in rows]
+    """The form of `ReplicatorSerializer`, with what the fleet page tells of objectives and alerts."""
+    objectives, alerts = objectives_of_fleet([row.replicator for row in rows]), firing_by_replicator()
+    return [_shown(row, objectives[row.replicator.pk], alerts.get(row.replicator.pk, 0)) for row in rows]
 
 
-def _shown(row: FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
+def _shown(row: FleetRow, objective: ObjectiveView, firing: int) -> dict[str, Any]:
     one = row.replicator
     same = (
         "id", "name", "connection_id", "desired", "status", "attempt", "next_retry_at",
@@ -54,14 +55,15 @@ def _shown(row: FleetRow, promise: PromiseView, firing: int) -> dict[str, Any]:
         "destination": one.destination_id,
         "destination_name": one.destination.name,
         "target": public_target(one),
-        "options": one.parsed_options.to_dict(),
+        "options": with_old_options(one.parsed_options.to_dict()),
         "allowed_actions": sorted(row.actions),
         "tables": row.states,
         "lag_ms": row.lag_ms,
         "rows_per_minute": row.rows_per_minute,
         "failures_open": row.failures_open,
-        "parked": row.parked,
-        "slo": promise.figures.to_dict() | {"state": promise.state} if promise.figures else None,
+        "dead_letters": row.dead_letters,
+        "parked": row.dead_letters,
+        "slo": objective.figures.to_dict() | {"state": objective.state} if objective.figures else None,
         "alerts_firing": firing,
         "error": serializers.error_state(one),
         "log_kept": kept.to_dict() if (kept := log_kept(one)) else None,
@@ -224,7 +226,7 @@ class ReplicatorViewSet(ApiViewSet):
             changed = serializers.parsed(values, replicator.parsed_options)
             services.update_options(replicator=replicator, options=changed, user=user_of(request))
             replicator = self._get(pk)
-        return Response(replicator.parsed_options.to_dict())
+        return Response(with_old_options(replicator.parsed_options.to_dict()))
 
     @extend_schema(methods=["GET"], responses=serializers.TargetSettingsSerializer)
     @extend_schema(

@@ -18,7 +18,7 @@ from webapp.connections.models import Connection
 from webapp.destinations.models import Destination
 from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
 from webapp.replicators.models import MODES, Replicator, ReplicatorTable, SchemaVersion, SnapshotRun, TableSelection
-from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.options import ReplicatorOptions, renamed_options
 from webapp.replicators.selection.assessment import ColumnAssessment, TableAssessment
 from webapp.replicators.selection.entries import SelectionEntry, protected
 
@@ -98,9 +98,11 @@ class OptionsSerializer(serializers.Serializer[None]):
     on_log_lost = serializers.CharField(
         required=False, help_text="stop or start_anew: when the source no longer has the log to resume from"
     )
-    on_poison = serializers.CharField(
-        required=False, help_text="stop (the table) or park (the row as a dead letter): when a change cannot be decoded"
+    on_decode_error = serializers.CharField(
+        required=False,
+        help_text="stop (the table) or dead_letter (the row as a dead letter): when a change cannot be decoded",
     )
+    on_poison = serializers.CharField(required=False, help_text="Deprecated: on_decode_error (park: dead_letter)")
     retention_warn_percent = serializers.FloatField(
         required=False, help_text="Warn when the retained log reaches this share of its limit"
     )
@@ -142,7 +144,7 @@ class OptionsSerializer(serializers.Serializer[None]):
 
 def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> ReplicatorOptions:
     """ConfigurationError for a value that does not make sense."""
-    return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **values})
+    return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **renamed_options(values)})
 
 
 class AssessSerializer(serializers.Serializer[None]):
@@ -276,7 +278,10 @@ class ReplicatorSerializer(serializers.Serializer[dict[str, Any]]):
     )
     rows_per_minute = serializers.IntegerField()
     failures_open = serializers.IntegerField()
-    parked = serializers.IntegerField(help_text="Dead-letter rows of all its tables, which are missing in the target")
+    dead_letters = serializers.IntegerField(
+        help_text="Dead-letter rows of all its tables, which are missing in the target"
+    )
+    parked = serializers.IntegerField(help_text="Deprecated: dead_letters")
     slo = StandingSerializer(allow_null=True, help_text="Null if the SLO was not evaluated yet")
     alerts_firing = serializers.IntegerField()
     error = ErrorStateSerializer(allow_null=True)
@@ -368,7 +373,8 @@ class ReplicatorTableSerializer(serializers.Serializer[ReplicatorTable]):
     keyless = serializers.BooleanField()
     rows = RowsSerializer(source="*")
     zero_dates = serializers.IntegerField(help_text="Invalid dates, read or changed, that became null")
-    parked = serializers.IntegerField(help_text="Dead-letter rows; if any, the target is not exact")
+    dead_letters = serializers.IntegerField(help_text="Dead-letter rows; if any, the target is not exact")
+    parked = serializers.IntegerField(source="dead_letters", help_text="Deprecated: dead_letters")
     schema_version = serializers.IntegerField(allow_null=True)
     applied_sequence = serializers.IntegerField(source="applied")
     last_sequence = serializers.IntegerField()

@@ -18,10 +18,10 @@ from webapp.console.monitoring.api import (
     FleetFailureViewSet,
     LogViewSet,
     MetricsViewSet,
-    TablePromiseViewSet,
+    TableObjectiveViewSet,
     TimelineViewSet,
 )
-from webapp.console.monitoring.dead_letters_api import ParkedRowViewSet
+from webapp.console.monitoring.dead_letters_api import DeadLetterRowViewSet, ParkedRowViewSet
 from webapp.destinations.api import DestinationKindViewSet, DestinationViewSet
 from webapp.streams.api import GroupViewSet, StreamViewSet
 
@@ -38,8 +38,14 @@ router.register("alerts", AlertViewSet, basename="api-alert")
 router.register("definitions", DefinitionsViewSet, basename="api-definitions")
 router.register("replicators", ReplicatorViewSet, basename="api-replicator")
 router.register(r"replicators/(?P<replicator>\d+)/tables", TableViewSet, basename="api-table")
-router.register(r"replicators/(?P<replicator>\d+)/parked-rows", ParkedRowViewSet, basename="api-parked-row")
+router.register(
+    r"replicators/(?P<replicator>\d+)/dead-letter-rows", DeadLetterRowViewSet, basename="api-dead-letter-row"
+)
 router.register("streams", StreamViewSet, basename="api-stream")
+
+# Deprecated: addresses that were released, by the names of the present ones, which come later and are the ones made.
+old = SimpleRouter()
+old.register(r"replicators/(?P<replicator>\d+)/parked-rows", ParkedRowViewSet, basename="api-dead-letter-row")
 
 BELOW = "replicators/<int:replicator>/"
 GROUP = "streams/<slug:name>/groups/<slug:group>/"
@@ -54,11 +60,11 @@ v1: list[URLPattern | URLResolver] = [
     path(f"{BELOW}timeline/", TimelineViewSet.as_view({"get": "list"}), name="api-timeline"),
     path(f"{BELOW}metrics/", MetricsViewSet.as_view({"get": "list"}), name="api-metrics"),
     path(f"{BELOW}charts/", MetricsViewSet.as_view({"get": "charts"}), name="api-charts"),
-    path(f"{BELOW}slo/tables/", TablePromiseViewSet.as_view({"get": "list"}), name="api-table-promises"),
+    path(f"{BELOW}slo/tables/", TableObjectiveViewSet.as_view({"get": "list"}), name="api-table-objectives"),
     path(
         f"{BELOW}slo/tables/<int:table>/",
-        TablePromiseViewSet.as_view({"put": "update", "delete": "destroy"}),
-        name="api-table-promise",
+        TableObjectiveViewSet.as_view({"put": "update", "delete": "destroy"}),
+        name="api-table-objective",
     ),
     path(f"{BELOW}slo/", MetricsViewSet.as_view({"get": "slo"}), name="api-slo"),
     path(f"{BELOW}alert-rules/", RuleViewSet.as_view({"get": "list"}), name="api-alert-rules"),
@@ -69,6 +75,7 @@ v1: list[URLPattern | URLResolver] = [
     path(f"{GROUP}join/", GroupViewSet.as_view({"post": "join"}), name="api-stream-group-join"),
     path(f"{GROUP}heartbeat/", GroupViewSet.as_view({"post": "heartbeat"}), name="api-stream-group-heartbeat"),
     path(f"{GROUP}leave/", GroupViewSet.as_view({"post": "leave"}), name="api-stream-group-leave"),
+    *old.urls,
     *router.urls,
     re_path(r"^.*$", NothingHere.as_view()),
 ]

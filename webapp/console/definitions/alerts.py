@@ -61,6 +61,7 @@ def apply_rules(replicator: Replicator, wanted: Mapping[str, Any], user: User | 
 def _rule(replicator: Replicator, kind: str, item: Any, user: User | None) -> list[str]:
     where = f"replicator {replicator.name}, alerts, {kind}"
     rule = services.rule_of(replicator, kind)
+    kind = rule.kind
     known(item, {"enabled", "channels", *rules.defaults(kind)}, where)
     enabled = of_kind(item.get("enabled", rule.enabled), bool, f"{where}: enabled must be true or false.")
     held = rules.defaults(kind) | rule.params

@@ -33,7 +33,7 @@ number of times.
         key: "${ON_CALL_KEY}"
 
 Tables of Postgres are named SCHEMA.TABLE.  `${NAME}` is an environment variable (an error where it is not set),
-`${NAME:-text}` has a default, `$${` is `${`.  A table's own promise is `slo`; `slo: null` is the replicator's again.
+`${NAME:-text}` has a default, `$${` is `${`.  A table's own objective is `slo`; `slo: null` is the replicator's again.
 `target` is what its copy is called (docs/selection.md). A stream without `tables`, or `tables: null`, carries all
 (docs/streams.md); its tables are there already, or named under `tables`. `shop.order_*` are all tables that match, with
 those that come later unless `new_tables: false`; `!shop.order_tmp*` are none of them.  `mask` gives columns other
@@ -69,11 +69,11 @@ from webapp.console.definitions.document import known, list_at, mapping_at, name
 from webapp.console.definitions.streams import apply_streams
 from webapp.destinations import services as destinations
 from webapp.destinations.services import DESTINATIONS
-from webapp.monitoring.models import TablePromise
-from webapp.monitoring.services import promise_for_table
+from webapp.monitoring.models import TableObjective
+from webapp.monitoring.services import objective_for_table
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
-from webapp.replicators.options import ReplicatorOptions
+from webapp.replicators.options import ReplicatorOptions, renamed_options
 from webapp.replicators.selection.entries import (
     SelectionEntry,
     covered,
@@ -180,7 +180,7 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
         changes += _selection_changes(found, selection, user)
         changes += _option_changes(found, given, user)
     changes += _home_changes(found, selection, before, user)
-    changes += _promise_changes(found, item, names, user)
+    changes += _objective_changes(found, item, names, user)
     changes += apply_rules(found, mapping_at(item, "alerts", where), user)
     changes += apply_streams(found, list_at(item, "streams", where), user)
     return changes + _state_changes(found, item.get("state"), user)
@@ -225,7 +225,7 @@ def _selection_changes(replicator: Replicator, wanted: list[SelectionEntry], use
     are removed.
 
     A table that is there through its database or a pattern needs no line of its own, though the file names it for its
-    promise.
+    objective.
     """
     lines = {(entry.database, entry.table): entry for entry in wanted}
     changes = _mode_changes(replicator, wanted, user)
@@ -274,7 +274,7 @@ def _mode_changes(replicator: Replicator, wanted: list[SelectionEntry], user: Us
 def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User | None) -> list[str]:
     """Options that the file does not name stay as they are."""
     old = replicator.parsed_options.to_dict()
-    options = ReplicatorOptions.from_dict({**old, **given})
+    options = ReplicatorOptions.from_dict({**old, **renamed_options(given)})
     changed = sorted(key for key, value in options.to_dict().items() if old[key] != value)
     if not changed:
         return []
@@ -304,13 +304,15 @@ def _home_changes(
     return changes
 
 
-def _promise_changes(replicator: Replicator, item: Mapping[str, Any], names: NameRule, user: User | None) -> list[str]:
+def _objective_changes(
+    replicator: Replicator, item: Mapping[str, Any], names: NameRule, user: User | None
+) -> list[str]:
     """Of the tables that say something of it; named ones have their rows by now."""
     changes = []
     for line in list_at(item, "tables", f"replicator {replicator.name}"):
         if isinstance(line, str) or "slo" not in line:
             continue
-        percent, seconds = _promise(line, replicator.name)
+        percent, seconds = _objective(line, replicator.name)
         named = TableId(*split_name(str(line["table"]), f"replicator {replicator.name}: "))
         table = selectors.table_of(replicator, names.table(named))
         if table is None:
@@ -318,14 +320,14 @@ def _promise_changes(replicator: Replicator, item: Mapping[str, Any], names: Nam
                 f"replicator {replicator.name}: {line['table']} is not a single table and cannot have its own SLO."
             )
             raise ConfigurationError(message)
-        held = TablePromise.objects.filter(table=table).values_list("percent", "seconds").first() or (None, None)
+        held = TableObjective.objects.filter(table=table).values_list("percent", "seconds").first() or (None, None)
         if held != (percent, seconds):
-            promise_for_table(table=table, percent=percent, seconds=seconds, user=user)
+            objective_for_table(table=table, percent=percent, seconds=seconds, user=user)
             changes.append(f"replicator {replicator.name}: SLO of {table}")
     return changes
 
 
-def _promise(line: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
+def _objective(line: Mapping[str, Any], name: str) -> tuple[float | None, float | None]:
     """Percent and seconds; two times None for the replicator's."""
     if line["slo"] is None:
         return None, None

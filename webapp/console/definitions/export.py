@@ -22,7 +22,7 @@ from webapp.console.definitions.alerts import channel_form, rules_form
 from webapp.console.definitions.document import literal
 from webapp.console.definitions.streams import forms_of, tables_told
 from webapp.destinations.models import Destination
-from webapp.monitoring.models import TablePromise
+from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import Desired, Replicator, TableSelection
 from webapp.replicators.selection.target_names import Home, chosen_home, written_home
 
@@ -98,9 +98,9 @@ def _channel(channel: Channel, variables: Variables) -> dict[str, Any]:
 
 def _replicator(replicator: Replicator) -> dict[str, Any]:
     lines = list(replicator.selection.all())
-    promises = {
+    objectives = {
         (one.table.database, one.table.name): {"percent": one.percent, "minutes": one.seconds / 60}
-        for one in TablePromise.objects.filter(table__replicator=replicator).select_related("table")
+        for one in TableObjective.objects.filter(table__replicator=replicator).select_related("table")
         if one.percent is not None and one.seconds is not None
     }
     modes = _modes(replicator, lines)
@@ -109,10 +109,10 @@ def _replicator(replicator: Replicator) -> dict[str, Any]:
     for line in lines:
         if not line.excluded:
             key = (line.database, line.table)
-            tables.append(_line(line, _own(modes.pop(key, line.mode), promises.pop(key, None), homes.pop(key, None))))
+            tables.append(_line(line, _own(modes.pop(key, line.mode), objectives.pop(key, None), homes.pop(key, None))))
     lone = tables_told(replicator) - {(line.database, line.table) for line in lines}
-    for key in sorted(modes.keys() | promises.keys() | homes.keys() | lone):
-        own = _own(modes.get(key, ""), promises.get(key), homes.get(key))
+    for key in sorted(modes.keys() | objectives.keys() | homes.keys() | lone):
+        own = _own(modes.get(key, ""), objectives.get(key), homes.get(key))
         name = written_name(TableId(*key))
         tables.append({"table": name, **own} if own else name)
     excluded = [_line_name(line) for line in lines if line.excluded]

@@ -20,7 +20,7 @@ from webapp.monitoring.charts import ranges
 from webapp.monitoring.charts.charts import points_of
 from webapp.monitoring.failures import RANGES, STATES, FailureFilters, counts, failures
 from webapp.monitoring.models import LogLine, Stage
-from webapp.monitoring.services import promise_for_table
+from webapp.monitoring.services import objective_for_table
 from webapp.monitoring.slo.attainment import measure
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators.models import Replicator
@@ -199,14 +199,14 @@ class MetricsViewSet(MonitoringViewSet):
 
     @extend_schema(responses=serializers.SloSerializer)
     def slo(self, request: Request, replicator: str) -> Response:
-        """How the promise is kept now, and those of tables that have their own.
+        """How the objective is kept now, and those of tables that have their own.
 
         What is late and waits counts already.
         """
         del request
         owner = self.owner(replicator)
         found = measure([owner])
-        names = {row.table_id: str(row.table) for row in selectors.table_promises(owner)}
+        names = {row.table_id: str(row.table) for row in selectors.table_objectives(owner)}
         tables = {names[table]: one.to_dict() for (_, table), one in found.items() if table in names}
         return Response(found[owner.pk, None].to_dict() | {"tables": tables})
 
@@ -218,29 +218,31 @@ def _lags(found: LagHistogram | None) -> dict[str, int | None]:
 
 
 @extend_schema(tags=["monitoring"], parameters=[REPLICATOR])
-class TablePromiseViewSet(MonitoringViewSet):
-    """Promises of single tables, in place of their replicator's."""
+class TableObjectiveViewSet(MonitoringViewSet):
+    """Objectives of single tables, in place of their replicator's."""
 
-    serializer_class = serializers.TablePromiseSerializer
+    serializer_class = serializers.TableObjectiveSerializer
     pagination_class = None
 
-    @extend_schema(operation_id="replicators_table_promises_list")
+    @extend_schema(operation_id="replicators_table_objectives_list")
     def list(self, request: Request, replicator: str) -> Response:
         """By name."""
         del request
-        return Response(listed(serializers.TablePromiseSerializer, selectors.table_promises(self.owner(replicator))))
+        return Response(
+            listed(serializers.TableObjectiveSerializer, selectors.table_objectives(self.owner(replicator)))
+        )
 
-    @extend_schema(request=serializers.TablePromiseSerializer, responses={204: None})
+    @extend_schema(request=serializers.TableObjectiveSerializer, responses={204: None})
     def update(self, request: Request, replicator: str, table: int) -> Response:
-        """Promise something else of this table."""
+        """Objective something else of this table."""
         row = get_object_or_404(tables_of(self.owner(replicator)).select_related("replicator"), pk=table)
-        body = self.read(serializers.TablePromiseSerializer, request)
-        promise_for_table(table=row, percent=body["percent"], seconds=body["seconds"], user=user_of(request))
+        body = self.read(serializers.TableObjectiveSerializer, request)
+        objective_for_table(table=row, percent=body["percent"], seconds=body["seconds"], user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(responses={204: None})
     def destroy(self, request: Request, replicator: str, table: int) -> Response:
-        """The replicator's promise holds for it again."""
+        """The replicator's objective holds for it again."""
         row = get_object_or_404(tables_of(self.owner(replicator)).select_related("replicator"), pk=table)
-        promise_for_table(table=row, percent=None, seconds=None, user=user_of(request))
+        objective_for_table(table=row, percent=None, seconds=None, user=user_of(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,4 +1,4 @@
-"""The charts page; the logs page: filter, follow, download.  Promises of single tables, from the settings page."""
+"""The charts page; the logs page: filter, follow, download.  Objectives of single tables, from the settings page."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError
 from webapp.console.monitoring.downloads import log_file
-from webapp.console.monitoring.forms import TablePromiseForm
+from webapp.console.monitoring.forms import TableObjectiveForm
 from webapp.console.views.detail import page, replicator_or_404
 from webapp.monitoring import selectors
 from webapp.monitoring.charts import ranges
 from webapp.monitoring.charts.charts import charts as charts_of
 from webapp.monitoring.models import Stage
-from webapp.monitoring.services import promise_for_table
+from webapp.monitoring.services import objective_for_table
 from webapp.replicators.selectors import tables_of
 from webapp.web.responses import user_of
 
@@ -65,7 +65,7 @@ def charts(request: HttpRequest, pk: int) -> HttpResponse:
         shown = ranges.asked(request.GET, now)
     except ConfigurationError as error:
         shown, refused = ranges.last(ranges.USUAL, now), f"{error.message} {error.remedy}"
-    offered = tables_of(replicator).select_related("promise")
+    offered = tables_of(replicator).select_related("objective")
     asked = request.GET.get("table", "")
     table = offered.filter(pk=int(asked)).first() if asked.isdigit() and len(asked) < MAX_ID else None
     of_table = f"&table={table.pk}" if table else ""
@@ -73,7 +73,7 @@ def charts(request: HttpRequest, pk: int) -> HttpResponse:
         "shown": shown,
         "refused": refused,
         "table": table,
-        "tables": offered.only("database", "name", "promise")[:TABLES_OFFERED],
+        "tables": offered.only("database", "name", "objective")[:TABLES_OFFERED],
         "charts": charts_of(replicator, shown, table=table, opened=request.GET.getlist("open")),
         "ranges": [(name, label, f"?range={name}{of_table}") for name, (label, _) in ranges.RANGES.items()],
         "address": f"?{shown.address}{of_table}",
@@ -125,19 +125,19 @@ def download(request: HttpRequest, pk: int) -> StreamingHttpResponse:
 
 @login_required
 @require_POST
-def promise(request: HttpRequest, pk: int) -> HttpResponse:
-    """Promise something else of one table; without figures, what its replicator promises."""
+def objective(request: HttpRequest, pk: int) -> HttpResponse:
+    """Store a table's own objective; without figures, the replicator's holds for it again."""
     replicator = replicator_or_404(pk)
-    form = TablePromiseForm(request.POST, tables=tables_of(replicator).select_related("replicator"))
+    form = TableObjectiveForm(request.POST, tables=tables_of(replicator).select_related("replicator"))
     if not form.is_valid():
         said = " ".join(str(text) for texts in form.errors.values() for text in texts)
         messages.error(request, f"SLO not saved. {said}")
     else:
-        table, percent, seconds = form.promise
+        table, percent, seconds = form.objective
         try:
-            promise_for_table(table=table, percent=percent, seconds=seconds, user=user_of(request))
+            objective_for_table(table=table, percent=percent, seconds=seconds, user=user_of(request))
         except ConfigurationError as error:
             messages.error(request, f"SLO not saved. {error.message} {error.remedy}")
         else:
             messages.success(request, f"SLO of {table} saved.")
-    return redirect(reverse("replicators:settings", args=[pk]) + "#promises")
+    return redirect(reverse("replicators:settings", args=[pk]) + "#objectives")

@@ -1,4 +1,4 @@
-"""The parked rows of a replicator (a tab of its pages), their bytes, and what is decided about them."""
+"""The dead-letter rows of a replicator (a tab of its pages), their bytes, and what is decided about them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from django.views.decorators.http import require_POST, require_safe
 from replicator.errors import ConfigurationError
 from replicator.state.tables import TableState
 from webapp.console.views.detail import page, replicator_or_404
-from webapp.monitoring.dead_letters.selectors import STATES, ParkedFilters, dump, parked_rows, tables_with_parked
+from webapp.monitoring.dead_letters.selectors import (
+    STATES,
+    DeadLetterFilters,
+    dead_letter_rows,
+    dump,
+    tables_with_dead_letters,
+)
 from webapp.monitoring.dead_letters.services import discard, replay
-from webapp.monitoring.models import ParkedRow
+from webapp.monitoring.models import DeadLetterRow
 from webapp.web.paging import Pager, page_number
 from webapp.web.responses import done, user_of
 
@@ -29,8 +35,8 @@ LOADS = frozenset({TableState.LOADING.value, TableState.RELOADING.value})
 
 
 @dataclass(frozen=True)
-class ParkedLine:
-    """A parked row and what can be done about it now.  `row` is one of `parked_rows`."""
+class DeadLetterLine:
+    """A dead-letter row and what can be done about it now.  `row` is one of `dead_letter_rows`."""
 
     row: ShownRow
 
@@ -67,18 +73,18 @@ class ParkedLine:
 def of_replicator(request: HttpRequest, pk: int) -> HttpResponse:
     """Three queries, whatever there is."""
     replicator = replicator_or_404(pk)
-    filters = ParkedFilters.of(request.GET.dict())
-    found = parked_rows(replicator, filters)
-    pager = Pager(page_number(request.GET), PER_PAGE, found.count(), request.path, request.GET, "#parked-live")
+    filters = DeadLetterFilters.of(request.GET.dict())
+    found = dead_letter_rows(replicator, filters)
+    pager = Pager(page_number(request.GET), PER_PAGE, found.count(), request.path, request.GET, "#dead-letter-live")
     context = {
         "filters": filters,
-        "lines": [ParkedLine(row) for row in found[pager.first - 1 : pager.first - 1 + PER_PAGE]],
+        "lines": [DeadLetterLine(row) for row in found[pager.first - 1 : pager.first - 1 + PER_PAGE]],
         "pager": pager,
         "states": STATES.items(),
-        "tables_met": [(str(table.pk), str(table)) for table in tables_with_parked(replicator)],
-        "option": replicator.parsed_options.on_poison,
+        "tables_met": [(str(table.pk), str(table)) for table in tables_with_dead_letters(replicator)],
+        "option": replicator.parsed_options.on_decode_error,
     }
-    return page(request, replicator, "parked", context)
+    return page(request, replicator, "dead_letters", context)
 
 
 @login_required
@@ -86,13 +92,13 @@ def of_replicator(request: HttpRequest, pk: int) -> HttpResponse:
 def download(request: HttpRequest, pk: int, row: int) -> HttpResponse:
     """The bytes that were kept."""
     del request
-    return bytes_of(get_object_or_404(ParkedRow, pk=row, replicator=pk))
+    return bytes_of(get_object_or_404(DeadLetterRow, pk=row, replicator=pk))
 
 
-def bytes_of(row: ParkedRow) -> HttpResponse:
+def bytes_of(row: DeadLetterRow) -> HttpResponse:
     """As a file."""
     answer = HttpResponse(bytes(row.data), content_type="application/octet-stream")
-    answer["Content-Disposition"] = f'attachment; filename="parked-{row.sequence}.bin"'
+    answer["Content-Disposition"] = f'attachment; filename="dead-letter-{row.sequence}.bin"'
     answer["X-Content-Type-Options"] = "nosniff"
     return answer
 
@@ -102,16 +108,16 @@ def bytes_of(row: ParkedRow) -> HttpResponse:
 def act(request: HttpRequest, pk: int, row: int, action: str) -> HttpResponse:
     """replay, discard, discard-all (of its table)."""
     found = get_object_or_404(
-        ParkedRow.objects.defer("data").select_related("table__replicator"), pk=row, replicator=pk
+        DeadLetterRow.objects.defer("data").select_related("table__replicator"), pk=row, replicator=pk
     )
-    to = reverse("monitoring:parked", args=[pk])
+    to = reverse("monitoring:dead_letters", args=[pk])
     try:
         return done(request, _act(found, action, user_of(request)), to=to)
     except ConfigurationError as error:
         return done(request, f"{error.message} {error.remedy}", level="error", to=to)
 
 
-def _act(row: ParkedRow, action: str, user: User) -> str:
+def _act(row: DeadLetterRow, action: str, user: User) -> str:
     table = row.table
     if action == "replay":
         run = replay(table=table, user=user)

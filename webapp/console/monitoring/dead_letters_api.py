@@ -1,4 +1,4 @@
-"""Parked rows in the REST API."""
+"""Dead-letter rows in the REST API."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rest_framework.response import Response
 
 from webapp.api.base import ApiViewSet
 from webapp.console.monitoring.dead_letters import bytes_of
-from webapp.monitoring.dead_letters.selectors import STATES, ParkedFilters, parked_rows
+from webapp.monitoring.dead_letters.selectors import STATES, DeadLetterFilters, dead_letter_rows
 from webapp.monitoring.dead_letters.services import discard, replay
-from webapp.monitoring.models import ParkedRow
+from webapp.monitoring.models import DeadLetterRow
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import list_replicators
 from webapp.web.responses import user_of
@@ -26,7 +26,7 @@ REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
 ID = OpenApiParameter("id", int, OpenApiParameter.PATH)
 
 
-class ParkedRowSerializer(serializers.Serializer[ParkedRow]):
+class DeadLetterRowSerializer(serializers.Serializer[DeadLetterRow]):
     """A change that is not in the target, because it cannot be decoded."""
 
     id = serializers.IntegerField()
@@ -67,17 +67,17 @@ class DiscardedSerializer(serializers.Serializer[dict[str, Any]]):
 
 
 @extend_schema(tags=["monitoring"], parameters=[REPLICATOR])
-class ParkedRowViewSet(ApiViewSet):
-    """Parked rows of a replicator."""
+class DeadLetterRowViewSet(ApiViewSet):
+    """Dead-letter rows of a replicator."""
 
-    queryset = ParkedRow.objects.none()
-    serializer_class = ParkedRowSerializer
+    queryset = DeadLetterRow.objects.none()
+    serializer_class = DeadLetterRowSerializer
 
     def _owner(self, pk: str) -> Replicator:
         return get_object_or_404(list_replicators(), pk=pk)
 
-    def _get(self, replicator: str, pk: str) -> ParkedRow:
-        return get_object_or_404(parked_rows(self._owner(replicator), ParkedFilters(state="")), pk=pk)
+    def _get(self, replicator: str, pk: str) -> DeadLetterRow:
+        return get_object_or_404(dead_letter_rows(self._owner(replicator), DeadLetterFilters(state="")), pk=pk)
 
     @extend_schema(
         parameters=[
@@ -87,14 +87,14 @@ class ParkedRowViewSet(ApiViewSet):
     )
     def list(self, request: Request, replicator: str) -> Response:
         """Newest first."""
-        filters = ParkedFilters.of({"state": ""} | request.query_params.dict())
-        return self.page(parked_rows(self._owner(replicator), filters), ParkedRowSerializer)
+        filters = DeadLetterFilters.of({"state": ""} | request.query_params.dict())
+        return self.page(dead_letter_rows(self._owner(replicator), filters), DeadLetterRowSerializer)
 
     @extend_schema(parameters=[ID])
     def retrieve(self, request: Request, replicator: str, pk: str) -> Response:
         """One of them."""
         del request
-        return Response(ParkedRowSerializer(self._get(replicator, pk)).data)
+        return Response(DeadLetterRowSerializer(self._get(replicator, pk)).data)
 
     @extend_schema(parameters=[ID], responses={(200, "application/octet-stream"): OpenApiResponse(OpenApiTypes.BINARY)})
     @action(detail=True, url_path="bytes")
@@ -106,14 +106,14 @@ class ParkedRowViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def replay(self, request: Request, replicator: str, pk: str) -> Response:
-        """Read the rows of its table that are parked again by their keys, or the whole table where a key is not known
-        or it does not stream.
+        """Read the dead-letter rows of its table again by their keys, or the whole table where a key is not
+        known or it does not stream.
 
-        The log goes on; all its rows parked until now are resolved when that is done.  The table's newest snapshot says
-        which.
+        The log goes on; all its dead-letter rows until now are resolved when that is done.  The table's newest snapshot
+        says which.
         """
         replay(table=self._get(replicator, pk).table, user=user_of(request))
-        return Response(ParkedRowSerializer(self._get(replicator, pk)).data)
+        return Response(DeadLetterRowSerializer(self._get(replicator, pk)).data)
 
     @extend_schema(parameters=[ID], request=DiscardSerializer, responses=DiscardedSerializer)
     @action(detail=True, methods=["post"])
@@ -122,3 +122,8 @@ class ParkedRowViewSet(ApiViewSet):
         row = self._get(replicator, pk)
         rows = None if self.read(DiscardSerializer, request)["all"] else [row.pk]
         return Response({"discarded": discard(table=row.table, rows=rows, user=user_of(request))})
+
+
+@extend_schema(exclude=True)
+class ParkedRowViewSet(DeadLetterRowViewSet):
+    """Deprecated: `parked-rows/`, as the address was before."""

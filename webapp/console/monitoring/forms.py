@@ -12,8 +12,8 @@ from webapp.replicators.models import ReplicatorTable
 NUMBER = {"class": "input input-number", "step": "any"}
 
 
-class TablePromiseForm(forms.Form):
-    """A table's own promise; both figures, or neither for the replicator's."""
+class TableObjectiveForm(forms.Form):
+    """A table's own objective; both figures, or neither for the replicator's."""
 
     table = forms.ModelChoiceField(
         ReplicatorTable.objects.none(),
@@ -36,7 +36,7 @@ class TablePromiseForm(forms.Form):
         field.queryset = tables
 
     @property
-    def promise(self) -> tuple[ReplicatorTable, float | None, float | None]:
+    def objective(self) -> tuple[ReplicatorTable, float | None, float | None]:
         """Table, percent, seconds."""
         minutes = self.cleaned_data["minutes"]
         seconds = None if minutes is None else round(minutes * 60, 3)

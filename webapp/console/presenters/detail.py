@@ -25,7 +25,7 @@ from webapp.console.presenters.labels import (
     state_parts,
     table_word,
 )
-from webapp.console.presenters.slo import PromiseView, promises_of_fleet
+from webapp.console.presenters.slo import ObjectiveView, objectives_of_fleet
 from webapp.monitoring.charts.sparklines import Sparkline
 from webapp.monitoring.failures import open_count
 from webapp.monitoring.slo.attainment import Attained, measure_tables
@@ -69,7 +69,7 @@ class Header:
     late: bool
     rate: float
     spark: Sparkline
-    promise: PromiseView
+    objective: ObjectiveView
     alerts: list[Alert]
     tables: int
     parts: list[StatePart]
@@ -77,13 +77,13 @@ class Header:
     problem: Problem | None
     log_kept: LogKept | None = None
     failures: int = 0
-    parked: int = 0
+    dead_letters: int = 0
 
 
 def header(replicator: Replicator) -> Header:
     """About eight queries, whatever the number of tables."""
     tables = ReplicatorTable.objects.filter(replicator=replicator).order_by()
-    counted = list(tables.values_list("state").annotate(Count("pk"), Sum("parked")))
+    counted = list(tables.values_list("state").annotate(Count("pk"), Sum("dead_letters")))
     states = {state: number for state, number, _ in counted}
     lag = selectors.replicator_lag_ms(replicator)
     minutes = rows_by_minute([replicator.pk]).get(replicator.pk, {})
@@ -93,7 +93,7 @@ def header(replicator: Replicator) -> Header:
         late=late(replicator, lag),
         rate=recent_rate(minutes),
         spark=spark_of(minutes),
-        promise=promises_of_fleet([replicator])[replicator.pk],
+        objective=objectives_of_fleet([replicator])[replicator.pk],
         alerts=[alert for alert in firing(replicator) if alert.rule.kind not in SAID_ALREADY],
         tables=sum(states.values()),
         parts=state_parts(states, still=replicator.status == Status.FAILED),
@@ -101,7 +101,7 @@ def header(replicator: Replicator) -> Header:
         problem=problem(replicator),
         log_kept=log_kept(replicator),
         failures=open_count(replicator),
-        parked=sum(parked for *_, parked in counted),
+        dead_letters=sum(number for *_, number in counted),
     )
 
 

@@ -25,7 +25,7 @@ from webapp.console.presenters.labels import (
     spark_of,
     state_parts,
 )
-from webapp.console.presenters.slo import PromiseView, promises_of_fleet
+from webapp.console.presenters.slo import ObjectiveView, objectives_of_fleet
 from webapp.monitoring.charts.sparklines import Sparkline
 from webapp.replicators import selectors
 from webapp.replicators.models import Desired, LogConcern, Replicator, Status
@@ -59,9 +59,9 @@ class FleetLine:
     spark: Sparkline
     failures: int
     actions: frozenset[str]
-    promise: PromiseView
+    objective: ObjectiveView
     firing: int = 0
-    parked: int = 0
+    dead_letters: int = 0
 
     @property
     def failed(self) -> int:
@@ -81,13 +81,16 @@ class FleetLine:
             (one.log_concern == LogConcern.LOST, "The source no longer has the log to resume from."),
             (self.failed, f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."),
             (
-                self.parked,
-                f"{self.parked:,} dead-letter row{' is' if self.parked == 1 else 's are'} missing in the target.",
+                self.dead_letters,
+                (
+                    f"{self.dead_letters:,} dead-letter row{' is' if self.dead_letters == 1 else 's are'} missing in"
+                    " the target."
+                ),
             ),
             (running and lasts, told),
             (self.firing, f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."),
             (
-                running and self.promise.word.tone == "bad",
+                running and self.objective.word.tone == "bad",
                 "SLO missed: fewer changes were in time than required.",
             ),
         )
@@ -100,7 +103,7 @@ class FleetLine:
             return PERSON
         if self.replicator.desired != Desired.RUNNING:
             return OFF
-        late = self.late or self.promise.word.tone in {"warn", "bad"}
+        late = self.late or self.objective.word.tone in {"warn", "bad"}
         return BUSY if self.word.tone == "warn" or late or self.failures else FINE
 
     @property
@@ -111,7 +114,7 @@ class FleetLine:
             + (50 if self.replicator.status == Status.FAILED else 0)
             + (25 if self.failed else 0)
             + (10 if self.late else 0)
-            + self.promise.word.trouble
+            + self.objective.word.trouble
         )
         return (list(SHOWS).index(self.show), -score, -self.failures, self.replicator.name.lower())
 
@@ -157,11 +160,11 @@ def fleet(query: QueryDict | None = None, path: str = "") -> Fleet:
     rows = fleet_rows()
     replicators = [row.replicator for row in rows]
     series = rows_by_minute([one.pk for one in replicators])
-    promises, alerts = promises_of_fleet(replicators), firing_by_replicator()
+    objectives, alerts = objectives_of_fleet(replicators), firing_by_replicator()
     needle = search.strip().lower()
     lines = [
         _fleet_line(
-            row, series.get(row.replicator.pk, {}), promises[row.replicator.pk], alerts.get(row.replicator.pk, 0)
+            row, series.get(row.replicator.pk, {}), objectives[row.replicator.pk], alerts.get(row.replicator.pk, 0)
         )
         for row in rows
     ]
@@ -178,7 +181,7 @@ def fleet(query: QueryDict | None = None, path: str = "") -> Fleet:
     return Fleet(found[pager.first - 1 : pager.first - 1 + PER_PAGE], len(rows), search, show, choices, pager)
 
 
-def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], promise: PromiseView, firing: int) -> FleetLine:
+def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], objective: ObjectiveView, firing: int) -> FleetLine:
     replicator = row.replicator
     return FleetLine(
         replicator=replicator,
@@ -191,7 +194,7 @@ def _fleet_line(row: FleetRow, minutes: Mapping[datetime, int], promise: Promise
         spark=spark_of(minutes),
         failures=row.failures_open,
         actions=selectors.allowed_actions(replicator),
-        promise=promise,
+        objective=objective,
         firing=firing,
-        parked=row.parked,
+        dead_letters=row.dead_letters,
     )

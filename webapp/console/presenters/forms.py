@@ -162,9 +162,9 @@ class OptionsForm(forms.Form):
         help_text="The source purged it, or it exceeded the limit of the connection.",
         widget=forms.Select(attrs={"class": "select"}),
     )
-    on_poison = forms.ChoiceField(
+    on_decode_error = forms.ChoiceField(
         label="When a change cannot be decoded",
-        choices=(("stop", "Stop the table"), ("park", "Store it as a dead-letter row and continue")),
+        choices=(("stop", "Stop the table"), ("dead_letter", "Store it as a dead-letter row and continue")),
         help_text=(
             "Dead-letter rows are missing in the target. They are stored with their bytes until they are replayed or"
             " discarded."
@@ -267,7 +267,7 @@ class OptionsForm(forms.Form):
         "initial_snapshot": "Takes effect for tables that are added later.",
         "on_table_failure": "Takes effect at the next failure.",
         "on_log_lost": "Takes effect at the next failure.",
-        "on_poison": NEXT_SLICE,
+        "on_decode_error": NEXT_SLICE,
         "retention_warn_percent": "Takes effect within a minute.",
         "retention_steps": NEXT_SLICE,
         "deletion_grace_hours": NEXT_SLICE,

@@ -121,7 +121,7 @@ def state_parts(states: Mapping[str, int], *, still: bool = False) -> list[State
 
 
 def late(replicator: Replicator, lag_ms: int | None) -> bool:
-    """True where the lag now is over what the SLO promises."""
+    """True where the lag now is over what the SLO objectives."""
     return lag_ms is not None and lag_ms > replicator.parsed_options.slo_minutes * 60_000
 
 

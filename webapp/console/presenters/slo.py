@@ -1,4 +1,4 @@
-"""Promises (SLO) in words and figures for the pages, from what was last measured."""
+"""Objectives (SLO) in words and figures for the pages, from what was last measured."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from replicator.telemetry.slo import FAST, SHOWN, SLOW, BurnRule, Promise, Tally
+from replicator.telemetry.slo import FAST, SHOWN, SLOW, BurnRule, Objective, Tally
 from webapp.console.presenters.labels import StateWord
-from webapp.monitoring.models import TablePromise
-from webapp.monitoring.slo.attainment import Figures, promise_of
+from webapp.monitoring.models import TableObjective
+from webapp.monitoring.slo.attainment import Figures, objective_of
 from webapp.monitoring.slo.status import standings
 from webapp.replicators.models import Replicator, ReplicatorTable
 
@@ -54,10 +54,10 @@ class BurnLine:
 
 
 @dataclass(frozen=True)
-class PromiseView:
-    """One promise and how it is kept; `table` where it is a table's own."""
+class ObjectiveView:
+    """One objective and how it is kept; `table` where it is a table's own."""
 
-    promise: Promise
+    objective: Objective
     word: StateWord
     figures: Figures | None = None
     table: ReplicatorTable | None = None
@@ -79,7 +79,7 @@ class PromiseView:
         for name in SHOWN if self.figures else ():
             assert self.figures is not None
             tally = self.figures.tally(name)
-            kept = None if tally.percent is None else tally.percent >= self.promise.percent
+            kept = None if tally.percent is None else tally.percent >= self.objective.percent
             lines.append(WindowLine(WINDOW_NAMES[name], tally, kept))
         return lines
 
@@ -99,7 +99,7 @@ class PromiseView:
 
     def _burn(self, name: str, rule: BurnRule) -> BurnLine:
         assert self.figures is not None
-        limit = rule.reached(self.promise)
+        limit = rule.reached(self.objective)
         title = f"{name}: {rule.long} and {rule.short}"
         return BurnLine(
             title, self.figures.burn(rule.long), self.figures.burn(rule.short), limit, self.figures.burning(rule)
@@ -120,33 +120,33 @@ class PromiseView:
         if self.figures is None or not self.figures.tally("30d").total:
             return None
         tally = self.figures.tally("30d")
-        return int(tally.total * (1 - self.promise.percent / 100)) - tally.late
+        return int(tally.total * (1 - self.objective.percent / 100)) - tally.late
 
 
-def view_of(promise: Promise, figures: Figures | None, table: ReplicatorTable | None = None) -> PromiseView:
-    """What was measured against an older promise is of no use."""
-    if figures is None or figures.promise != promise:
-        return PromiseView(promise, NEW, None, table)
+def view_of(objective: Objective, figures: Figures | None, table: ReplicatorTable | None = None) -> ObjectiveView:
+    """What was measured against an older objective is of no use."""
+    if figures is None or figures.objective != objective:
+        return ObjectiveView(objective, NEW, None, table)
     old = timezone.now() - figures.at > OLD
-    return PromiseView(promise, UNSEEN if old else WORDS[figures.state], figures, table)
+    return ObjectiveView(objective, UNSEEN if old else WORDS[figures.state], figures, table)
 
 
-def promises_of(replicator: Replicator, tables: Sequence[TablePromise]) -> list[PromiseView]:
+def objectives_of(replicator: Replicator, tables: Sequence[TableObjective]) -> list[ObjectiveView]:
     """The replicator's, then its tables'; one query."""
     measured = standings([replicator.pk])
-    whole = view_of(promise_of(replicator), measured.get((replicator.pk, None)))
+    whole = view_of(objective_of(replicator), measured.get((replicator.pk, None)))
     return [whole, *(_of_table(replicator, one, measured) for one in tables)]
 
 
 def _of_table(
-    replicator: Replicator, one: TablePromise, measured: Mapping[tuple[int, int | None], Figures]
-) -> PromiseView:
+    replicator: Replicator, one: TableObjective, measured: Mapping[tuple[int, int | None], Figures]
+) -> ObjectiveView:
     assert one.percent is not None
     assert one.seconds is not None
-    return view_of(Promise(one.percent, one.seconds), measured.get((replicator.pk, one.table_id)), one.table)
+    return view_of(Objective(one.percent, one.seconds), measured.get((replicator.pk, one.table_id)), one.table)
 
 
-def promises_of_fleet(replicators: Sequence[Replicator]) -> dict[int, PromiseView]:
+def objectives_of_fleet(replicators: Sequence[Replicator]) -> dict[int, ObjectiveView]:
     """Each one's own: one query."""
     measured = standings([one.pk for one in replicators])
-    return {one.pk: view_of(promise_of(one), measured.get((one.pk, None))) for one in replicators}
+    return {one.pk: view_of(objective_of(one), measured.get((one.pk, None))) for one in replicators}

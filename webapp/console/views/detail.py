@@ -15,14 +15,14 @@ from django.views.decorators.http import require_POST, require_safe
 from replicator.errors import ConfigurationError, TidemarkError
 from webapp.alerts import selectors as alerts
 from webapp.alerts.forms import RuleLine, quiet_context
-from webapp.console.monitoring.forms import TablePromiseForm
+from webapp.console.monitoring.forms import TableObjectiveForm
 from webapp.console.presenters import detail
 from webapp.console.presenters.forms import OptionsForm, TargetSettingsForm
 from webapp.console.presenters.labels import TABLE_WORDS
-from webapp.console.presenters.slo import promises_of
+from webapp.console.presenters.slo import objectives_of
 from webapp.monitoring.charts import charts
 from webapp.monitoring.charts import sparklines as monitoring
-from webapp.monitoring.selectors import table_promises
+from webapp.monitoring.selectors import table_objectives
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators import selectors, services
 from webapp.replicators.models import MODES, Replicator, SchemaVersion
@@ -75,7 +75,7 @@ def overview(request: HttpRequest, pk: int) -> HttpResponse:
         "log_kept": log_kept(replicator),
         "progress": detail.total_progress(replicator),
         "snapshot_paused": replicator.parsed_options.snapshot_paused,
-        "promises": promises_of(replicator, table_promises(replicator)),
+        "objectives": objectives_of(replicator, table_objectives(replicator)),
     }
     return page(request, replicator, "overview", context)
 
@@ -199,8 +199,8 @@ def _settings_page(
         "form": form,
         "target_form": target_form,
         "selection": list(replicator.selection.all()[:200]),
-        "promises": table_promises(replicator),
-        "promise_form": TablePromiseForm(tables=selectors.tables_of(replicator)[:TABLES_OFFERED]),
+        "objectives": table_objectives(replicator),
+        "objective_form": TableObjectiveForm(tables=selectors.tables_of(replicator)[:TABLES_OFFERED]),
         "rules": [RuleLine(rule, known) for rule in rules],
         "rules_stored": alerts.as_stored(rules),
         "channels": known,

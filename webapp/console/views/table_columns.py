@@ -29,7 +29,7 @@ from webapp.web.responses import user_of
 
 
 @login_required
-def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
+def columns(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """A first POST shows the effect; one with `apply` does it."""
     replicator = replicator_or_404(pk)
     row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
@@ -38,7 +38,7 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     try:
         schema = _schema(row)
     except TidemarkError as error:
-        return page(request, replicator, "taking", context | {"error": error}, live=False)
+        return page(request, replicator, "columns", context | {"error": error}, live=False)
     line = replicator.selection.filter(database=row.database, table=row.name, pattern=False, excluded=False).first()
     taken = SelectionEntry.of(line) if line is not None else SelectionEntry(row.database, row.name)
     stored = asdict(taken) | {"row_filter": str(taken.row_filter)}
@@ -62,7 +62,7 @@ def taking(request: HttpRequest, pk: int, table: int) -> HttpResponse:
             context["effects"] = effects(replicator, [entry])
         except ConfigurationError as error:
             context["problem"] = error
-    return page(request, replicator, "taking", context, live=False)
+    return page(request, replicator, "columns", context, live=False)
 
 
 def _schema(row: ReplicatorTable) -> TableSchema:

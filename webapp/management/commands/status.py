@@ -57,8 +57,8 @@ class Command(MetadataCommand):
             for table in summary["tables"]:
                 rows = ", ".join(f"{count} {what}" for what, count in table["rows"].items() if count)
                 self.stdout.write(f"  {table['table']}: {table['state']}{', ' + rows if rows else ''}")
-                if table["parked"]:
-                    self.stdout.write(f"    {table['parked']} dead-letter rows: missing in the target")
+                if table["dead_letters"]:
+                    self.stdout.write(f"    {table['dead_letters']} dead-letter rows: missing in the target")
                 if error := table.get("error"):
                     self.stdout.write(f"    {error['message']} {error['remedy']}")
 

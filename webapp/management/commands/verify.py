@@ -44,18 +44,18 @@ AT_WORK = {Status.STARTING, Status.RUNNING, Status.RETRYING}
 
 @dataclass(frozen=True)
 class Notes:
-    """What there is to say beside the tables' reports: by table; `parked`: how many rows."""
+    """What there is to say beside the tables' reports: by table; `dead_letters`: how many rows."""
 
     repaired: Sequence[str]
     skipped: Sequence[str]
-    parked: Mapping[str, int]
+    dead_letters: Mapping[str, int]
     absent: Sequence[str]
 
     def lines(self) -> Iterator[str]:
         """For people."""
         for name in self.skipped:
             yield f"{name} is skipped: its target table is not up to date and was not compared."
-        for name, count in self.parked.items():
+        for name, count in self.dead_letters.items():
             yield f"{name} has {count} dead-letter row{'' if count == 1 else 's'} missing in the target."
         for name in self.absent:
             yield f"{name}: NOT equal: the table exists in the source and is selected, but is not replicated."
@@ -102,8 +102,8 @@ class Command(MetadataCommand):
             message = f"{error.message}\n{error.remedy}"
             raise CommandError(message, returncode=1) from None
         names = [str(t) for t in repaired] if options["repair"] else []
-        parked = {str(t): count for t in tables if (count := parked_rows(t))}
-        notes = Notes(names, [str(t) for t in skipped], parked, absent)
+        dead_letters = {str(t): count for t in tables if (count := dead_letter_rows(t))}
+        notes = Notes(names, [str(t) for t in skipped], dead_letters, absent)
         self._say(reports, notes, as_json=options["json"])
         if absent or not all(report.equal for report in reports):
             raise SystemExit(1)
@@ -121,9 +121,9 @@ class Command(MetadataCommand):
         self.stdout.write(f"{count} of {len(reports)} tables equal; {rows} row{'' if rows == 1 else 's'} compared.")
 
 
-def parked_rows(table: ReplicatorTable) -> int:
-    """How many of its rows are parked by now."""
-    return ReplicatorTable.objects.values_list("parked", flat=True).get(pk=table.pk)
+def dead_letter_rows(table: ReplicatorTable) -> int:
+    """How many dead-letter rows it has by now."""
+    return ReplicatorTable.objects.values_list("dead_letters", flat=True).get(pk=table.pk)
 
 
 def chosen(replicator: Replicator, names: Sequence[str]) -> tuple[list[ReplicatorTable], list[ReplicatorTable]]:

@@ -20,7 +20,7 @@ from webapp.monitoring.charts.drawing import (
 )
 from webapp.monitoring.charts.history import PERCENTILES, Point
 from webapp.monitoring.charts.ranges import Range
-from webapp.monitoring.slo.attainment import promise_of
+from webapp.monitoring.slo.attainment import objective_of
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.web.formatting import minutes, rate, short, size, span
 
@@ -153,7 +153,7 @@ def charts(
 ) -> list[Chart]:
     """All of them; `opened`: the keys of those whose tables are to be filled.  At most six queries."""
     points = history.read(replicator, shown, table=table)
-    specs = [_lag(points, _promised(replicator, table)), _throughput(points), *_waiting(points)]
+    specs = [_lag(points, _own_objectives(replicator, table)), _throughput(points), *_waiting(points)]
     specs += [] if table is not None else [_log_kept(points)]
     specs += [*_merges(points), _failures(points)]
     return [draw(spec, shown, points, opened=spec.key in opened) for spec in specs]
@@ -165,14 +165,14 @@ def overview(replicator: Replicator, now: datetime) -> list[Chart]:
     points = history.read(replicator, shown, parts=("counters", "lags"))
     first = next((place for place, point in enumerate(points) if point.known), len(points))
     points = points[min(first, max(0, len(points) - MIN_MINUTES)) :]
-    promised = _promised(replicator, None)
+    promised = _own_objectives(replicator, None)
     return [draw(spec, shown, points, opened=True) for spec in (_lag(points, promised), _throughput(points))]
 
 
-def _promised(replicator: Replicator, table: ReplicatorTable | None) -> float:
-    """Seconds: the table's own promise, or the replicator's."""
-    own = getattr(table, "promise", None) if table is not None else None
-    return float(promise_of(replicator).seconds if own is None or own.seconds is None else own.seconds)
+def _own_objectives(replicator: Replicator, table: ReplicatorTable | None) -> float:
+    """Seconds: the table's own objective, or the replicator's."""
+    own = getattr(table, "objective", None) if table is not None else None
+    return float(objective_of(replicator).seconds if own is None or own.seconds is None else own.seconds)
 
 
 def points_of(replicator: Replicator, shown: Range, table: ReplicatorTable | None) -> Mapping[str, object]:

@@ -9,22 +9,22 @@ from webapp.replicators.models import Replicator, ReplicatorTable
 
 
 class Resolution(models.TextChoices):
-    """What became of a parked row; empty while it waits."""
+    """What became of a dead-letter row; empty while it waits."""
 
     READ_ANEW = "read_anew", "Replayed"
     DISCARDED = "discarded", "Discarded"
     GONE = "gone", "Removed with its table"
 
 
-class ParkedRow(models.Model):
-    """One change of a table that is not in its target (`replicator.model.change.ParkedRow`).
+class DeadLetterRow(models.Model):
+    """One change of a table that is not in its target (`replicator.model.change.UndecodableRow`).
 
     sequence: the number that it has used up; data: its bytes as the source sent them, cut; size: bytes of the whole.
     keys: its key before and after the change, a list of texts by column; null where it is not known.
     """
 
-    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="parked_rows")
-    table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="parked_rows")
+    replicator = models.ForeignKey(Replicator, on_delete=models.CASCADE, related_name="dead_letter_rows")
+    table = models.ForeignKey(ReplicatorTable, on_delete=models.CASCADE, related_name="dead_letter_rows")
     sequence = models.BigIntegerField()
     operation = models.CharField(max_length=10)
     offset = models.CharField(max_length=200)
@@ -46,10 +46,10 @@ class ParkedRow(models.Model):
 
     class Meta:
         ordering = ("-at", "-id")
-        constraints = (models.UniqueConstraint(fields=("table", "sequence"), name="parked_once"),)
+        constraints = (models.UniqueConstraint(fields=("table", "sequence"), name="dead_letter_once"),)
         indexes = (
             models.Index(fields=("replicator", "-at")),
-            models.Index(fields=("table",), name="parked_open", condition=models.Q(resolved_at=None)),
+            models.Index(fields=("table",), name="dead_letter_open", condition=models.Q(resolved_at=None)),
         )
 
     def __str__(self) -> str:

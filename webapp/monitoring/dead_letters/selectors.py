@@ -1,4 +1,4 @@
-"""Reading parked rows: filtered, with the first of their bytes only."""
+"""Reading dead-letter rows: filtered, with the first of their bytes only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import BinaryField, Exists, OuterRef, QuerySet
 from django.db.models.functions import Length, Substr
 
 from webapp.monitoring.dead_letters.services import REPLAYED
-from webapp.monitoring.models import ParkedRow
+from webapp.monitoring.models import DeadLetterRow
 from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SnapshotRun
 from webapp.replicators.services.tables import OPEN_RUN
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         kept: int
         replaying: bool
 
-    ShownRow = WithAnnotations[ParkedRow, Shown]
+    ShownRow = WithAnnotations[DeadLetterRow, Shown]
 
 STATES: Mapping[str, str] = {"open": "Waiting", "over": "Decided"}
 SHOWN_BYTES = 512
@@ -31,25 +31,25 @@ DIGITS = 15
 
 
 @dataclass(frozen=True)
-class ParkedFilters:
+class DeadLetterFilters:
     """What the reader wants to see.  `table` is an id as text."""
 
     table: str = ""
     state: str = "open"
 
     @classmethod
-    def of(cls, query: Mapping[str, Any]) -> ParkedFilters:
+    def of(cls, query: Mapping[str, Any]) -> DeadLetterFilters:
         """Of a query string; what is not known filters nothing."""
         table, state = str(query.get("table") or ""), str(query.get("state", "open"))
         number = table.isascii() and table.isdigit() and len(table) <= DIGITS
         return cls(table if number else "", state if state in STATES else "")
 
 
-def parked_rows(replicator: Replicator, filters: ParkedFilters) -> QuerySet[ShownRow]:
+def dead_letter_rows(replicator: Replicator, filters: DeadLetterFilters) -> QuerySet[ShownRow]:
     """Newest first, with tables and users; of the bytes `head`, the first SHOWN_BYTES, and how many are `kept`;
     `replaying`: rows are read by their keys.
     """
-    found = ParkedRow.objects.filter(replicator=replicator)
+    found = DeadLetterRow.objects.filter(replicator=replicator)
     if filters.table:
         found = found.filter(table_id=int(filters.table))
     if filters.state:
@@ -60,9 +60,9 @@ def parked_rows(replicator: Replicator, filters: ParkedFilters) -> QuerySet[Show
     return shown.select_related("table", "resolved_by").defer("data")
 
 
-def tables_with_parked(replicator: Replicator) -> QuerySet[ReplicatorTable]:
+def tables_with_dead_letters(replicator: Replicator) -> QuerySet[ReplicatorTable]:
     """Those that have, or had, any; by name."""
-    met = ParkedRow.objects.filter(replicator=replicator).order_by().values("table").distinct()
+    met = DeadLetterRow.objects.filter(replicator=replicator).order_by().values("table").distinct()
     return ReplicatorTable.objects.filter(pk__in=met)
 
 

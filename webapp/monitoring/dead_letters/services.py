@@ -1,4 +1,7 @@
-"""Parking rows, and what becomes of them.  `ReplicatorTable.parked` counts those that wait; it is written here only."""
+"""Storing dead-letter rows, and what becomes of them.
+
+`ReplicatorTable.dead_letters` counts those that wait; it is written here only.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from django.utils import timezone
 from replicator.errors import ConfigurationError
 from replicator.model.schema import TableSchema
 from replicator.snapshot.keys import TextKey, parse_values
-from replicator.state.journal import Parked
+from replicator.state.journal import DeadLetter
 from replicator.state.tables import TableState
 from webapp.database import without_nul
-from webapp.monitoring.models import ParkedRow, Resolution
+from webapp.monitoring.models import DeadLetterRow, Resolution
 from webapp.monitoring.services import note
 from webapp.replicators.models import ReplicatorTable, RunState, Scope, SnapshotRun
 from webapp.replicators.services.partial_snapshots import read_keys, require_streaming
@@ -28,28 +31,28 @@ REPLAYED = "replay of its dead-letter rows"
 BESIDE = timedelta(minutes=1)  # rows and statements of one entry have their times from its end, in no order
 
 
-def park(found: Iterable[tuple[ReplicatorTable, Parked]]) -> None:
+def store_dead_letters(found: Iterable[tuple[ReplicatorTable, DeadLetter]]) -> None:
     """In the journal entry's own transaction (invariant 2), of locked tables, which are not saved.
 
     What a table's present load covers anyway, or went with the table, is not kept.
     """
-    by_table: dict[ReplicatorTable, list[Parked]] = {}
-    for table, parked in found:
-        if table.pk and table.table_state is not TableState.DROPPED and parked.sequence > table.live_from:
-            by_table.setdefault(table, []).append(parked)
+    by_table: dict[ReplicatorTable, list[DeadLetter]] = {}
+    for table, dead_letter in found:
+        if table.pk and table.table_state is not TableState.DROPPED and dead_letter.sequence > table.live_from:
+            by_table.setdefault(table, []).append(dead_letter)
     for table, rows in by_table.items():
-        ParkedRow.objects.bulk_create([_row(table, parked) for parked in rows])
-        before, table.parked = table.parked, table.parked + len(rows)
-        if len(str(before)) < len(str(table.parked)) or before == 0:  # the first, the tenth, the hundredth …
+        DeadLetterRow.objects.bulk_create([_row(table, dead_letter) for dead_letter in rows])
+        before, table.dead_letters = table.dead_letters, table.dead_letters + len(rows)
+        if len(str(before)) < len(str(table.dead_letters)) or before == 0:  # the first, the tenth, the hundredth …
             _warn(table, rows[0])
 
 
-def _row(table: ReplicatorTable, parked: Parked) -> ParkedRow:
-    row, error = parked.row, parked.row.error
-    return ParkedRow(
+def _row(table: ReplicatorTable, dead_letter: DeadLetter) -> DeadLetterRow:
+    row, error = dead_letter.row, dead_letter.row.error
+    return DeadLetterRow(
         replicator_id=table.replicator_id,
         table=table,
-        sequence=parked.sequence,
+        sequence=dead_letter.sequence,
         operation=row.operation.value,
         offset=without_nul(row.offset)[:PLACE],
         commit_ts=row.commit_ts,
@@ -64,12 +67,12 @@ def _row(table: ReplicatorTable, parked: Parked) -> ParkedRow:
     )
 
 
-def _warn(table: ReplicatorTable, parked: Parked) -> None:
-    error = parked.row.error
-    number = f"{table.parked:,} dead-letter row{' is' if table.parked == 1 else 's are'}"
+def _warn(table: ReplicatorTable, dead_letter: DeadLetter) -> None:
+    error = dead_letter.row.error
+    number = f"{table.dead_letters:,} dead-letter row{' is' if table.dead_letters == 1 else 's are'}"
     note(
         replicator=table.replicator,
-        kind="rows_parked",
+        kind="dead_letter_rows",
         summary=f"{number} missing in the target table of {table}: {without_nul(error.message)}",
         table=str(table),
         detail={"code": error.code, "column": without_nul(error.column), "remedy": without_nul(error.remedy)},
@@ -88,39 +91,43 @@ def resolve(
 
     Returns how many they were.
     """
-    if not table.parked:
+    if not table.dead_letters:
         return 0
-    found = ParkedRow.objects.filter(table=table, resolved_at=None)
+    found = DeadLetterRow.objects.filter(table=table, resolved_at=None)
     if below is not None:
         found = found.filter(sequence__lt=below)
     if rows is not None:
         found = found.filter(pk__in=rows)
     who = user if user is not None and user.is_authenticated else None
     number = found.update(resolved_at=timezone.now(), resolution=how, resolved_by=who)
-    table.parked = ParkedRow.objects.filter(table=table, resolved_at=None).count()
-    ReplicatorTable.objects.filter(pk=table.pk).update(parked=table.parked)
+    table.dead_letters = DeadLetterRow.objects.filter(table=table, resolved_at=None).count()
+    ReplicatorTable.objects.filter(pk=table.pk).update(dead_letters=table.dead_letters)
     return number
 
 
 def read_anew(table: ReplicatorTable) -> None:
-    """A locked table is whole in the target: what was parked before its snapshot began is in it, as it is in the source
-    by now.
+    """A locked table is whole in the target: its dead-letter rows from before its snapshot are in it, as it is in the
+    source by now.
     """
-    run = table.runs.filter(state=RunState.DONE, scope=Scope.WHOLE).order_by("-id").first() if table.parked else None
+    run = (
+        table.runs.filter(state=RunState.DONE, scope=Scope.WHOLE).order_by("-id").first()
+        if table.dead_letters
+        else None
+    )
     if run is not None and (number := resolve(table, Resolution.READ_ANEW, below=run.start_sequence)):
         summary = f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {table} resolved by its snapshot"
-        note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
+        note(replicator=table.replicator, kind="dead_letters_resolved", summary=summary, table=str(table))
 
 
 def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
-    """Of these snapshots of a locked table some may have read keys, and be over: what was parked of such keys before
-    they began is resolved.
+    """Of these snapshots of a locked table some may have read keys, and be over: the dead-letter rows of such keys
+    before they began is resolved.
     """
-    if not (runs and table.parked):
+    if not (runs and table.dead_letters):
         return
     for run in table.runs.filter(pk__in=runs, scope=Scope.KEYS, state=RunState.DONE):
         asked = {tuple(key) for keys in run.chunks.values_list("keys", flat=True) for key in keys}
-        waiting = _known_keys(table, ParkedRow.objects.filter(sequence__lt=run.start_sequence))
+        waiting = _known_keys(table, DeadLetterRow.objects.filter(sequence__lt=run.start_sequence))
         rows = [pk for pk, keys in waiting.items() if keys and asked.issuperset(keys)]
         if number := resolve(table, Resolution.READ_ANEW, rows=rows):
             replan(table.replicator)  # capture counts those that wait
@@ -128,10 +135,10 @@ def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
                 f"{number:,} dead-letter row{'' if number == 1 else 's'} of {table} resolved by the snapshot of"
                 f" {run.what}"
             )
-            note(replicator=table.replicator, kind="parked_resolved", summary=summary, table=str(table))
+            note(replicator=table.replicator, kind="dead_letters_resolved", summary=summary, table=str(table))
 
 
-def _known_keys(table: ReplicatorTable, some: QuerySet[ParkedRow]) -> dict[int, list[TextKey]]:
+def _known_keys(table: ReplicatorTable, some: QuerySet[DeadLetterRow]) -> dict[int, list[TextKey]]:
     """Of those of the table's rows that wait, their keys as snapshots have them; none where they are not known, or the
     table's key is another by now.
     """
@@ -159,8 +166,8 @@ def _texts(keys: Sequence[Mapping[str, str]], schema: TableSchema | None) -> lis
 
 @transaction.atomic
 def replay(*, table: ReplicatorTable, user: User | None = None) -> SnapshotRun:
-    """Read from the source what its parked rows are about, while its log goes on: they may have changed since, so their
-    bytes alone would not do.
+    """Read from the source what its dead-letter rows are about, while its log goes on: they may have changed since, so
+    their bytes alone would not do.
 
     By their keys alone where all of them are known and the table streams, otherwise the whole table; the run's `reason`
     says why.  They are resolved when that is done.
@@ -174,7 +181,7 @@ def replay(*, table: ReplicatorTable, user: User | None = None) -> SnapshotRun:
 def _keys_that_wait(table: ReplicatorTable) -> list[TextKey]:
     """ConfigurationError, in a sentence, where they are not all known."""
     require_streaming(table)
-    waiting = list(_known_keys(table, ParkedRow.objects.all()).values())
+    waiting = list(_known_keys(table, DeadLetterRow.objects.all()).values())
     if not waiting:
         raise ConfigurationError("no open dead-letter rows.")
     if not all(waiting):
@@ -184,7 +191,7 @@ def _keys_that_wait(table: ReplicatorTable) -> list[TextKey]:
 
 @transaction.atomic
 def discard(*, table: ReplicatorTable, rows: Collection[int] | None = None, user: User | None = None) -> int:
-    """These parked rows, or all of the table, are accepted as lost.  Returns how many they were."""
+    """These dead-letter rows, or all of the table, are accepted as lost.  Returns how many they were."""
     fresh = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     locked = fresh.get(pk=table.pk)
     number = resolve(locked, Resolution.DISCARDED, rows=rows, user=user)
@@ -193,5 +200,5 @@ def discard(*, table: ReplicatorTable, rows: Collection[int] | None = None, user
         summary = (
             f"{number:,} dead-letter row{' of' if number == 1 else 's of'} {locked} discarded: missing in the target"
         )
-        note(replicator=locked.replicator, kind="parked_discarded", summary=summary, table=str(locked), user=user)
+        note(replicator=locked.replicator, kind="dead_letters_discarded", summary=summary, table=str(locked), user=user)
     return number

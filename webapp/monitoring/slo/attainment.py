@@ -1,8 +1,9 @@
-"""How promises are kept: attainment by window, error budget, burn rates, and what waits too long already.
+"""How objectives are kept: attainment by window, error budget, burn rates, and what waits too long already.
 
 Counted by event, each where it became readable: an event that was late is late whoever paused the replicator meanwhile.
-What waits for longer than its promise counts as late before it is applied.  A source that is not read counts as late
-too, once nothing shows that the target is as current as promised; an idle one is read, its heartbeats say so.
+What waits for longer than its objective counts as late before it is applied.  A source that is not read counts as late
+too, once nothing shows that the target is as current as the objective demands; an idle one is read, its heartbeats say
+so.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from replicator.telemetry.slo import (
     PERIOD,
     SLOW,
     BurnRule,
-    Promise,
+    Objective,
     Tally,
     budget_left,
     burn_rate,
     window_start,
 )
-from webapp.monitoring.models import LagRow, LagSpan, TablePromise
+from webapp.monitoring.models import LagRow, LagSpan, TableObjective
 from webapp.replicators.models import Desired, Replicator, Status
 
 WINDOWS = (*MINUTES, *HOURS)
@@ -52,7 +53,7 @@ SELECT t.replicator_id, t.id, coalesce(sum(s.rows - s.reads), 0),
   min(s.first_commit_ts)
 FROM replicators_segmentrow s
 JOIN replicators_replicatortable t ON t.id = s.table_id
-LEFT JOIN monitoring_tablepromise p ON p.table_id = t.id
+LEFT JOIN monitoring_tableobjective p ON p.table_id = t.id
 JOIN unnest(%s::bigint[], %s::timestamptz[]) AS r (id, cutoff) ON r.id = t.replicator_id
 CROSS JOIN LATERAL (
   SELECT coalesce(%s::timestamptz - make_interval(secs => p.seconds), r.cutoff) AS cutoff
@@ -65,16 +66,16 @@ GROUP BY t.replicator_id, t.id
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of one promise at `at`.
+    """What is known of one objective at `at`.
 
     windows       events by window (`WINDOWS`), those that wait too long included
-    waiting       events that are staged and not yet in the target; waiting_late: for longer than promised
-    unproven      since when nothing shows that the target is as current as promised; None: it is
+    waiting       events that are staged and not yet in the target; waiting_late: for longer than the objective
+    unproven      since when nothing shows that the target is as current as the objective demands; None: it is
     behind        everything that was committed before it is in the target; None: not known
     watched       False while users have it paused or stopped: what waits is late all the same, nobody is alarmed
     """
 
-    promise: Promise
+    objective: Objective
     at: datetime
     windows: Mapping[str, Tally] = field(default_factory=dict)
     waiting: int = 0
@@ -89,7 +90,7 @@ class Figures:
     @property
     def budget_left(self) -> float | None:
         """Percent; negative when overspent, None without an event in its period."""
-        return budget_left(self.promise, self.tally(PERIOD))
+        return budget_left(self.objective, self.tally(PERIOD))
 
     def burn(self, window: str) -> float:
         """1: the budget is used up in exactly its period."""
@@ -97,11 +98,11 @@ class Figures:
         if self.unproven is not None:
             begin = window_start(window, self.at)
             share = max(0.0, (self.at - max(begin, self.unproven)) / (self.at - begin))
-        return burn_rate(self.promise, self.tally(window), share)
+        return burn_rate(self.objective, self.tally(window), share)
 
     def burning(self, rule: BurnRule) -> bool:
         """In both windows."""
-        least = rule.reached(self.promise)
+        least = rule.reached(self.objective)
         return self.burn(rule.long) >= least and self.burn(rule.short) >= least
 
     @property
@@ -112,7 +113,7 @@ class Figures:
     def kept(self) -> bool | None:
         """Over the budget's period; None without an event."""
         percent = self.tally(PERIOD).percent
-        return None if percent is None else percent >= self.promise.percent
+        return None if percent is None else percent >= self.objective.percent
 
     @property
     def state(self) -> str:
@@ -129,8 +130,10 @@ class Figures:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form, with what follows from it, for programs."""
+        objective = {"percent": self.objective.percent, "seconds": self.objective.seconds}
         return {
-            "promise": {"percent": self.promise.percent, "seconds": self.promise.seconds},
+            "objective": objective,
+            "promise": objective,  # deprecated
             "at": self.at.isoformat(),
             "state": self.state,
             "windows": {
@@ -150,8 +153,9 @@ class Figures:
     def from_dict(cls, data: Mapping[str, Any]) -> Figures:
         """Inverse of `to_dict`."""
         unproven, behind = data["unproven_since"], data["whole_up_to"]
+        objective = data.get("objective") or data["promise"]
         return cls(
-            Promise(data["promise"]["percent"], data["promise"]["seconds"]),
+            Objective(objective["percent"], objective["seconds"]),
             datetime.fromisoformat(data["at"]),
             {name: Tally(one["good"], one["total"]) for name, one in data["windows"].items()},
             data["waiting"],
@@ -162,66 +166,66 @@ class Figures:
         )
 
 
-Key = tuple[int, int | None]  # replicator, table (None: the replicator's own promise)
+Key = tuple[int, int | None]  # replicator, table (None: the replicator's own objective)
 Edges = dict[str, tuple[datetime, datetime]]
 LagOfSpan = tuple[int, int | None, int, datetime, bytes | memoryview]  # replicator, table, span, at, histogram
 
 
-def promise_of(replicator: Replicator) -> Promise:
+def objective_of(replicator: Replicator) -> Objective:
     """What its options say."""
     options = replicator.parsed_options
-    return Promise(options.slo_percent, options.slo_minutes * 60)
+    return Objective(options.slo_percent, options.slo_minutes * 60)
 
 
 def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> dict[Key, Figures]:
-    """Of replicators, and of their tables that have promises of their own: three queries, whatever their number.
+    """Of replicators, and of their tables that have objectives of their own: three queries, whatever their number.
 
-    Every event counts by the promise of its table; the replicator's attainment is over all of them.
+    Every event counts by the objective of its table; the replicator's attainment is over all of them.
     """
-    promises: dict[Key, Promise] = {(one.pk, None): promise_of(one) for one in replicators}
-    own = TablePromise.objects.filter(table__replicator__in=promises_of(promises), percent__isnull=False)
-    for replicator, table, promise in _promised(own):
-        promises[replicator, table] = promise
+    objectives: dict[Key, Objective] = {(one.pk, None): objective_of(one) for one in replicators}
+    own = TableObjective.objects.filter(table__replicator__in=objectives_of(objectives), percent__isnull=False)
+    for replicator, table, objective in _own_objectives(own):
+        objectives[replicator, table] = objective
     now = now or timezone.now()
-    counted, waiting = _count(promises, now, WINDOWS), _waiting(promises, now)
+    counted, waiting = _count(objectives, now, WINDOWS), _waiting(objectives, now)
     found = {}
     for one in replicators:
         watched = one.desired == Desired.RUNNING and one.status != Status.CREATED
-        for key in [key for key in promises if key[0] == one.pk]:
-            promise = promises[key]
+        for key in [key for key in objectives if key[0] == one.pk]:
+            objective = objectives[key]
             staged = waiting.get(key, Waiting())
             found[key] = Figures(
-                promise=promise,
+                objective=objective,
                 at=now,
                 windows={name: part + Tally(0, staged.late) for name, part in counted[key].items()},
                 waiting=staged.events,
                 waiting_late=staged.late,
-                unproven=_unproven(one, promise, now) if watched else None,
+                unproven=_unproven(one, objective, now) if watched else None,
                 behind=min((m for m in (one.source_ts, staged.oldest) if m), default=None) if one.source_ts else None,
                 watched=watched,
             )
     return found
 
 
-def _promised(own: QuerySet[TablePromise]) -> Iterator[tuple[int, int, Promise]]:
-    """Replicator, table and promise of those that have one of their own."""
+def _own_objectives(own: QuerySet[TableObjective]) -> Iterator[tuple[int, int, Objective]]:
+    """Replicator, table and objective of those that have one of their own."""
     for replicator, table, percent, seconds in own.values_list("table__replicator", "table", "percent", "seconds"):
         if percent is not None and seconds is not None:
-            yield replicator, table, Promise(percent, seconds)
+            yield replicator, table, Objective(percent, seconds)
 
 
 @dataclass(frozen=True)
 class Attained:
-    """Of one table over one window; `own`: by a promise of its own, not the replicator's."""
+    """Of one table over one window; `own`: by an objective of its own, not the replicator's."""
 
-    promise: Promise
+    objective: Objective
     tally: Tally
     own: bool = False
 
     @property
     def kept(self) -> bool | None:
         """None without an event."""
-        return None if self.tally.percent is None else self.tally.percent >= self.promise.percent
+        return None if self.tally.percent is None else self.tally.percent >= self.objective.percent
 
 
 def measure_tables(
@@ -231,23 +235,23 @@ def measure_tables(
 
     Without `now`, what has arrived is counted once in `COUNTED_SECONDS` for all who ask.
     """
-    own = TablePromise.objects.filter(table__in=tables, percent__isnull=False)
-    promised = {table: promise for _, table, promise in _promised(own)}
-    whole = promise_of(replicator)
-    promises: dict[Key, Promise] = {(replicator.pk, table): promised.get(table, whole) for table in tables}
-    promises[replicator.pk, None] = whole
+    own = TableObjective.objects.filter(table__in=tables, percent__isnull=False)
+    promised = {table: objective for _, table, objective in _own_objectives(own)}
+    whole = objective_of(replicator)
+    objectives: dict[Key, Objective] = {(replicator.pk, table): promised.get(table, whole) for table in tables}
+    objectives[replicator.pk, None] = whole
     if now is None:
-        said = hashlib.sha256(repr((replicator.uid, window, promises)).encode()).hexdigest()
+        said = hashlib.sha256(repr((replicator.uid, window, objectives)).encode()).hexdigest()
         now = timezone.now()
-        counted = _lately(f"counted:{said}", partial(_count, promises, now, (window,)))
+        counted = _lately(f"counted:{said}", partial(_count, objectives, now, (window,)))
     else:
-        counted = _count(promises, now, (window,))
-    waiting = _waiting(promises, now)
+        counted = _count(objectives, now, (window,))
+    waiting = _waiting(objectives, now)
     found = {}
     for table in tables:
         key = (replicator.pk, table)
         late = waiting.get(key, Waiting()).late
-        found[table] = Attained(promises[key], counted[key][window] + Tally(0, late), table in promised)
+        found[table] = Attained(objectives[key], counted[key][window] + Tally(0, late), table in promised)
     return found
 
 
@@ -271,37 +275,37 @@ def _is_old(found: tuple[float, Any] | None) -> bool:
     return found is None or found[0] <= time.time()
 
 
-def promises_of(promises: Mapping[Key, Promise]) -> list[int]:
+def objectives_of(objectives: Mapping[Key, Objective]) -> list[int]:
     """The replicators among the keys."""
-    return [replicator for replicator, table in promises if table is None]
+    return [replicator for replicator, table in objectives if table is None]
 
 
-def _unproven(replicator: Replicator, promise: Promise, now: datetime) -> datetime | None:
-    """Changes of the source may wait there, unread, for longer than promised."""
+def _unproven(replicator: Replicator, objective: Objective, now: datetime) -> datetime | None:
+    """Changes of the source may wait there, unread, for longer than the objective."""
     if replicator.source_ts is None:
         return None
-    since = replicator.source_ts + timedelta(seconds=promise.seconds)
+    since = replicator.source_ts + timedelta(seconds=objective.seconds)
     return since if since < now else None
 
 
-def _count(promises: Mapping[Key, Promise], now: datetime, windows: Sequence[str]) -> dict[Key, dict[str, Tally]]:
+def _count(objectives: Mapping[Key, Objective], now: datetime, windows: Sequence[str]) -> dict[Key, dict[str, Tally]]:
     """Events by window.
 
-    Those of a table with its own promise leave the replicator's count, and return judged by it.
+    Those of a table with its own objective leave the replicator's count, and return judged by it.
     """
-    counted = {key: dict.fromkeys(windows, NOTHING) for key in promises}
+    counted = {key: dict.fromkeys(windows, NOTHING) for key in objectives}
     edges = _edges(now, windows)
-    for replicator, table, span, at, held in _rows(promises, edges):
+    for replicator, table, span, at, held in _rows(objectives, edges):
         stored = bytes(held)
         key, whole = (replicator, table), (replicator, None)
         within = [name for name, (edge, hour) in edges.items() if _inside(span, at, edge, hour)]
-        part = Tally(*tally(stored, promises[key].seconds))
+        part = Tally(*tally(stored, objectives[key].seconds))
         if table is None:
             change = part
-        elif promises[key].seconds == promises[whole].seconds:
+        elif objectives[key].seconds == objectives[whole].seconds:
             change = NOTHING
         else:
-            change = part - Tally(*tally(stored, promises[whole].seconds))
+            change = part - Tally(*tally(stored, objectives[whole].seconds))
         for name in within:
             counted[whole][name] += change
             if table is not None:
@@ -324,7 +328,7 @@ def _edges(now: datetime, windows: Sequence[str]) -> Edges:
     return edges
 
 
-def _rows(promises: Mapping[Key, Promise], edges: Edges) -> Iterable[LagOfSpan]:
+def _rows(objectives: Mapping[Key, Objective], edges: Edges) -> Iterable[LagOfSpan]:
     minutes = Q()
     for edge, hour in edges.values():
         if edge < hour:
@@ -332,9 +336,9 @@ def _rows(promises: Mapping[Key, Promise], edges: Edges) -> Iterable[LagOfSpan]:
     span = Q(span=LagSpan.HOUR, at__gte=min(hour for _, hour in edges.values()))
     if minutes:
         span |= Q(minutes, span=LagSpan.MINUTE)
-    tables = [table for _, table in promises if table is not None]
+    tables = [table for _, table in objectives if table is not None]
     whose = Q(table=None) | Q(table__in=tables)
-    found = LagRow.objects.filter(whose, span, replicator__in=promises_of(promises)).order_by()
+    found = LagRow.objects.filter(whose, span, replicator__in=objectives_of(objectives)).order_by()
     return found.values_list("replicator_id", "table_id", "span", "at", "histogram")
 
 
@@ -351,16 +355,16 @@ class Waiting:
         return Waiting(self.events + other.events, self.late + other.late, oldest)
 
 
-def _waiting(promises: Mapping[Key, Promise], now: datetime) -> dict[Key, Waiting]:
-    """Of replicators and of tables with their own promise: one query."""
-    replicators = promises_of(promises)
-    cutoffs = [now - timedelta(seconds=promises[pk, None].seconds) for pk in replicators]
+def _waiting(objectives: Mapping[Key, Objective], now: datetime) -> dict[Key, Waiting]:
+    """Of replicators and of tables with their own objective: one query."""
+    replicators = objectives_of(objectives)
+    cutoffs = [now - timedelta(seconds=objectives[pk, None].seconds) for pk in replicators]
     found: dict[Key, Waiting] = {}
     with connection.cursor() as cursor:
         cursor.execute(WAITING, [replicators, cutoffs, now])
         rows = cursor.fetchall()
     for replicator, table, staged, late, oldest in rows:
         for key in ((replicator, None), (replicator, table)):
-            if key in promises:
+            if key in objectives:
                 found[key] = found.get(key, Waiting()) + Waiting(int(staged), int(late), oldest)
     return found

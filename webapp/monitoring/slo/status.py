@@ -1,4 +1,4 @@
-"""How promises were kept when they were last looked at: stored for pages that show many."""
+"""How objectives were kept when they were last looked at: stored for pages that show many."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def read_options(replicator: Replicator) -> ReadOptions:
     """The same for log and snapshot."""
     options, kind = replicator.parsed_options, source_kind(replicator.connection.kind)
     values = {one.name: str(getattr(options, one.name)) for one in kind.value_options}
-    return ReadOptions(values=values, park=options.on_poison == "park")
+    return ReadOptions(values=values, keep_undecodable=options.on_decode_error == "dead_letter")
 
 
 def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:

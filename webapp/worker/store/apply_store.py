@@ -21,7 +21,7 @@ from replicator.state.lease import Lease
 from replicator.state.tables import HALTED, TableState, may_move
 from webapp.database import NOW, clock, fenced, stored
 from webapp.monitoring.dead_letters.services import read_anew
-from webapp.monitoring.models import Stage, TablePromise
+from webapp.monitoring.models import Stage, TableObjective
 from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.journal import segment_of
@@ -241,8 +241,8 @@ class OrmApplyStore:
         if state is TableState.STREAMING:
             row.load_complete = True
             read_anew(row)
-            if old is TableState.LOADING:  # from here on its promise holds
-                TablePromise.objects.bulk_create([TablePromise(table=row, since=clock())], **ONCE)
+            if old is TableState.LOADING:  # from here on its objective holds
+                TableObjective.objects.bulk_create([TableObjective(table=row, since=clock())], **ONCE)
             summary = f"{row} snapshot complete, streaming"
             note(replicator=row.replicator, kind="streaming", summary=summary, table=str(row))
 
@@ -278,7 +278,7 @@ class OrmApplyStore:
 
     def _locked(self, table: TableId) -> ReplicatorTable | None:
         rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",))
-        rows = rows.select_related("replicator", "promise")
+        rows = rows.select_related("replicator", "objective")
         return rows.filter(pk=self._pk(table)).first()
 
 

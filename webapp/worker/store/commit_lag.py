@@ -30,7 +30,7 @@ def count_late(
     if table.table_state is TableState.LOADING:  # nothing is promised of it yet: what waited is only counted
         late.unmeasured = covered.changes
     else:
-        since = promise.since if (promise := getattr(table, "promise", None)) is not None else None
+        since = objective.since if (objective := getattr(table, "objective", None)) is not None else None
         for one in covered.segments:
             if _from_the_log(one):
                 found = times[one.path] if one.path in times else _times(one)

@@ -118,7 +118,7 @@ class OrmJournal:
                     run=run.pk if run else None,
                     live_from=row.live_from,
                     followed=row.tracked,
-                    parked=_waiting(row, run),
+                    dead_letters=_waiting(row, run),
                 )
             )
         return tracked
@@ -242,10 +242,10 @@ def _newest_schemas(rows: list[models.ReplicatorTable]) -> dict[int, SchemaVersi
 
 
 def _waiting(row: models.ReplicatorTable, run: models.SnapshotRun | None) -> int:
-    """Parked rows of a table, without those that the run under way brings."""
-    if not row.parked or run is None or row.state not in SNAPSHOT_STATES:
-        return row.parked
-    return row.parked_rows.filter(resolved_at=None, sequence__gte=run.start_sequence).count()
+    """Dead-letter rows of a table, without those that the run under way brings."""
+    if not row.dead_letters or run is None or row.state not in SNAPSHOT_STATES:
+        return row.dead_letters
+    return row.dead_letter_rows.filter(resolved_at=None, sequence__gte=run.start_sequence).count()
 
 
 def _present_runs(replicator_id: int) -> dict[int, models.SnapshotRun]:

@@ -14,10 +14,18 @@ from django.db.models import Q
 
 from replicator.errors import FenceLost
 from replicator.model.identifiers import TableId
-from replicator.state.journal import EventKind, JournalEntry, Parked, ReloadRequest, SchemaVersion, Segment, TableEvent
+from replicator.state.journal import (
+    DeadLetter,
+    EventKind,
+    JournalEntry,
+    ReloadRequest,
+    SchemaVersion,
+    Segment,
+    TableEvent,
+)
 from replicator.state.tables import HALTED, TableState
 from webapp.database import clock, without_nul
-from webapp.monitoring.dead_letters.services import keys_read, park
+from webapp.monitoring.dead_letters.services import keys_read, store_dead_letters
 from webapp.monitoring.models import Stage
 from webapp.replicators import models
 from webapp.replicators.bulk import save_many
@@ -36,7 +44,7 @@ from webapp.worker.store.table_lifecycle import created, dropped, renamed, track
 
 Row = ReplicatorTable
 _LOADED = frozenset({TableState.LOADING, TableState.RELOADING})
-CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates", "parked"]
+CHANGED = ["last_sequence", "last_chunk_sequence", "schema_version", "keyless", "zero_dates", "dead_letters"]
 
 
 def write_entry(replicator_id: int, entry: JournalEntry, follows: int | None = None) -> list[str]:
@@ -62,7 +70,7 @@ def _locked_rows(replicator: Replicator, entry: JournalEntry) -> dict[TableId, R
     names |= {event.table for event in entry.events}
     names |= {version.schema.table for version in entry.schemas}
     names |= {closed.segment.table for closed in entry.closed if closed.segment is not None}
-    names |= {parked.table for parked in entry.parked}
+    names |= {dead_letter.table for dead_letter in entry.dead_letters}
     names |= {request.table for request in entry.reloads} | {table for table, _ in entry.failures}
     names |= {*entry.created, *entry.dropped} | {table for pair in entry.renamed for table in pair}
     wanted = Q(database__in={t.database for t in names}, name__in={t.name for t in names})
@@ -137,19 +145,19 @@ class EntryWriter:
         return segments
 
     def _walk(self, segments: list[Segment]) -> None:
-        items: list[tuple[int, int, Segment | TableEvent | SchemaVersion | Parked]] = []
+        items: list[tuple[int, int, Segment | TableEvent | SchemaVersion | DeadLetter]] = []
         items += [(version.begins, 0, version) for version in self.entry.schemas]
         items += [(segment.first_sequence, 1, segment) for segment in segments]
         items += [(event.sequence, 1, event) for event in self.entry.events if not _premature(event)]
-        items += [(parked.sequence, 1, parked) for parked in self.entry.parked]
-        bad_rows: list[tuple[Row, Parked]] = []
+        items += [(dead_letter.sequence, 1, dead_letter) for dead_letter in self.entry.dead_letters]
+        bad_rows: list[tuple[Row, DeadLetter]] = []
         new_segments: list[models.SegmentRow] = []
         new_events: list[models.TableEventRow] = []
         for _, _, item in sorted(items, key=lambda found: found[:2]):
             if isinstance(item, SchemaVersion):
                 self._place(item)
                 continue
-            if isinstance(item, Parked):
+            if isinstance(item, DeadLetter):
                 if (row := self._named(item.table)) is not None:
                     bad_rows.append((row, item))
                 continue
@@ -164,7 +172,7 @@ class EntryWriter:
         models.TableEventRow.objects.bulk_create(
             [one for one in new_events if not one.name or (one.table is not None and one.table.pk)]
         )
-        park(bad_rows)
+        store_dead_letters(bad_rows)
         self._changed |= {row for row, _ in bad_rows if row.pk}
 
     def _row(self, item: Segment | TableEvent) -> Row | None:

@@ -14,7 +14,7 @@ from webapp.accounts.models import AuditEntry
 from webapp.alerts.models import Alert
 from webapp.database import clock, stored
 from webapp.monitoring.charts.rollups import drop_old_rows
-from webapp.monitoring.models import Failure, LogLine, MetricMinute, ParkedRow, TimelineEvent
+from webapp.monitoring.models import DeadLetterRow, Failure, LogLine, MetricMinute, TimelineEvent
 from webapp.monitoring.slo.lag_histograms import drop_old
 from webapp.replicators.models import ChunkRow, ChunkState, Replicator, SegmentRow, TableEventRow
 from webapp.replicators.staging import storage
@@ -111,7 +111,7 @@ def _old_rows(now: datetime) -> int:
     removed += drop_old(now)
     removed += drop_old_rows(now)
     removed += Failure.objects.filter(at__lt=old, resolved_at__isnull=False).delete()[0]
-    removed += ParkedRow.objects.filter(resolved_at__lt=old).delete()[0]
+    removed += DeadLetterRow.objects.filter(resolved_at__lt=old).delete()[0]
     ended = now - timedelta(days=settings.TIDEMARK_ALERT_RETENTION_DAYS)
     removed += Alert.objects.filter(cleared_at__lt=ended).delete()[0]
     removed += AuditEntry.objects.filter(at__lt=now - timedelta(days=settings.TIDEMARK_AUDIT_RETENTION_DAYS)).delete()[

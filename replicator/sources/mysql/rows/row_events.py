@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from replicator.errors import TableError
-from replicator.model.change import Operation, ParkedRow
+from replicator.model.change import Operation, UndecodableRow
 from replicator.model.schema import TableSchema
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows.columns import Bytes, ColumnArrays, Places, numbered_texts
@@ -29,7 +29,7 @@ from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.bounded_slices import inflate, part
 from replicator.sources.mysql.wire.events import Event, length_encoded
-from replicator.sources.shared.undecodable_rows import bisect_undecodable, parked
+from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
 _OPERATIONS = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)  # as frame_kernel counts them
@@ -102,9 +102,9 @@ class TableRows:
         self.schema = schema
         self.rows = 0
         self.bytes = 0
-        self.zero_dates = 0  # of the last `take`, as is `parked`
-        self.parked: list[ParkedRow] = []
-        self._park = options.park
+        self.zero_dates = 0  # of the last `take`, as is `undecodable`
+        self.undecodable: list[UndecodableRow] = []
+        self._keep_undecodable = options.keep_undecodable
         self.log_columns = columns
         # The log's order may differ from the schema's where the table was reordered since.
         place = {column.name: index for index, column in enumerate(columns)}
@@ -184,13 +184,13 @@ class TableRows:
     def take(self) -> pa.RecordBatch:
         """All rows as a batch with the schema's `change_arrow`; the gathering starts anew.
 
-        A row that cannot be decoded is in `parked` instead, or raises ValueDoesNotFit.
+        A row that cannot be decoded is in `undecodable` instead, or raises ValueDoesNotFit.
         """
-        self.parked = []
+        self.undecodable = []
         try:
             return self._batch(_Rows(self._groups).which(self.schema.change_arrow))
         except TableError:
-            if not self._park:
+            if not self._keep_undecodable:
                 raise
             return self._without_bad(_Rows(self._groups).which(self.schema.change_arrow))
         finally:
@@ -210,7 +210,7 @@ class TableRows:
             one = rows.at(np.array([place]))
             images = [image for image in (int(one.old[0]), int(one.new[0])) if image >= 0]
             data = self._images.bytes_of(images[0], images[-1])
-            self.parked.append(parked(one.stamps, error, data, partial(self._keys_of, one)))
+            self.undecodable.append(undecodable_row(one.stamps, error, data, partial(self._keys_of, one)))
         self.zero_dates = zero_dates
         return found.batch
 

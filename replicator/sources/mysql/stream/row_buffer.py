@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from replicator.errors import TableError
-from replicator.model.change import ChangeBatch, ParkedRow
+from replicator.model.change import ChangeBatch, UndecodableRow
 from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.rows.row_events import Mark, TableRows
@@ -81,7 +81,7 @@ class Pending:
         self.ordinal = self._began_at = ordinal + 1
         return ordinal
 
-    def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError | list[ParkedRow]]]:
+    def flush(self, *, inside: bool) -> Iterator[ChangeBatch | tuple[TableId, TableError | list[UndecodableRow]]]:
         """All rows as batches.  `inside`: a transaction is open, whose rows so far cannot be taken back any more.
 
         A table and an error in the place of rows that are lost: one of their values turned out to be none; or, by
@@ -102,8 +102,8 @@ class Pending:
             except TableError as error:
                 yield table, error
                 continue
-            if rows.parked:
-                yield table, rows.parked
+            if rows.undecodable:
+                yield table, rows.undecodable
             if data.num_rows:
                 yield ChangeBatch(table, rows.schema, data, rows.zero_dates)
         if sum(rows.room for rows in self._tables.values()) > _KEPT_BYTES:

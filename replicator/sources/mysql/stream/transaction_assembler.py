@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from replicator.errors import LogCorrupt, SourceError, TableError
-from replicator.model.change import ChangeBatch, Commit, LogMessage, RowsParked
+from replicator.model.change import ChangeBatch, Commit, LogMessage, UndecodableRows
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.ddl.parser import UnseenRows
@@ -117,7 +117,7 @@ class TransactionAssembler:
             if isinstance(bad, TableError):
                 self.tables.skip(table, bad)
             else:
-                self.out.append(RowsParked(table, tuple(bad), self.boundary))
+                self.out.append(UndecodableRows(table, tuple(bad), self.boundary))
 
     def unannounced(self, resolved: Resolved, event: Event) -> None:
         """A TABLE_MAP shows a schema that no statement explained."""

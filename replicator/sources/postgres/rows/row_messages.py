@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from replicator.errors import LogCorrupt, TableError
-from replicator.model.change import Operation, ParkedRow
+from replicator.model.change import Operation, UndecodableRow
 from replicator.model.schema import COMMIT_TS, TableSchema
 from replicator.sources.postgres.catalog.attributes import Attribute
 from replicator.sources.postgres.charset import Charset
@@ -24,7 +24,7 @@ from replicator.sources.postgres.rows.tuple_kernel import gather
 from replicator.sources.postgres.rows.tuples import UNCHANGED, Bytes, Cells, Places, find_values
 from replicator.sources.postgres.wire.frame_kernel import RECORD, TIME, XID
 from replicator.sources.postgres.wire.lsn_kernel import MAX_LSN_LENGTH, write_lsns
-from replicator.sources.shared.undecodable_rows import bisect_undecodable, parked
+from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 
 Mask = npt.NDArray[np.bool_]
 _OPERATIONS = pa.array([Operation.INSERT.value, Operation.UPDATE.value, Operation.DELETE.value])
@@ -84,9 +84,11 @@ class _Group(NamedTuple):
 class TableRows:
     """Memory is that of the messages themselves until `take`."""
 
-    def __init__(self, layout: Layout, zero_dates: str, *, park: bool = False, charset: Charset | None = None) -> None:
-        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.  park: see
-        `ReadOptions`.
+    def __init__(
+        self, layout: Layout, zero_dates: str, *, keep_undecodable: bool = False, charset: Charset | None = None
+    ) -> None:
+        """`zero_dates`: the policy for dates that the target does not have; a key column has no policy.
+        keep_undecodable: see `ReadOptions`.
 
         `charset`: of texts that do not come in UTF-8.
         """
@@ -97,9 +99,9 @@ class TableRows:
             for column, attribute in zip(schema.columns, layout.attributes, strict=True)
         ]
         self._keys = [name in schema.key for name in schema.names]
-        self.zero_dates = 0  # of the last `take`, as is `parked`
-        self.parked: list[ParkedRow] = []
-        self._park = park
+        self.zero_dates = 0  # of the last `take`, as is `undecodable`
+        self.undecodable: list[UndecodableRow] = []
+        self._keep_undecodable = keep_undecodable
         self._room = _NO_BYTES
         self._clear()
 
@@ -171,18 +173,18 @@ class TableRows:
     def take(self) -> pa.RecordBatch:
         """All rows with the schema's `change_arrow`; the gathering starts anew.
 
-        A row that cannot be decoded is in `parked` instead, or raises TableError.  LogCorrupt.
+        A row that cannot be decoded is in `undecodable` instead, or raises TableError.  LogCorrupt.
         """
         self._gather_parts()
         groups, room, used = self._groups, self._room, self._used
         self._room = _NO_BYTES
-        self.zero_dates, self.parked = 0, []
+        self.zero_dates, self.undecodable = 0, []
         self._clear()
         image = _Image(room[:used], np.concatenate([group.lengths for group in groups]), self.layout)
         try:
             batch = self._batch(groups, image)
         except TableError:
-            if not self._park:
+            if not self._keep_undecodable:
                 raise
             return self._without_bad(room[:used], _each(groups))
         if image.is_copied and len(room) <= _KEPT_BYTES:
@@ -211,7 +213,7 @@ class TableRows:
                 *_stamps([all_rows.at(np.array([place]))], self.layout.schema),
             ]
             one = all_rows.at(np.array([place]))
-            self.parked.append(parked(stamps, error, message, partial(self._keys_of, message, one)))
+            self.undecodable.append(undecodable_row(stamps, error, message, partial(self._keys_of, message, one)))
         self.zero_dates = zero_dates
         return found.batch
 

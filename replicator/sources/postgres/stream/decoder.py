@@ -17,10 +17,10 @@ from replicator.model.change import (
     Ddl,
     LogMessage,
     Notice,
-    RowsParked,
     SchemaChange,
     Settled,
     TableFailed,
+    UndecodableRows,
     Watermark,
 )
 from replicator.model.identifiers import TableId
@@ -407,7 +407,9 @@ class Decoder:
             self._gather_in(name, self._gathering(layout))
 
     def _gathering(self, layout: Layout) -> TableRows:
-        return TableRows(layout, date_policy(self._options), park=self._options.park, charset=self.charset)
+        return TableRows(
+            layout, date_policy(self._options), keep_undecodable=self._options.keep_undecodable, charset=self.charset
+        )
 
     def _gather_in(self, name: bytes, rows: TableRows | None) -> None:
         self._rows[name] = rows
@@ -525,8 +527,8 @@ class Decoder:
             except TableError as error:
                 self.fail(table, error)
                 continue
-            if rows.parked:
-                self.out.append(RowsParked(table, tuple(rows.parked), self.offset()))
+            if rows.undecodable:
+                self.out.append(UndecodableRows(table, tuple(rows.undecodable), self.offset()))
             if data.num_rows:
                 self.out.append(ChangeBatch(table, rows.layout.schema, data, rows.zero_dates))
 

@@ -1,4 +1,5 @@
-"""Rows that cannot be decoded are parked: the others of their table go on, exactly; read anew, nothing is missing.
+"""Rows that cannot be decoded are dead_letters: the others of their table go on, exactly; read anew, nothing is
+missing.
 
 The values: a date that is none, with the policy to fail, and half of a surrogate pair, which no text of the target can
 hold.
@@ -23,11 +24,11 @@ from tests.integration.pipeline.postgres_lab import PostgresLab
 from tests.integration.regressions_of_other_tools.test_log import capture_until_killed
 from webapp.embedded.postgres_source import EmbeddedPostgresSource
 from webapp.monitoring.dead_letters.services import discard, replay
-from webapp.monitoring.models import Failure, LogLine, ParkedRow, TimelineEvent
+from webapp.monitoring.models import DeadLetterRow, Failure, LogLine, TimelineEvent
 from webapp.replicators.models import Scope
 
 pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
-OPTIONS = {"on_poison": "park", "zero_dates": "fail"}
+OPTIONS = {"on_decode_error": "dead_letter", "zero_dates": "fail"}
 
 
 @pytest.fixture
@@ -42,15 +43,15 @@ def differing(lab: Lab) -> dict[str, set[str | None]]:
     return {report.pair.table: {one.row["id"] for one in report.differences} for report in lab.compare()}
 
 
-def parked(lab: Lab, name: str) -> list[tuple[str, str]]:
+def dead_letters(lab: Lab, name: str) -> list[tuple[str, str]]:
     """Operation and column of those that wait, in the order of the log."""
-    rows = ParkedRow.objects.filter(table=lab.table(name), resolved_at=None).order_by("sequence")
+    rows = DeadLetterRow.objects.filter(table=lab.table(name), resolved_at=None).order_by("sequence")
     return list(rows.values_list("operation", "column"))
 
 
 def keys(lab: Lab, name: str) -> list[list[str]]:
     """Of those that wait, in the order of the log: the values of all their keys."""
-    rows = ParkedRow.objects.filter(table=lab.table(name), resolved_at=None).order_by("sequence")
+    rows = DeadLetterRow.objects.filter(table=lab.table(name), resolved_at=None).order_by("sequence")
     return [[value for key in found for value in key.values()] for found in rows.values_list("keys", flat=True)]
 
 
@@ -67,7 +68,7 @@ def verified(lab: Lab) -> dict[str, Any]:
     return told
 
 
-def test_bad_rows_are_parked_once_whatever_dies_and_a_replay_makes_the_table_exact(
+def test_bad_rows_are_dead_letters_once_whatever_dies_and_a_replay_makes_the_table_exact(
     lab: Lab, process_environment: dict[str, str]
 ) -> None:
     columns = "id INT PRIMARY KEY, v INT, d DATE, w VARCHAR(20) CHARACTER SET ucs2"
@@ -84,39 +85,39 @@ def test_bad_rows_are_parked_once_whatever_dies_and_a_replay_makes_the_table_exa
         cursor.execute("DELETE FROM t WHERE id BETWEEN 100 AND 120")
         cursor.execute("INSERT INTO good VALUES (1), (2)")
     capture_until_killed(lab, "capture.journal.before=kill", process_environment)
-    assert ParkedRow.objects.count() == 0
+    assert DeadLetterRow.objects.count() == 0
     capture_until_killed(lab, "journal.written=kill@2", process_environment)
-    assert ParkedRow.objects.count() == 0
+    assert DeadLetterRow.objects.count() == 0
     capture_until_killed(lab, "capture.journal.after=kill", process_environment)
     wanted = [("INSERT", "d"), ("INSERT", "w"), ("UPDATE", "d")]
-    assert parked(lab, "t") == wanted
+    assert dead_letters(lab, "t") == wanted
     lab.run()
-    assert (lab.states(), parked(lab, "t")) == ({"t": "streaming", "good": "streaming"}, wanted)
+    assert (lab.states(), dead_letters(lab, "t")) == ({"t": "streaming", "good": "streaming"}, wanted)
     assert differing(lab) == {"t": {"2000", "2002", "7"}, "good": set()}
-    row = ParkedRow.objects.filter(operation="UPDATE").get()
+    row = DeadLetterRow.objects.filter(operation="UPDATE").get()
     assert row.offset.startswith(lab.log_end().file.split(".")[0])
     assert row.txn_id
     assert row.size == len(row.data) > 0
-    assert TimelineEvent.objects.filter(kind="rows_parked").count() == 1
+    assert TimelineEvent.objects.filter(kind="dead_letter_rows").count() == 1
     assert LogLine.objects.filter(level="warning", message__contains="dead-letter").exists()
     assert not Failure.objects.filter(table=lab.table("t")).exists()
     told = verified(lab)
-    assert (told["equal"], told["parked"]) == (False, {f"{lab.database}.t": 3})
+    assert (told["equal"], told["dead_letters"]) == (False, {f"{lab.database}.t": 3})
     lab.execute(
         "SET SESSION sql_mode = ''",
         "UPDATE t SET d = '2026-03-04' WHERE d = 0",
         "UPDATE t SET w = 'text' WHERE id = 2002",
     )
     lab.run()
-    assert parked(lab, "t") == [*wanted, *[("UPDATE", "d")] * 2, ("UPDATE", "w")]
+    assert dead_letters(lab, "t") == [*wanted, *[("UPDATE", "d")] * 2, ("UPDATE", "w")]
     assert keys(lab, "t") == [["2000"], ["2002"], ["7"], ["7"], ["2000"], ["2002"]]
     run = replay(table=lab.table("t"))
     assert (run.scope, run.rows_estimate, lab.states()["t"]) == (Scope.KEYS, 3, "streaming")
     lab.run_and_compare(2)
-    assert (parked(lab, "t"), lab.table("t").parked) == ([], 0)
-    assert set(ParkedRow.objects.values_list("resolution", flat=True)) == {"read_anew"}
-    assert verified(lab)["parked"] == {}
-    assert told_of(lab, "parked_resolved") == [
+    assert (dead_letters(lab, "t"), lab.table("t").dead_letters) == ([], 0)
+    assert set(DeadLetterRow.objects.values_list("resolution", flat=True)) == {"read_anew"}
+    assert verified(lab)["dead_letters"] == {}
+    assert told_of(lab, "dead_letters_resolved") == [
         f"6 dead-letter rows of {lab.table('t')} resolved by the snapshot of {run.what}"
     ]
     assert lab.table("t").runs.filter(scope=Scope.WHOLE).count() == 1  # the first
@@ -139,15 +140,15 @@ def test_a_replay_by_keys_brings_what_changed_went_and_came_back_and_nothing_els
         cursor.execute("DELETE FROM t WHERE a IN (3, 100)")
         cursor.execute("UPDATE t SET d = '2026-01-01' WHERE d = 0")
         cursor.execute("INSERT INTO t VALUES (3, 'k3', 33, NULL)")
-    run = replay(table=lab.table("t"))  # before the log was read on: what is parked then is another matter
+    run = replay(table=lab.table("t"))  # before the log was read on: what cannot be decoded then is another matter
     lab.execute("UPDATE t SET v = v + 1000")
     lab.run()
-    assert [operation for operation, _ in parked(lab, "t")] == ["DELETE", "DELETE", "UPDATE", "UPDATE", "UPDATE"]
-    assert ParkedRow.objects.filter(resolution="read_anew").count() == 5
+    assert [operation for operation, _ in dead_letters(lab, "t")] == ["DELETE", "DELETE", "UPDATE", "UPDATE", "UPDATE"]
+    assert DeadLetterRow.objects.filter(resolution="read_anew").count() == 5
     assert (lab.run_and_compare(1), run.rows_estimate) == (51, 6)
     assert replay(table=lab.table("t")).scope == Scope.KEYS
     assert lab.run_and_compare(1) == 51
-    assert parked(lab, "t") == []
+    assert dead_letters(lab, "t") == []
 
 
 def test_a_value_that_is_still_bad_ends_the_replay_and_not_the_table(lab: Lab) -> None:
@@ -160,13 +161,13 @@ def test_a_value_that_is_still_bad_ends_the_replay_and_not_the_table(lab: Lab) -
     with suppress(CommandError):
         lab.run()
     run.refresh_from_db()
-    assert (run.state, lab.states()["t"], len(parked(lab, "t"))) == ("cancelled", "streaming", 1)
+    assert (run.state, lab.states()["t"], len(dead_letters(lab, "t"))) == ("cancelled", "streaming", 1)
     assert "is not a valid value of date" in run.error
     lab.execute("UPDATE t SET d = NULL WHERE id = 1")
     lab.run()
     replay(table=lab.table("t"))
     assert lab.run_and_compare(1) == 2
-    assert parked(lab, "t") == []
+    assert dead_letters(lab, "t") == []
 
 
 def test_where_a_key_is_not_known_the_whole_table_is_read(lab: Lab) -> None:
@@ -184,7 +185,7 @@ def test_where_a_key_is_not_known_the_whole_table_is_read(lab: Lab) -> None:
         assert (run.scope, why in run.reason) == (Scope.WHOLE, True)
     assert any("as a whole" in summary for summary in told_of(lab, "snapshot_asked"))
     lab.run_and_compare(2)
-    assert (parked(lab, "t"), parked(lab, "keyless")) == ([], [])
+    assert (dead_letters(lab, "t"), dead_letters(lab, "keyless")) == ([], [])
 
 
 def test_a_table_without_key_goes_on_without_its_bad_rows(lab: Lab) -> None:
@@ -200,12 +201,12 @@ def test_a_table_without_key_goes_on_without_its_bad_rows(lab: Lab) -> None:
         "DELETE FROM t WHERE v = 5 AND d = 0",
     )
     assert lab.run_and_compare(1) == 3
-    assert [operation for operation, _ in parked(lab, "t")] == ["INSERT", "UPDATE", "DELETE"]
+    assert [operation for operation, _ in dead_letters(lab, "t")] == ["INSERT", "UPDATE", "DELETE"]
     assert discard(table=lab.table("t")) == 3
 
 
 def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture, "MAX_PARKED", 10)
+    monkeypatch.setattr(capture, "MAX_DEAD_LETTERS", 10)
     for name in ("bad", "good"):
         lab.execute(f"CREATE TABLE {name} (id INT PRIMARY KEY, d DATE)")
     lab.replicate(options=OPTIONS)
@@ -219,17 +220,17 @@ def test_too_many_bad_rows_stop_their_table_with_a_sentence(lab: Lab, monkeypatc
     with pytest.raises(CommandError):
         lab.run()
     bad = lab.table("bad")
-    assert (lab.states(), bad.error_code) == ({"bad": "failed", "good": "streaming"}, "too_many_parked")
+    assert (lab.states(), bad.error_code) == ({"bad": "failed", "good": "streaming"}, "too_many_dead_letters")
     assert "More than 10 rows of a table cannot be decoded" in bad.error_message
     assert "'0000-00-00', which is not a valid date" in bad.error_message
-    assert bad.parked == ParkedRow.objects.filter(table=bad).count() <= 16
+    assert bad.dead_letters == DeadLetterRow.objects.filter(table=bad).count() <= 16
     lab.execute("TRUNCATE TABLE bad", "INSERT INTO bad VALUES (100, NULL)")
     replay(table=bad)
     lab.run_and_compare(2)
-    assert lab.table("bad").parked == 0
+    assert lab.table("bad").dead_letters == 0
 
 
-def test_a_child_that_a_parked_delete_may_have_cascaded_to_is_read_again(lab: Lab) -> None:
+def test_a_child_that_an_undecodable_delete_may_have_cascaded_to_is_read_again(lab: Lab) -> None:
     lab.execute("CREATE TABLE parent (id INT PRIMARY KEY, d DATE)")
     lab.execute(
         "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)"
@@ -243,11 +244,13 @@ def test_a_child_that_a_parked_delete_may_have_cascaded_to_is_read_again(lab: La
         "DELETE FROM parent WHERE id = 2",
     )
     lab.run()
-    assert parked(lab, "parent") == [("UPDATE", "d"), ("DELETE", "d")]
+    assert dead_letters(lab, "parent") == [("UPDATE", "d"), ("DELETE", "d")]
     assert differing(lab) == {"parent": {"2"}, "child": set()}
 
 
-def test_postgres_rows_are_parked_and_replayed(postgres_lab: PostgresLab, process_environment: dict[str, str]) -> None:
+def test_postgres_rows_are_dead_letters_and_replayed(
+    postgres_lab: PostgresLab, process_environment: dict[str, str]
+) -> None:
     lab = postgres_lab
     lab.execute(
         "CREATE TABLE t (id int PRIMARY KEY, v int, d date, at timestamptz)", "CREATE TABLE good (id int PRIMARY KEY)"
@@ -263,19 +266,19 @@ def test_postgres_rows_are_parked_and_replayed(postgres_lab: PostgresLab, proces
         cursor.execute("DELETE FROM t WHERE id BETWEEN 100 AND 120")
         cursor.execute("INSERT INTO good VALUES (1), (2)")
     capture_until_killed(lab, "journal.written=kill@2", process_environment)
-    assert ParkedRow.objects.count() == 0
+    assert DeadLetterRow.objects.count() == 0
     capture_until_killed(lab, "capture.journal.after=kill", process_environment)
     wanted = [("INSERT", "d"), ("INSERT", "at"), ("INSERT", "d"), ("UPDATE", "d")]
-    assert parked(lab, "t") == wanted
+    assert dead_letters(lab, "t") == wanted
     lab.run()
-    assert (lab.states(), parked(lab, "t")) == ({"t": "streaming", "good": "streaming"}, wanted)
+    assert (lab.states(), dead_letters(lab, "t")) == ({"t": "streaming", "good": "streaming"}, wanted)
     assert differing(lab) == {"t": {"2000", "2002", "2003", "7"}, "good": set()}
-    assert bytes(ParkedRow.objects.get(operation="UPDATE").data)[:1] == b"U"
+    assert bytes(DeadLetterRow.objects.get(operation="UPDATE").data)[:1] == b"U"
     lab.execute("UPDATE t SET d = '2026-03-04', at = NULL WHERE id >= 2000 OR id = 7", "DELETE FROM t WHERE id = 2000")
     lab.run_and_compare(2)  # with its key alone a row that is mended in the source is mended in the copy
-    assert parked(lab, "t") == wanted
+    assert dead_letters(lab, "t") == wanted
     assert keys(lab, "t") == [["2000"], ["2002"], ["2003"], ["7"]]
     run = replay(table=lab.table("t"))
     assert (run.scope, run.rows_estimate) == (Scope.KEYS, 4)
     lab.run_and_compare(2)
-    assert (parked(lab, "t"), lab.table("t").parked) == ([], 0)
+    assert (dead_letters(lab, "t"), lab.table("t").dead_letters) == ([], 0)

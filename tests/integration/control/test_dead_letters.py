@@ -9,9 +9,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from replicator.errors import ValueDoesNotFit
-from replicator.model.change import Operation, ParkedRow
+from replicator.model.change import Operation, UndecodableRow
 from replicator.model.identifiers import TableId
-from replicator.state.journal import EventKind, Parked, ReloadRequest, SchemaVersion, TableEvent
+from replicator.state.journal import DeadLetter, EventKind, ReloadRequest, SchemaVersion, TableEvent
 from replicator.state.lease import Lease
 from replicator.state.tables import TableState
 from tests.integration.control.conftest import ORDERS, Captured, schema_of
@@ -28,10 +28,10 @@ pytestmark = pytest.mark.django_db
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def parked(table: TableId, sequence: int, message: str = "v is no text\0") -> Parked:
+def dead_letters(table: TableId, sequence: int, message: str = "v is no text\0") -> DeadLetter:
     error = ValueDoesNotFit(message, remedy="Mend it.", column="v")
-    row = ParkedRow(sequence, Operation.UPDATE, AT, "0-1-7", "bin.000001:44", error, b"\0\xff bytes", 99)
-    return Parked(table, sequence, row)
+    row = UndecodableRow(sequence, Operation.UPDATE, AT, "0-1-7", "bin.000001:44", error, b"\0\xff bytes", 99)
+    return DeadLetter(table, sequence, row)
 
 
 def stream(captured: Captured, table: TableId = ORDERS) -> ReplicatorTable:
@@ -43,15 +43,15 @@ def stream(captured: Captured, table: TableId = ORDERS) -> ReplicatorTable:
 
 
 def waiting(table: ReplicatorTable) -> list[int]:
-    return sorted(table.parked_rows.filter(resolved_at=None).values_list("sequence", flat=True))
+    return sorted(table.dead_letter_rows.filter(resolved_at=None).values_list("sequence", flat=True))
 
 
-def test_a_parked_row_is_kept_with_all_that_is_known_of_it(captured: Captured) -> None:
+def test_a_dead_letter_row_is_kept_with_all_that_is_known_of_it(captured: Captured) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=9, parked=(parked(ORDERS, 5), parked(ORDERS, 7)))
+    captured.commit(next_sequence=9, dead_letters=(dead_letters(ORDERS, 5), dead_letters(ORDERS, 7)))
     table.refresh_from_db()
-    assert (table.state, table.parked, table.last_sequence) == ("streaming", 2, -1)
-    row = models.ParkedRow.objects.get(sequence=5)
+    assert (table.state, table.dead_letters, table.last_sequence) == ("streaming", 2, -1)
+    row = models.DeadLetterRow.objects.get(sequence=5)
     assert (row.operation, row.offset, row.txn_id, row.commit_ts) == ("UPDATE", "bin.000001:44", "0-1-7", AT)
     assert (row.code, row.column, row.message, row.remedy) == (
         "value_does_not_fit",
@@ -60,16 +60,18 @@ def test_a_parked_row_is_kept_with_all_that_is_known_of_it(captured: Captured) -
         "Mend it.",
     )
     assert (bytes(row.data), row.size) == (b"\0\xff bytes", 99)
-    assert {one.table: one.parked for one in captured.journal.plan().tracked} == {ORDERS: 2}
+    assert {one.table: one.dead_letters for one in captured.journal.plan().tracked} == {ORDERS: 2}
 
 
 def test_the_timeline_is_told_now_and_then_not_of_each_row(captured: Captured) -> None:
     stream(captured)
     first = 0
     for rows in (2, 6, 4, 30, 60, 5):
-        captured.commit(next_sequence=first + rows, parked=tuple(parked(ORDERS, first + n) for n in range(rows)))
+        captured.commit(
+            next_sequence=first + rows, dead_letters=tuple(dead_letters(ORDERS, first + n) for n in range(rows))
+        )
         first += rows
-    told = TimelineEvent.objects.filter(kind="rows_parked").order_by("id").values_list("summary", flat=True)
+    told = TimelineEvent.objects.filter(kind="dead_letter_rows").order_by("id").values_list("summary", flat=True)
     assert [summary.split(" ", 1)[0] for summary in told] == ["2", "12", "102"]
     assert "missing in the target table of shop.orders: v is no text" in told[0]
 
@@ -81,20 +83,20 @@ def test_rows_belong_to_the_table_that_their_name_meant_at_their_place(captured:
         next_sequence=9,
         events=(renaming,),
         renamed=((ORDERS, archive),),
-        parked=(parked(ORDERS, 4), parked(archive, 6), parked(TableId("shop", "unknown"), 7)),
+        dead_letters=(dead_letters(ORDERS, 4), dead_letters(archive, 6), dead_letters(TableId("shop", "unknown"), 7)),
     )
     orders.refresh_from_db()
-    assert (orders.name, orders.parked, waiting(orders)) == ("archive", 2, [4, 6])
+    assert (orders.name, orders.dead_letters, waiting(orders)) == ("archive", 2, [4, 6])
 
 
 def test_what_goes_with_its_table_does_not_wait(captured: Captured) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=5, parked=(parked(ORDERS, 4),))
+    captured.commit(next_sequence=5, dead_letters=(dead_letters(ORDERS, 4),))
     drop = TableEvent(ORDERS, 7, EventKind.DROP_TABLE)
-    captured.commit(next_sequence=9, events=(drop,), dropped=(ORDERS,), parked=(parked(ORDERS, 6),))
+    captured.commit(next_sequence=9, events=(drop,), dropped=(ORDERS,), dead_letters=(dead_letters(ORDERS, 6),))
     table.refresh_from_db()
-    assert (table.state, table.parked) == ("dropped", 0)
-    assert list(table.parked_rows.values_list("sequence", "resolution")) == [(4, Resolution.GONE)]
+    assert (table.state, table.dead_letters) == ("dropped", 0)
+    assert list(table.dead_letter_rows.values_list("sequence", "resolution")) == [(4, Resolution.GONE)]
 
 
 @pytest.mark.parametrize(("renamed", "known"), [({}, True), ({"tmp": "id"}, False), ({"a": "v"}, True), (None, False)])
@@ -103,8 +105,10 @@ def test_keys_that_may_be_another_columns_are_not_read(
 ) -> None:
     """None: the row's key is of another column."""
     table = stream(captured)
-    row = replace(parked(ORDERS, 3).row, keys=({"id" if renamed is not None else "code": "7"}, {"id": "8"}))
-    captured.commit(next_sequence=5, schemas=(SchemaVersion(1, schema_of(ORDERS)),), parked=(Parked(ORDERS, 3, row),))
+    row = replace(dead_letters(ORDERS, 3).row, keys=({"id" if renamed is not None else "code": "7"}, {"id": "8"}))
+    captured.commit(
+        next_sequence=5, schemas=(SchemaVersion(1, schema_of(ORDERS)),), dead_letters=(DeadLetter(ORDERS, 3, row),)
+    )
     table.schemas.update(change={"renamed": renamed or {}})
     run = replay(table=table)
     assert (run.scope, run.start_sequence) == ("keys" if known else "whole", 5)
@@ -112,35 +116,35 @@ def test_keys_that_may_be_another_columns_are_not_read(
         assert [chunk.keys for chunk in run.chunks.all()] == [[["7"], ["8"]]]
 
 
-def test_a_read_of_keys_resolves_what_was_parked_of_them_before(captured: Captured) -> None:
+def test_a_read_of_keys_resolves_the_dead_letters_of_them_before(captured: Captured) -> None:
     table = stream(captured)
     of = [({"id": "7"},), ({"id": "7"}, {"id": "8"}), ({"id": "9"},), (), ({"id": "7"},)]
-    rows = [replace(parked(ORDERS, n).row, keys=keys) for n, keys in enumerate(of)]
-    first = tuple(Parked(ORDERS, n, row) for n, row in enumerate(rows[:4]))
-    captured.commit(next_sequence=4, schemas=(SchemaVersion(1, schema_of(ORDERS)),), parked=first)
+    rows = [replace(dead_letters(ORDERS, n).row, keys=keys) for n, keys in enumerate(of)]
+    first = tuple(DeadLetter(ORDERS, n, row) for n, row in enumerate(rows[:4]))
+    captured.commit(next_sequence=4, schemas=(SchemaVersion(1, schema_of(ORDERS)),), dead_letters=first)
     run = read_keys(table=table, keys=[7, 8], tried=False)
-    captured.commit(next_sequence=9, parked=(Parked(ORDERS, 4, rows[4]),))
+    captured.commit(next_sequence=9, dead_letters=(DeadLetter(ORDERS, 4, rows[4]),))
     keys_read(captured.row(ORDERS), {run.pk})
     assert waiting(table) == [0, 1, 2, 3, 4]  # it is not over
     table.runs.filter(pk=run.pk).update(state=RunState.DONE)
     keys_read(captured.row(ORDERS), {run.pk})
-    assert (waiting(table), captured.row(ORDERS).parked) == ([2, 3, 4], 3)
+    assert (waiting(table), captured.row(ORDERS).dead_letters) == ([2, 3, 4], 3)
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured, whole: bool) -> None:
+def test_a_snapshot_resolves_the_dead_letters_before_it_began(captured: Captured, whole: bool) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=5, parked=(parked(ORDERS, 3), parked(ORDERS, 4)))
+    captured.commit(next_sequence=5, dead_letters=(dead_letters(ORDERS, 3), dead_letters(ORDERS, 4)))
     user = User.objects.create_superuser("ada")
     replay(table=table, user=user)
     run = table.runs.order_by("id").last()
     assert run is not None
     assert run.start_sequence == 5
     assert run.reason == "replay of its dead-letter rows, as a whole: the key of a dead-letter row is unknown."
-    captured.commit(next_sequence=9, parked=(parked(ORDERS, 6),))
+    captured.commit(next_sequence=9, dead_letters=(dead_letters(ORDERS, 6),))
     table.refresh_from_db()
-    assert (table.state, table.parked) == ("reloading", 3)
-    assert [one.parked for one in captured.journal.plan().tracked] == [1]
+    assert (table.state, table.dead_letters) == ("reloading", 3)
+    assert [one.dead_letters for one in captured.journal.plan().tracked] == [1]
     if not whole:
         from webapp.replicators.services import cancel_snapshot
 
@@ -150,9 +154,9 @@ def test_a_snapshot_resolves_what_was_parked_before_it_began(captured: Captured,
     table.runs.filter(pk=run.pk).update(state=RunState.DONE)
     end_load(captured)
     table.refresh_from_db()
-    assert (table.state, table.parked, waiting(table)) == ("streaming", 1, [6])
-    assert set(table.parked_rows.exclude(resolved_at=None).values_list("resolution", flat=True)) == {"read_anew"}
-    assert TimelineEvent.objects.get(kind="parked_resolved").summary.startswith(
+    assert (table.state, table.dead_letters, waiting(table)) == ("streaming", 1, [6])
+    assert set(table.dead_letter_rows.exclude(resolved_at=None).values_list("resolution", flat=True)) == {"read_anew"}
+    assert TimelineEvent.objects.get(kind="dead_letters_resolved").summary.startswith(
         "2 dead-letter rows of shop.orders resolved by"
     )
 
@@ -170,20 +174,22 @@ def end_load(captured: Captured) -> None:
 
 def test_a_load_that_capture_asks_for_resolves_them_too(captured: Captured) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=5, parked=(parked(ORDERS, 3),))
+    captured.commit(next_sequence=5, dead_letters=(dead_letters(ORDERS, 3),))
     request = ReloadRequest(ORDERS, 6, fresh=True, reason="a statement")
-    captured.commit(next_sequence=9, reloads=(request,), parked=(parked(ORDERS, 5), parked(ORDERS, 8)))
+    captured.commit(
+        next_sequence=9, reloads=(request,), dead_letters=(dead_letters(ORDERS, 5), dead_letters(ORDERS, 8))
+    )
     table.runs.filter(state=RunState.PLANNING).update(state=RunState.DONE)
     end_load(captured)
     table.refresh_from_db()
-    assert (table.state, table.parked, waiting(table)) == ("streaming", 1, [8])
+    assert (table.state, table.dead_letters, waiting(table)) == ("streaming", 1, [8])
 
 
 def test_discarding_says_who_and_when(captured: Captured) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=9, parked=tuple(parked(ORDERS, number) for number in range(4)))
+    captured.commit(next_sequence=9, dead_letters=tuple(dead_letters(ORDERS, number) for number in range(4)))
     user, version = User.objects.create_superuser("ada"), captured.journal.plan_version()
-    first = table.parked_rows.get(sequence=0)
+    first = table.dead_letter_rows.get(sequence=0)
     assert discard(table=table, rows=[first.pk], user=user) == 1
     assert discard(table=table, rows=[first.pk], user=user) == 0
     first.refresh_from_db()
@@ -191,16 +197,16 @@ def test_discarding_says_who_and_when(captured: Captured) -> None:
     assert captured.journal.plan_version() > version
     assert discard(table=table) == 3
     table.refresh_from_db()
-    assert (table.parked, TimelineEvent.objects.filter(kind="parked_discarded").count()) == (0, 2)
+    assert (table.dead_letters, TimelineEvent.objects.filter(kind="dead_letters_discarded").count()) == (0, 2)
 
 
 def test_decided_ones_are_forgotten_after_a_while_and_waiting_ones_never(captured: Captured) -> None:
     table = stream(captured)
-    captured.commit(next_sequence=9, parked=tuple(parked(ORDERS, number) for number in range(3)))
-    discard(table=table, rows=[table.parked_rows.get(sequence=0).pk])
-    discard(table=table, rows=[table.parked_rows.get(sequence=1).pk])
+    captured.commit(next_sequence=9, dead_letters=tuple(dead_letters(ORDERS, number) for number in range(3)))
+    discard(table=table, rows=[table.dead_letter_rows.get(sequence=0).pk])
+    discard(table=table, rows=[table.dead_letter_rows.get(sequence=1).pk])
     now = datetime.now(UTC)
-    models.ParkedRow.objects.update(at=now - timedelta(days=900))
-    models.ParkedRow.objects.filter(sequence=0).update(resolved_at=now - timedelta(days=800))
+    models.DeadLetterRow.objects.update(at=now - timedelta(days=900))
+    models.DeadLetterRow.objects.filter(sequence=0).update(resolved_at=now - timedelta(days=800))
     _old_rows(now)
-    assert sorted(models.ParkedRow.objects.values_list("sequence", flat=True)) == [1, 2]
+    assert sorted(models.DeadLetterRow.objects.values_list("sequence", flat=True)) == [1, 2]
