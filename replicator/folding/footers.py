@@ -24,7 +24,7 @@ _KINDS = frozenset({Kind.INT, Kind.BIGINT, Kind.STRING, Kind.DATE, Kind.DECIMAL}
 
 
 @dataclass(frozen=True)
-class KeyRange:
+class KeyColumnRange:
     """Keys of the batch have low <= `column` <= high; high None: no upper bound is known.
 
     `values`: all of them where there are few, else empty.
@@ -56,7 +56,7 @@ def footers(storage: Storage, paths: Iterable[str]) -> list[pq.FileMetaData]:
     return found
 
 
-def key_ranges(files: Iterable[pq.FileMetaData], schema: TableSchema) -> list[KeyRange]:
+def key_ranges(files: Iterable[pq.FileMetaData], schema: TableSchema) -> list[KeyColumnRange]:
     """Ranges of the key columns whose type compares alike everywhere; others are left out (then nothing is pruned by
     them).
 
@@ -94,7 +94,7 @@ def left_out(files: Iterable[pq.FileMetaData], schema: TableSchema) -> LeftOut |
     return LeftOut(places, values if told else None) if places else None
 
 
-def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyRange]) -> list[KeyRange]:
+def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyColumnRange]) -> list[KeyColumnRange]:
     """The key's values themselves, for a small batch with a key of one column: rows of other keys are then not even
     shuffled.
     """
@@ -135,11 +135,11 @@ def _leaves(metadata: pq.FileMetaData, prefix: str) -> Iterator[pq.ColumnChunkMe
                 yield column
 
 
-def _range(name: str, kind: DataType, values: Sequence[Any]) -> KeyRange | None:
+def _range(name: str, kind: DataType, values: Sequence[Any]) -> KeyColumnRange | None:
     accepted = {Kind.STRING: str, Kind.DATE: date, Kind.DECIMAL: Decimal}.get(kind.kind, int)
     if not all(isinstance(value, accepted) and not isinstance(value, datetime) for value in values):
         return None
     if kind.kind is not Kind.STRING:
-        return KeyRange(name, kind, min(values), max(values))
+        return KeyColumnRange(name, kind, min(values), max(values))
     low, high = min(values, key=str.encode), max(values, key=str.encode)
-    return KeyRange(name, kind, low[:MAX_TEXT_LENGTH], high if len(high) <= MAX_TEXT_LENGTH else None)
+    return KeyColumnRange(name, kind, low[:MAX_TEXT_LENGTH], high if len(high) <= MAX_TEXT_LENGTH else None)

@@ -37,7 +37,7 @@ class RowVersions:
 
 
 @dataclass(frozen=True)
-class _Events:
+class _KeyHistory:
     """What happened at each key, by key, number, and of a number's two halves the arrival last; held rows at their own
     number.
 
@@ -52,8 +52,8 @@ class _Events:
     read: Flags
     held: Flags
 
-    def take(self, places: Numbers) -> _Events:
-        return _Events(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
+    def take(self, places: Numbers) -> _KeyHistory:
+        return _KeyHistory(*(getattr(self, name)[places] for name in self.__dataclass_fields__))
 
     @property
     def first(self) -> Flags:
@@ -122,7 +122,7 @@ def touched(changes: pa.Table, schema: TableSchema) -> pa.Table:
     return pa.concat_tables([after, before.rename_columns(list(schema.key))]).combine_chunks()
 
 
-def _events(changes: pa.Table, held: pa.Table, schema: TableSchema, there: Flags, ended: Numbers) -> _Events:
+def _events(changes: pa.Table, held: pa.Table, schema: TableSchema, there: Flags, ended: Numbers) -> _KeyHistory:
     """there: whether the row of each held one is there still; ended: its newest time."""
     keys = list(schema.key)
     before = changes.select([BEFORE + name for name in keys]).rename_columns(keys)
@@ -135,7 +135,7 @@ def _events(changes: pa.Table, held: pa.Table, schema: TableSchema, there: Flags
     sequence, at = changes.column(SEQUENCE).to_numpy(), _micros(changes.column(COMMIT_TS))
     own = held.column(SEQUENCE).to_numpy()
     counts = [len(arriving), len(leaving), len(own)]
-    events = _Events(
+    events = _KeyHistory(
         np.concatenate([came[arriving], left[leaving], known]),
         np.concatenate([sequence[arriving], sequence[leaving], own]),
         np.concatenate([at[arriving], at[leaving], ended]),

@@ -18,7 +18,7 @@ _STEP = re.compile(r"(\d{1,6})([smhd])/(\d{1,6})([smhd])")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RetentionStep:
     """Of the snapshots that are no older than `age` (and than the step before), one every `every` stays.  Seconds."""
 
     age: int
@@ -29,7 +29,7 @@ class Step:
 class Retention:
     """Expiry thins by `steps`; a file that no snapshot needs any more is deleted after `grace` seconds."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[RetentionStep, ...]
     grace: float
 
     @classmethod
@@ -66,9 +66,9 @@ class Retention:
         return kept | set(newest.values())
 
 
-def _parsed(text: str) -> tuple[Step, ...]:
+def _parsed(text: str) -> tuple[RetentionStep, ...]:
     found = [_STEP.fullmatch(part) for part in text.split()] if isinstance(text, str) else []
-    steps = tuple(Step(int(m[1]) * UNITS[m[2]], int(m[3]) * UNITS[m[4]]) for m in found if m)
+    steps = tuple(RetentionStep(int(m[1]) * UNITS[m[2]], int(m[3]) * UNITS[m[4]]) for m in found if m)
     finer = all(a.age < b.age and a.every <= b.every and b.every % a.every == 0 for a, b in pairwise(steps))
     if not steps or not all(found) or not finer or not all(0 < step.every <= step.age for step in steps):
         message = (

@@ -18,7 +18,7 @@ from replicator.model.schema import TableSchema
 from replicator.model.table_set import NameRule, TableSet
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     """Outcome of one named check."""
 
     OK = "ok"
@@ -33,7 +33,7 @@ class CheckResult:
 
     name: str
     title: str
-    status: Status
+    status: CheckStatus
     detail: str
     remedy: str = ""
 
@@ -319,7 +319,7 @@ class SourceLoad:
 
 
 @dataclass(frozen=True)
-class Waiting:
+class SourceWait:
     """How something that has to end on the source first is waited for.
 
     stopped: no longer (invariant 10).  told: gets a SourceBusy that names what is waited for, now and then.
@@ -329,7 +329,7 @@ class Waiting:
     told: Callable[[SourceBusy], None] = lambda _: None
 
 
-WITHOUT_END = Waiting()
+WITHOUT_END = SourceWait()
 
 
 class SourceLog(Protocol):
@@ -339,7 +339,7 @@ class SourceLog(Protocol):
         """SourceMisconfigured where the source writes no log."""
         ...
 
-    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
         """Make what is missing on the source for these tables to be read from the log.
 
         `first`: nothing was read yet; `state.offset` is then where reading begins.  LogPurged where what was kept for

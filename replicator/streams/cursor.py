@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from replicator.staging.storage import Storage
-from replicator.streams.feed import LOAD, Part, StreamEvent, Stretch
-from replicator.streams.position import ROW, Position
+from replicator.streams.feed import LOAD, StreamEvent, StreamSegment, Stretch
+from replicator.streams.position import ROW, StreamPosition
 from replicator.streams.rows import Read, Rows, read
 
 SCAN_BYTES = 64 * 1024 * 1024  # decoded for one batch at most, or so: other shards' rows are read, too
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """About; one row is always given."""
 
     rows: int = 10_000
@@ -25,12 +25,12 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class CursorBatch:
     """What lies before `position`, from the place that was asked for.  `more`: there is something behind it now."""
 
     rows: tuple[Rows, ...]
     events: tuple[StreamEvent, ...]
-    position: Position
+    position: StreamPosition
     more: bool
 
     @property
@@ -39,30 +39,30 @@ class Batch:
 
 
 def read_batch(
-    storage: Storage, stretch: Stretch, start: Position, *, shard: int, shards: int, limits: Limits
-) -> Batch:
+    storage: Storage, stretch: Stretch, start: StreamPosition, *, shard: int, shards: int, limits: BatchLimits
+) -> CursorBatch:
     """From `start` on, in order, without a gap; so many rows and bytes at most, or so.  Raises StagingError."""
-    end = Position(stretch.upto)
+    end = StreamPosition(stretch.upto)
     if start >= end:
-        return Batch((), (), start, stretch.more)
+        return CursorBatch((), (), start, stretch.more)
     merge = _Merge(storage, stretch.parts, start, end, shard, shards)
     merge.fill(limits)
     rows, position = merge.cut(limits)
     events = tuple(event for event in stretch.events if start <= place_of(event) < position)
-    return Batch(rows, events, position, stretch.more or position < end)
+    return CursorBatch(rows, events, position, stretch.more or position < end)
 
 
-def place_of(event: StreamEvent) -> Position:
+def place_of(event: StreamEvent) -> StreamPosition:
     """Where it lies among the rows."""
-    return Position(event.sequence, 0 if event.kind == LOAD else ROW)
+    return StreamPosition(event.sequence, 0 if event.kind == LOAD else ROW)
 
 
 @dataclass(eq=False)
 class _Source:
     """A part that is read as far as `known`: nothing before that is still to come."""
 
-    part: Part
-    known: Position
+    part: StreamSegment
+    known: StreamPosition
     batches: Iterator[Read] | None = None
     rows: list[Rows] = field(default_factory=list)
 
@@ -71,16 +71,22 @@ class _Merge:
     """Opens a part when its turn comes, so that only those that overlap are in memory (invariant 9)."""
 
     def __init__(
-        self, storage: Storage, parts: Sequence[Part], start: Position, end: Position, shard: int, shards: int
+        self,
+        storage: Storage,
+        parts: Sequence[StreamSegment],
+        start: StreamPosition,
+        end: StreamPosition,
+        shard: int,
+        shards: int,
     ) -> None:
         self._storage, self._start, self._end = storage, start, end
         self._shard, self._shards = shard, shards
         there = [one for one in parts if start.sequence <= one.ends and one.begins < end.sequence]
-        self._open = [_Source(one, max(start, Position(one.begins))) for one in there]
+        self._open = [_Source(one, max(start, StreamPosition(one.begins))) for one in there]
         self._all = list(self._open)
         self._scanned = 0
 
-    def fill(self, limits: Limits) -> None:
+    def fill(self, limits: BatchLimits) -> None:
         """Read until there are rows enough whose order is certain, or nothing is left."""
         while (one := self._next()) is not None and not self._enough(limits):
             if self._scanned >= SCAN_BYTES and one.known > self._start:
@@ -96,7 +102,7 @@ class _Merge:
             if found.rows.data.num_rows:
                 one.rows.append(found.rows)
 
-    def cut(self, limits: Limits) -> tuple[tuple[Rows, ...], Position]:
+    def cut(self, limits: BatchLimits) -> tuple[tuple[Rows, ...], StreamPosition]:
         """The first rows in order, and the place behind them."""
         behind = self._certain()
         found = [rows.between(0, rows.below(behind)) for one in self._all for rows in one.rows]
@@ -110,7 +116,7 @@ class _Merge:
         count = _fitting(sizes[order], limits)
         if count < len(order):
             first_left = order[count]
-            behind = Position(int(sequences[first_left]), int(offsets[first_left]))
+            behind = StreamPosition(int(sequences[first_left]), int(offsets[first_left]))
             found = [rows.between(0, rows.below(behind)) for rows in found]
         return tuple(rows for rows in found if rows.data.num_rows), behind
 
@@ -119,10 +125,10 @@ class _Merge:
         one = min(self._open, key=lambda source: source.known, default=None)
         return one if one is not None and one.known < self._end else None
 
-    def _certain(self) -> Position:
+    def _certain(self) -> StreamPosition:
         return min([self._end, *(source.known for source in self._open)])
 
-    def _enough(self, limits: Limits) -> bool:
+    def _enough(self, limits: BatchLimits) -> bool:
         held = [rows for one in self._all for rows in one.rows]
         if sum(rows.data.num_rows for rows in held) < limits.rows and sum(r.data.nbytes for r in held) < limits.size:
             return False
@@ -137,6 +143,6 @@ def _each(rows: Rows) -> float:
     return float(rows.data.nbytes / rows.data.num_rows)
 
 
-def _fitting(sizes: npt.NDArray[np.float64], limits: Limits) -> int:
+def _fitting(sizes: npt.NDArray[np.float64], limits: BatchLimits) -> int:
     fit = int(np.searchsorted(np.cumsum(sizes), limits.size, "right"))
     return max(1, min(fit, limits.rows))

@@ -14,7 +14,7 @@ LOAD = "LOAD"  # a kind of event beside the journal's: a table is read anew, wha
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StreamSegment:
     """A segment of one of the stream's tables.
 
     `table` tells it from the others, whatever its name; `schema` has the name it had then.
@@ -66,7 +66,7 @@ class Stretch:
     `more`: the journal goes on after it.
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[StreamSegment, ...]
     events: tuple[StreamEvent, ...]
     upto: int
     more: bool = False

@@ -14,21 +14,23 @@ import pyarrow as pa
 
 from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, COMMIT_TS, OPERATION, SEQUENCE, TXN_ID, UNCHANGED, TableSchema
-from replicator.streams.cursor import Batch, place_of
+from replicator.streams.cursor import CursorBatch, place_of
 from replicator.streams.feed import StreamEvent
-from replicator.streams.position import Position
+from replicator.streams.position import StreamPosition
 from replicator.streams.rows import Rows
 
 TABLE, EVENT = b"tidemark.table", b"tidemark.event"
-Item = tuple[Position, Rows | StreamEvent]
+Item = tuple[StreamPosition, Rows | StreamEvent]
 
 
-def as_json(batch: Batch) -> list[dict[str, Any]]:
+def as_json(batch: CursorBatch) -> list[dict[str, Any]]:
     """Changes and events in order, each with its `position`, which only grows in a shard."""
-    found: list[tuple[Position, dict[str, Any]]] = [(place_of(event), event_json(event)) for event in batch.events]
+    found: list[tuple[StreamPosition, dict[str, Any]]] = [
+        (place_of(event), event_json(event)) for event in batch.events
+    ]
     for rows in batch.rows:
         places = zip(rows.sequences.tolist(), rows.offsets.tolist(), strict=True)
-        found += zip((Position(*place) for place in places), _changes(rows), strict=True)
+        found += zip((StreamPosition(*place) for place in places), _changes(rows), strict=True)
     return [one | {"position": list(place)} for place, one in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -88,7 +90,7 @@ def _text(value: Any) -> str | None:
     return str(value)
 
 
-def as_arrow(batch: Batch) -> bytes:
+def as_arrow(batch: CursorBatch) -> bytes:
     """IPC streams, one after the other: changes of one table and schema version each, or an event, in the order of
     their begins.
 
@@ -104,7 +106,7 @@ def as_arrow(batch: Batch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _items(batch: Batch) -> Iterator[Item]:
+def _items(batch: CursorBatch) -> Iterator[Item]:
     for event in batch.events:
         yield place_of(event), event
     for rows in batch.rows:
@@ -112,7 +114,7 @@ def _items(batch: Batch) -> Iterator[Item]:
         ends = [*(cut for cut in cuts if 0 < cut < rows.data.num_rows), rows.data.num_rows]
         begins = [0, *ends[:-1]]
         for begin, end in zip(begins, ends, strict=True):
-            yield Position(int(rows.sequences[begin]), int(rows.offsets[begin])), rows.between(begin, end)
+            yield StreamPosition(int(rows.sequences[begin]), int(rows.offsets[begin])), rows.between(begin, end)
 
 
 def _row_table(rows: Rows) -> pa.RecordBatch:

@@ -11,19 +11,19 @@ ROW = 1 << 40  # the offset of a change itself at its sequence number: what is p
 _TEXT = re.compile(r"([0-9a-z]{1,20})-([0-9]{1,4})-([0-9]{1,18})-([0-9]{1,18})")
 
 
-class Position(NamedTuple):
+class StreamPosition(NamedTuple):
     """Everything before it was given.  `offset` counts within one sequence number: a change may give several rows."""
 
     sequence: int
     offset: int = 0
 
 
-def checkpoint(stream: str, shard: int, position: Position) -> str:
+def checkpoint(stream: str, shard: int, position: StreamPosition) -> str:
     """Opaque to clients.  `stream` is its uid."""
     return f"{stream}-{shard}-{position.sequence}-{position.offset}"
 
 
-def parse(text: str, stream: str, shard: int) -> Position:
+def parse(text: str, stream: str, shard: int) -> StreamPosition:
     """ConfigurationError for what is no checkpoint of this shard."""
     found = _TEXT.fullmatch(text)
     if found is None:
@@ -34,4 +34,4 @@ def parse(text: str, stream: str, shard: int) -> Position:
         raise ConfigurationError(
             "The checkpoint belongs to another stream or shard.", remedy="Store one checkpoint per shard."
         )
-    return Position(int(found[3]), int(found[4]))
+    return StreamPosition(int(found[3]), int(found[4]))

@@ -14,8 +14,8 @@ from replicator.model.change import Operation
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, TableSchema
 from replicator.staging import reader
 from replicator.staging.storage import Storage
-from replicator.streams.feed import Part
-from replicator.streams.position import ROW, Position
+from replicator.streams.feed import StreamSegment
+from replicator.streams.position import ROW, StreamPosition
 from replicator.streams.sharding import shards_of
 
 Numbers = npt.NDArray[np.int64]
@@ -27,7 +27,7 @@ AS_IS, LEAVES, ARRIVES = 0, 0, 1  # offsets behind ROW
 class Rows:
     """Rows of `part` in the order of their places; `data` has the change schema."""
 
-    part: Part
+    part: StreamSegment
     data: pa.RecordBatch
     sequences: Numbers
     offsets: Numbers
@@ -37,7 +37,7 @@ class Rows:
         kept = slice(begin, end)
         return Rows(self.part, self.data.slice(begin, end - begin), self.sequences[kept], self.offsets[kept])
 
-    def below(self, position: Position) -> int:
+    def below(self, position: StreamPosition) -> int:
         """How many lie before it."""
         first = int(np.searchsorted(self.sequences, position.sequence, "left"))
         last = int(np.searchsorted(self.sequences, position.sequence, "right"))
@@ -50,10 +50,10 @@ class Read:
 
     rows: Rows
     scanned: int
-    known: Position
+    known: StreamPosition
 
 
-def read(storage: Storage, part: Part, start: Position, shard: int, shards: int) -> Iterator[Read]:
+def read(storage: Storage, part: StreamSegment, start: StreamPosition, shard: int, shards: int) -> Iterator[Read]:
     """From `start` on, in order.  Raises StagingError."""
     since = start.sequence if part.place is None else -1
     given = 1  # 0 is a LOAD's
@@ -62,13 +62,13 @@ def read(storage: Storage, part: Part, start: Position, shard: int, shards: int)
         if not batch.num_rows:
             continue
         if part.place is None:
-            known = Position(_last(batch) + 1)
+            known = StreamPosition(_last(batch) + 1)
             rows = _of_shard(part, batch, shard, shards)
         else:
             whole = batch if shard == 0 else batch.slice(0, 0)  # a table without key
             rows = _placed(part, part.place, whole, given)
             given += whole.num_rows
-            known = Position(part.place, given)
+            known = StreamPosition(part.place, given)
         yield Read(rows.between(rows.below(start), rows.data.num_rows), size, known)
 
 
@@ -76,12 +76,12 @@ def _last(batch: pa.RecordBatch) -> int:
     return int(batch.column(SEQUENCE)[batch.num_rows - 1].as_py())
 
 
-def _placed(part: Part, place: int, batch: pa.RecordBatch, given: int) -> Rows:
+def _placed(part: StreamSegment, place: int, batch: pa.RecordBatch, given: int) -> Rows:
     count = batch.num_rows
     return Rows(part, batch, np.full(count, place, np.int64), np.arange(given, given + count, dtype=np.int64))
 
 
-def _of_shard(part: Part, batch: pa.RecordBatch, shard: int, shards: int) -> Rows:
+def _of_shard(part: StreamSegment, batch: pa.RecordBatch, shard: int, shards: int) -> Rows:
     """An UPDATE that changes the key, or one of a table without a key, is a DELETE in the old key's shard and an INSERT
     in the new key's, whether they are one or two.
     """

@@ -95,7 +95,7 @@ def _altered(fate: ColumnChange, old: Column, new: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Difference:
+class SchemaDifference:
     """Between two definitions.
 
     `table_renamed`, `rekeyed` (old, new) where they are; `reordered`: nothing else but the order.
@@ -133,7 +133,7 @@ def renames(before: Definition, after: Definition) -> dict[str, str]:
     return {old: new for old, new in found.items() if old != new}
 
 
-def difference(before: Definition, after: Definition) -> Difference:
+def difference(before: Definition, after: Definition) -> SchemaDifference:
     """What `after` changed.  Columns in the order of the plan that a target follows: drops, renames, adds, types."""
     old, new = before.schema, after.schema
     moved = renames(before, after)
@@ -141,7 +141,7 @@ def difference(before: Definition, after: Definition) -> Difference:
     rekeyed = None if tuple(moved.get(n, n) for n in old.key) == new.key else (old.key, new.key)
     if after.created:
         gone = [Change(ColumnChange.DROPPED, column, None) for column in old.columns]
-        return Difference(
+        return SchemaDifference(
             (*gone, *(Change(ColumnChange.ADDED, None, column) for column in new.columns)),
             table_renamed,
             rekeyed,
@@ -163,7 +163,7 @@ def difference(before: Definition, after: Definition) -> Difference:
             if fate is not ColumnChange.SAME:
                 changes.append(Change(fate, was, column))
     reordered = not (changes or table_renamed or rekeyed) and old.names != new.names
-    return Difference(tuple(changes), table_renamed, rekeyed, reordered)
+    return SchemaDifference(tuple(changes), table_renamed, rekeyed, reordered)
 
 
 def _mask(column: Column) -> Mask | None:

@@ -11,7 +11,7 @@ from replicator.model import mode as modes
 from replicator.model.mode import Mode
 from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE, UNCHANGED, Column
 from replicator.model.types import BIGINT, DataType, Kind
-from replicator.telemetry.differences import Change, ColumnChange, Definition, Difference, difference
+from replicator.telemetry.differences import Change, ColumnChange, Definition, SchemaDifference, difference
 
 OWN = {
     modes.DELETED: "whether the row was deleted in the source",
@@ -34,7 +34,7 @@ NO_DATE = "an invalid date (zero date)"
 
 
 @dataclass(frozen=True)
-class Step:
+class ColumnStep:
     """Something that a version did to a column; `column` as it is from then on."""
 
     version: int
@@ -50,7 +50,7 @@ class ColumnHistory:
     `last`: the newest version that has it, None while the source has it still.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[ColumnStep, ...]
     last: int | None = None
 
     @property
@@ -126,7 +126,7 @@ def lives(definitions: Sequence[Definition]) -> list[ColumnHistory]:
 
 
 def _next_generation(
-    living: dict[str, ColumnHistory], ended: list[ColumnHistory], diff: Difference, after: Definition
+    living: dict[str, ColumnHistory], ended: list[ColumnHistory], diff: SchemaDifference, after: Definition
 ) -> dict[str, ColumnHistory]:
     born: dict[str, ColumnHistory] = {}
     for change in diff.changes:
@@ -151,12 +151,13 @@ def _overwrite(ended: list[ColumnHistory], after: Definition, column: Column) ->
         if life.kept and life.name == column.name:
             text = f"replaced in the target by a new column {column.name}"
             ended[index] = replace(
-                life, steps=(*life.steps, Step(after.version, ColumnChange.OVERWRITTEN, life.steps[-1].column, text))
+                life,
+                steps=(*life.steps, ColumnStep(after.version, ColumnChange.OVERWRITTEN, life.steps[-1].column, text)),
             )
 
 
-def _step(after: Definition, change: Change) -> Step:
-    return Step(after.version, change.fate, change.column, change.text)
+def _step(after: Definition, change: Change) -> ColumnStep:
+    return ColumnStep(after.version, change.fate, change.column, change.text)
 
 
 @dataclass(frozen=True)

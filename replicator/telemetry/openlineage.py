@@ -69,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Of a run that is over; `error` in words, empty for none."""
 
     rows: int | None = None
@@ -77,11 +77,11 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Run:
+class LineageRun:
     """`identity` is the same for every event of the run, whoever makes it, and however often."""
 
     identity: str
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
 
     @property
     def id(self) -> str:
@@ -94,7 +94,7 @@ def source_dataset(kind: SourceKind, config: Mapping[str, Any], table: TableId, 
     return Dataset(namespace, path, name, namespace)
 
 
-def run_event(kind: EventType, at: datetime, run: Run, job: Job, copy: Copy) -> dict[str, Any]:
+def run_event(kind: EventType, at: datetime, run: LineageRun, job: Job, copy: Copy) -> dict[str, Any]:
     """A RunEvent.  START names the datasets; what ends the run describes them in full."""
     over = kind is not EventType.START
     return {
@@ -117,7 +117,7 @@ def _named(dataset: Dataset) -> dict[str, Any]:
     return {"namespace": dataset.namespace, "name": dataset.name}
 
 
-def _run_facets(outcome: Outcome) -> dict[str, Any]:
+def _run_facets(outcome: RunOutcome) -> dict[str, Any]:
     version = PRODUCER.rpartition(":")[2]
     facets = _facet("processing_engine", version=version, name="tidemark", openlineageAdapterVersion=version)
     if outcome.error:
@@ -138,7 +138,7 @@ def _input_facets(copy: Copy) -> dict[str, Any]:
     return _facet("schema", fields=columns) | _source(copy.source)
 
 
-def _output(copy: Copy, outcome: Outcome) -> dict[str, Any]:
+def _output(copy: Copy, outcome: RunOutcome) -> dict[str, Any]:
     columns = [
         {"name": line.target, "type": line.target_type, "ordinal_position": place}
         for place, line in enumerate((one for one in copy.lines if one.target), 1)

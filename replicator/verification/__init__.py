@@ -3,9 +3,9 @@
 from replicator.verification.comparison import compare
 from replicator.verification.model import (
     CatalogConfig,
-    Difference,
     DifferenceKind,
     Options,
+    RowDifference,
     SourceConfig,
     TablePair,
     TableReport,
@@ -15,7 +15,7 @@ from replicator.verification.source import OpenReader
 
 __all__ = [
     "CatalogConfig",
-    "Difference",
+    "RowDifference",
     "DifferenceKind",
     "OpenReader",
     "Options",

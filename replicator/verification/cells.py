@@ -25,7 +25,7 @@ MAX_DECIMAL_DIGITS = 38
 
 
 @dataclass(frozen=True)
-class Rule:
+class CellRule:
     """`iceberg`: type in the target.  `select`: SQL around the name (`{}`).  `convert`: raw → cells.
 
     `compare`: SQL around a literal that finds the column's value; in Postgres around the name, too, so that `=` tells

@@ -15,14 +15,14 @@ from pathlib import Path
 from pyiceberg.expressions import GreaterThanOrEqual, NotNull
 
 from replicator.verification.digests import MARSHAL_VERSION, Row
-from replicator.verification.target import TargetTable, batches, rows
+from replicator.verification.target import PinnedTable, batches, rows
 
 BATCH = 10_000
 OWN = ("_sequence_num", "_operation", "_unchanged", "_below")
 UNKNOWN = b"\0a value that no change tells"
 
 
-def folded(target: TargetTable, names: Sequence[str], key: Sequence[int], folder: Path) -> Iterator[list[Row]]:
+def folded(target: PinnedTable, names: Sequence[str], key: Sequence[int], folder: Path) -> Iterator[list[Row]]:
     """Rows that the changes leave; `key`: places of the key among `names`."""
     with closing(sqlite3.connect(folder / "changelog")) as store:
         store.executescript(
@@ -75,7 +75,7 @@ def _play(store: sqlite3.Connection, names: Sequence[str], key: Sequence[int]) -
         store.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (place, seq, state))
 
 
-def counted(target: TargetTable) -> int:
+def counted(target: PinnedTable) -> int:
     """Rows that are left of a table without key: those that came less those that went, since the last TRUNCATE or
     reload.
     """

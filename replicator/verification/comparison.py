@@ -23,9 +23,9 @@ from replicator.verification.changelog import counted, folded
 from replicator.verification.digests import MARSHAL_VERSION, Row, difference, duplicates
 from replicator.verification.model import (
     CatalogConfig,
-    Difference,
     DifferenceKind,
     Options,
+    RowDifference,
     TablePair,
     TableReport,
 )
@@ -33,7 +33,7 @@ from replicator.verification.modes import CHANGELOG, HISTORY, in_mode, version_p
 from replicator.verification.selected_rows import TakenReader
 from replicator.verification.sides import target_rows, write_rows, write_source, write_target
 from replicator.verification.source import OpenReader, SourceTable
-from replicator.verification.target import TargetTable, key_filter, open_catalog, open_table
+from replicator.verification.target import PinnedTable, key_filter, open_catalog, open_table
 
 
 def compare(
@@ -184,14 +184,14 @@ class _Comparison:
                 target = open_table(self._catalog, pair)
                 report.columns += version_problems(target, pair, folder, self._options.partition_rows)
 
-    def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, TargetTable]:
+    def _describe(self, pair: TablePair, report: TableReport) -> tuple[SourceTable, PinnedTable]:
         table = self._source.describe(pair, self._options.zero_dates)
         target, wrong = in_mode(open_table(self._catalog, pair), pair)
         report.columns = [*column_problems(table, target, self._options), *wrong]
         return table, target
 
     def _whole(
-        self, pair: TablePair, table: SourceTable, target: TargetTable, report: TableReport, *, keyed: bool
+        self, pair: TablePair, table: SourceTable, target: PinnedTable, report: TableReport, *, keyed: bool
     ) -> _Found:
         key = tuple(table.names.index(name) for name in pair.key) if keyed else ()
         sequence = self._options.sequence_column
@@ -268,7 +268,7 @@ class _Comparison:
         ]
         shown = _spread(listed, self._options.shown)
         report.differences = [
-            Difference(kind, {n: show(cell, k) for n, cell, k in zip(names, key, kinds, strict=True)})
+            RowDifference(kind, {n: show(cell, k) for n, cell, k in zip(names, key, kinds, strict=True)})
             for kind, key in shown
         ]
         return [key for _, key in shown]
@@ -282,7 +282,7 @@ class _Comparison:
             if shown.kind is DifferenceKind.DIFFERENT and key in source and key in target:
                 pairs = zip(table.names, source[key][0], target[key][0], strict=True)
                 columns = tuple(name for name, mine, theirs in pairs if mine != theirs)
-                report.differences[i] = Difference(shown.kind, shown.row, columns)
+                report.differences[i] = RowDifference(shown.kind, shown.row, columns)
 
 
 def _spread(listed: list[tuple[DifferenceKind, Row]], shown: int) -> list[tuple[DifferenceKind, Row]]:
@@ -294,7 +294,7 @@ def _spread(listed: list[tuple[DifferenceKind, Row]], shown: int) -> list[tuple[
     return [entry for entries in present for entry in entries[: max(1, shown // len(present))]]
 
 
-def column_problems(table: SourceTable, target: TargetTable, options: Options) -> list[str]:
+def column_problems(table: SourceTable, target: PinnedTable, options: Options) -> list[str]:
     """How the target's columns differ from what the rules say, as sentences."""
     expected = {column.name: (column.column_type, how.iceberg) for column, how in table.columns}
     actual = {name: kind for name, kind in target.columns if name != options.sequence_column}

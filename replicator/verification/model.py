@@ -103,7 +103,7 @@ class DifferenceKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Difference:
+class RowDifference:
     """One differing row: its key values as text (keyless: all), and the columns that differ if known."""
 
     kind: DifferenceKind
@@ -130,7 +130,7 @@ class TableReport:
     missing: int = 0
     extra: int = 0
     different: int = 0
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[RowDifference] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     null_sequences: int = 0
     duplicate_sequences: int = 0

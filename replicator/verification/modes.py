@@ -17,7 +17,7 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression, EqualTo, IsNull
 
 from replicator.verification.digests import DIGEST_BYTES, MARSHAL_VERSION
 from replicator.verification.model import TablePair
-from replicator.verification.target import TargetTable, batches, rows
+from replicator.verification.target import PinnedTable, batches, rows
 
 MIRROR, SOFT_DELETE, HISTORY, CHANGELOG = "mirror", "soft_delete", "history", "changelog"
 OWN: Mapping[str, Mapping[str, str]] = {
@@ -34,7 +34,7 @@ _VERSION = np.dtype([("key", "u8", 2), ("seq", "i8"), ("begun", "i8"), ("ended",
 _NEVER = np.iinfo(np.int64).max
 
 
-def in_mode(target: TargetTable, pair: TablePair) -> tuple[TargetTable, list[str]]:
+def in_mode(target: PinnedTable, pair: TablePair) -> tuple[PinnedTable, list[str]]:
     """The table without the mode's own columns, only rows that the source has now; and what is wrong with these
     columns.
     """
@@ -49,7 +49,7 @@ def in_mode(target: TargetTable, pair: TablePair) -> tuple[TargetTable, list[str
     return replace(target, columns=columns, present=_PRESENT.get(pair.mode, AlwaysTrue())), wrong
 
 
-def version_problems(target: TargetTable, pair: TablePair, spill: Path, partition_rows: int) -> list[str]:
+def version_problems(target: PinnedTable, pair: TablePair, spill: Path, partition_rows: int) -> list[str]:
     """Sentences about versions of a key that overlap, or do not say which is the current one."""
     names = (*pair.key, "_sequence_num", *OWN[HISTORY])
     path, count = spill / "versions", 0

@@ -12,7 +12,7 @@ from replicator.errors import TargetError
 from replicator.verification.digests import Row, Side, Writer
 from replicator.verification.model import TablePair
 from replicator.verification.source import SourceReader, SourceTable
-from replicator.verification.target import TargetTable, batches, rows
+from replicator.verification.target import PinnedTable, batches, rows
 
 
 def write_source(
@@ -26,7 +26,7 @@ def write_source(
     return write_rows(path, source.read(pair, table), key)
 
 
-def write_target(path: Path, table: TargetTable, names: Sequence[str], key: Sequence[int], sequence: str) -> Side:
+def write_target(path: Path, table: PinnedTable, names: Sequence[str], key: Sequence[int], sequence: str) -> Side:
     """Read the target table whole.  `names`: columns in the source's order; `sequence`: a name or empty."""
     writer = Writer(path, key)
     try:
@@ -53,14 +53,14 @@ def write_rows(path: Path, batches_of_rows: Iterator[list[Row]], key: Sequence[i
 
 
 def target_rows(
-    table: TargetTable, names: Sequence[str], filters: BooleanExpression | None = None
+    table: PinnedTable, names: Sequence[str], filters: BooleanExpression | None = None
 ) -> Iterator[list[Row]]:
     """Batches of canonical rows."""
     for batch in batches(table, names, filters):
         yield _rows(table, batch, names)
 
 
-def _rows(table: TargetTable, batch: object, names: Sequence[str]) -> list[Row]:
+def _rows(table: PinnedTable, batch: object, names: Sequence[str]) -> list[Row]:
     try:
         return rows(batch, names)
     except TypeError as error:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from replicator.verification.cells import Cell, Rule
+from replicator.verification.cells import Cell, CellRule
 from replicator.verification.model import TablePair
 
 Row = tuple[Cell, ...]
@@ -32,7 +32,7 @@ class SourceTable:
     target's words.
     """
 
-    columns: tuple[tuple[NamedColumn, Rule], ...]
+    columns: tuple[tuple[NamedColumn, CellRule], ...]
     rows: int
     left_out: Mapping[str, str] = field(default_factory=dict)
     masks: Mapping[str, Callable[[bytes], Cell]] = field(default_factory=dict)

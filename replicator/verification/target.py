@@ -27,7 +27,7 @@ FILTERABLE = {"int", "long", "string", "binary"}
 
 
 @dataclass(frozen=True)
-class TargetTable:
+class PinnedTable:
     """Column names and Iceberg types in the target's order; `handle` is pinned to the present snapshot.
 
     present: which rows are compared.
@@ -48,7 +48,7 @@ def open_catalog(config: CatalogConfig) -> SqlCatalog:
         raise TargetError(message) from None  # its text may hold the address with its password: invariant 8
 
 
-def open_table(catalog: SqlCatalog, pair: TablePair) -> TargetTable:
+def open_table(catalog: SqlCatalog, pair: TablePair) -> PinnedTable:
     """The table as it is now.  Raises TargetError where it does not exist."""
     try:
         table = catalog.load_table((pair.namespace, pair.name))
@@ -61,11 +61,11 @@ def open_table(catalog: SqlCatalog, pair: TablePair) -> TargetTable:
     except OSError as error:
         message = f"the metadata of {pair.namespace}.{pair.name} cannot be read: {error}"
         raise TargetError(message, table=str(pair)) from error
-    return TargetTable(table, tuple((field.name, str(field.field_type)) for field in table.schema().fields))
+    return PinnedTable(table, tuple((field.name, str(field.field_type)) for field in table.schema().fields))
 
 
 def batches(
-    table: TargetTable, names: Sequence[str], filters: BooleanExpression | None = None
+    table: PinnedTable, names: Sequence[str], filters: BooleanExpression | None = None
 ) -> Iterator[pa.RecordBatch]:
     """Record batches with the columns `names`."""
     if table.handle.current_snapshot() is None:

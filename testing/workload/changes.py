@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from testing.workload.model import Draft
+from testing.workload.model import SchemaDraft
 from testing.workload.rng_literals import Pen
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
@@ -44,7 +44,9 @@ def filled(pen: Pen, table: TableModel) -> list[ColumnModel]:
     ]
 
 
-def inserted(draft: Draft, table: TableModel, count: int, verb: str = "INSERT INTO", *, again: bool = False) -> str:
+def inserted(
+    draft: SchemaDraft, table: TableModel, count: int, verb: str = "INSERT INTO", *, again: bool = False
+) -> str:
     """Rows by VALUES; `again`: numbers that are probably taken."""
     columns = filled(draft.pen, table)
     first = int(draft.number(table)) if again else draft.grown(table, count) + 1
@@ -66,7 +68,7 @@ def bulk_cell(pen: Pen, table: TableModel, column: ColumnModel, number: str) -> 
     return f"CASE n % 3 WHEN 0 THEN {values[0]} WHEN 1 THEN {values[1]} ELSE {values[2]} END"
 
 
-def bulk(draft: Draft, table: TableModel, count: int) -> str:
+def bulk(draft: SchemaDraft, table: TableModel, count: int) -> str:
     """Many rows by INSERT … SELECT."""
     columns = filled(draft.pen, table)
     top = draft.grown(table, count)
@@ -75,21 +77,21 @@ def bulk(draft: Draft, table: TableModel, count: int) -> str:
     return f"INSERT INTO {table.sql} ({listed}) SELECT {cells} FROM {draft.maker.numbers(count)}"
 
 
-def insert_one(draft: Draft, table: TableModel) -> Statements:
+def insert_one(draft: SchemaDraft, table: TableModel) -> Statements:
     return (inserted(draft, table, 1),)
 
 
-def insert_many(draft: Draft, table: TableModel) -> Statements:
+def insert_many(draft: SchemaDraft, table: TableModel) -> Statements:
     return (inserted(draft, table, draft.pen.randint(2, 30)),)
 
 
-def insert_large(draft: Draft, table: TableModel) -> Statements | None:
+def insert_large(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if table.top > 2 * LARGE:
         return None
     return (bulk(draft, table, draft.pen.choice((200, 700, LARGE))),)
 
 
-def insert_select_self(draft: Draft, table: TableModel) -> Statements | None:
+def insert_select_self(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Equal rows again in a table without key; with an auto-increment key, all but the key."""
     keys = [column for column in table.columns if column.name in table.key.columns]
     if not all(column.automatic for column in keys) or table.top > LARGE:
@@ -100,19 +102,19 @@ def insert_select_self(draft: Draft, table: TableModel) -> Statements | None:
     return (f"INSERT INTO {table.sql} ({listed}) SELECT {listed} FROM {table.sql} LIMIT {count}",)
 
 
-def assignments(draft: Draft, table: TableModel, *, repeated: bool = False) -> str:
+def assignments(draft: SchemaDraft, table: TableModel, *, repeated: bool = False) -> str:
     """One to three columns get new values, `repeated` in many rows; the table must have plain ones."""
     pen = draft.pen
     chosen = pen.sample(table.plain, min(len(table.plain), pen.randint(1, 3)))
     return ", ".join(f"{table.quoted(column.name)} = {value(pen, column, repeated=repeated)}" for column in chosen)
 
 
-def one(draft: Draft, table: TableModel) -> str:
+def one(draft: SchemaDraft, table: TableModel) -> str:
     """A condition for one row (in a table without key: for some equal ones)."""
     return table.found(draft.number(table))
 
 
-def some(draft: Draft, table: TableModel) -> str:
+def some(draft: SchemaDraft, table: TableModel) -> str:
     """A condition for several rows, none, or all."""
     pen = draft.pen
     first = int(draft.number(table))
@@ -130,23 +132,23 @@ def some(draft: Draft, table: TableModel) -> str:
     return " OR ".join(f"({table.found(str(first + at))})" for at in range(pen.randint(1, 8)))
 
 
-def update_one(draft: Draft, table: TableModel) -> Statements | None:
+def update_one(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.plain:
         return None
     return (f"UPDATE {table.sql} SET {assignments(draft, table)} WHERE {one(draft, table)}",)
 
 
-def update_some(draft: Draft, table: TableModel) -> Statements | None:
+def update_some(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.plain:
         return None
     return (f"UPDATE {table.sql} SET {assignments(draft, table, repeated=True)} WHERE {some(draft, table)}",)
 
 
-def update_all(draft: Draft, table: TableModel) -> Statements | None:
+def update_all(draft: SchemaDraft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {assignments(draft, table, repeated=True)}",) if table.plain else None
 
 
-def update_nothing(draft: Draft, table: TableModel) -> Statements | None:
+def update_nothing(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """To the values that are there: no event, or one whose images are equal."""
     if not table.plain:
         return None
@@ -154,7 +156,7 @@ def update_nothing(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {column} = {column} WHERE {some(draft, table)}",)
 
 
-def toggle_null(draft: Draft, table: TableModel) -> Statements | None:
+def toggle_null(draft: SchemaDraft, table: TableModel) -> Statements | None:
     nullable = [column for column in table.plain if column.nullable and column.kind.is_simple]
     if not nullable:
         return None
@@ -164,7 +166,7 @@ def toggle_null(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {name} = {new} WHERE {some(draft, table)}",)
 
 
-def hot_row(draft: Draft, table: TableModel) -> Statements | None:
+def hot_row(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """One row many times, so that only the last value counts."""
     if not table.plain:
         return None
@@ -173,19 +175,19 @@ def hot_row(draft: Draft, table: TableModel) -> Statements | None:
     return tuple(f"UPDATE {table.sql} SET {assignments(draft, table)} WHERE {where}" for _ in range(count))
 
 
-def delete_one(draft: Draft, table: TableModel) -> Statements:
+def delete_one(draft: SchemaDraft, table: TableModel) -> Statements:
     return (f"DELETE FROM {table.sql} WHERE {one(draft, table)}",)
 
 
-def delete_some(draft: Draft, table: TableModel) -> Statements:
+def delete_some(draft: SchemaDraft, table: TableModel) -> Statements:
     return (f"DELETE FROM {table.sql} WHERE {some(draft, table)}",)
 
 
-def delete_all(_draft: Draft, table: TableModel) -> Statements:
+def delete_all(_draft: SchemaDraft, table: TableModel) -> Statements:
     return (f"DELETE FROM {table.sql}",)
 
 
-def delete_insert(draft: Draft, table: TableModel) -> Statements:
+def delete_insert(draft: SchemaDraft, table: TableModel) -> Statements:
     """One key goes and comes back."""
     number = int(draft.number(table))
     columns = filled(draft.pen, table)
@@ -194,13 +196,13 @@ def delete_insert(draft: Draft, table: TableModel) -> Statements:
     return (f"DELETE FROM {table.sql} WHERE {table.found(str(number))}", again)
 
 
-def insert_delete(draft: Draft, table: TableModel) -> Statements:
+def insert_delete(draft: SchemaDraft, table: TableModel) -> Statements:
     """A row that comes and goes."""
     statement = inserted(draft, table, 1)
     return (statement, f"DELETE FROM {table.sql} WHERE {table.found(str(draft.tables[table.name].top))}")
 
 
-def insert_update(draft: Draft, table: TableModel) -> Statements | None:
+def insert_update(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A row that is changed at once."""
     if not table.plain:
         return None
@@ -215,17 +217,17 @@ def moved(table: TableModel, old: str, new: str) -> str:
     return f"UPDATE {table.sql} SET {', '.join(cells)} WHERE {table.found(old)}"
 
 
-def move_key(draft: Draft, table: TableModel) -> Statements:
+def move_key(draft: SchemaDraft, table: TableModel) -> Statements:
     new = draft.grown(table, 1) + 1
     return (moved(table, draft.number(table), str(new)),)
 
 
-def move_key_and_back(draft: Draft, table: TableModel) -> Statements:
+def move_key_and_back(draft: SchemaDraft, table: TableModel) -> Statements:
     new, old = str(draft.grown(table, 1) + 1), draft.number(table)
     return (moved(table, old, new), moved(table, new, old))
 
 
-def swap_keys(draft: Draft, table: TableModel) -> Statements | None:
+def swap_keys(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two rows change places through a third number."""
     first, second = draft.number(table), draft.number(table)
     if first == second:
@@ -234,7 +236,7 @@ def swap_keys(draft: Draft, table: TableModel) -> Statements | None:
     return (moved(table, first, aside), moved(table, second, first), moved(table, aside, second))
 
 
-def respell_key(draft: Draft, table: TableModel) -> Statements | None:
+def respell_key(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The same key under the collation, in other letters."""
     texts = [column for column in table.columns if column.number == "text"]
     if not texts:
@@ -244,13 +246,13 @@ def respell_key(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {name} = {how} WHERE {some(draft, table)}",)
 
 
-def other(draft: Draft, table: TableModel) -> TableModel | None:
+def other(draft: SchemaDraft, table: TableModel) -> TableModel | None:
     """Another table that may be changed, if there is one."""
     others = [one for one in draft.tables.values() if one.name != table.name and not one.refused]
     return draft.pen.choice(others) if others else None
 
 
-def aliased(alias: str, table: TableModel, draft: Draft) -> str:
+def aliased(alias: str, table: TableModel, draft: SchemaDraft) -> str:
     """A condition for one row of the table under an alias."""
     number = draft.number(table)
     cells = [

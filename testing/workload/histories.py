@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from testing.workload.changes import bulk, inserted
 from testing.workload.dialects import grammar
 from testing.workload.keys import KeyModel
-from testing.workload.model import Alone, Draft, Whole, pick
+from testing.workload.model import Alone, SchemaDraft, Whole, pick
 from testing.workload.mysql.spelling import respelled
 from testing.workload.rng_literals import Pen
 from testing.workload.schemas import ColumnModel, Statements, TableModel
@@ -65,7 +65,7 @@ class Maker:
         # every name must be one that every session can spell
         charsets = {session.charset for session in self.sessions}
         self.pen.charset = self.grammar.wide[0] if charsets <= set(self.grammar.wide) else "ascii"
-        self.draft = Draft(self.pen, self.grammar, zero=self.pen.chance(0.15))
+        self.draft = SchemaDraft(self.pen, self.grammar, zero=self.pen.chance(0.15))
         self._names_charset = self.pen.charset
         self._xa = self.pen.chance(0.15)
 

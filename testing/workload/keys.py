@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from testing.workload.kinds import Kind
+from testing.workload.kinds import ValueKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +17,9 @@ class KeyModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class KeyPart:
     """A key's column: its type and how row n's value is computed."""
 
-    kind: Kind
+    kind: ValueKind
     number: str = "plain"
     extra: str = ""

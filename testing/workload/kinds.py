@@ -9,7 +9,7 @@ from testing.workload.rng_literals import Pen
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(ABC):
+class ValueKind(ABC):
     """`size`: characters, bytes, bits, digits, or digits of a second; `zero`: values that are no dates may occur."""
 
     name: str

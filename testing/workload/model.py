@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from testing.workload.keys import KeyModel, Part
-from testing.workload.kinds import Kind
+from testing.workload.keys import KeyModel, KeyPart
+from testing.workload.kinds import ValueKind
 from testing.workload.rng_literals import Pen
 from testing.workload.schemas import ColumnModel, SchemaMaker, Statements, TableModel
 from testing.workload.workload import AnySession
@@ -25,7 +25,7 @@ class Alone(Statements):
     __slots__ = ()
 
 
-class Draft:
+class SchemaDraft:
     """`tables` by name; `used` counts operations ("update one") and types ("type bigint unsigned").
 
     `left`: names of transactions in two phases that are prepared and not decided.
@@ -80,7 +80,7 @@ class Draft:
         return self.maker.table(*self.key(), most=most)
 
 
-Operation = Callable[[Draft, TableModel], Statements | None]
+Operation = Callable[[SchemaDraft, TableModel], Statements | None]
 Operations = Mapping[str, tuple[int, Operation]]
 
 
@@ -95,20 +95,20 @@ class Grammar:
     prelude      what stands in the database before the first table
     refused      a table that a replicator must refuse, and its rows
     prepared     statements as a transaction in two phases, of this name
-    decided      the end, at last, of one that was left undecided (`Draft.left` has the names)
+    decided      the end, at last, of one that was left undecided (`SchemaDraft.left` has the names)
     transactional   DDL is part of its transaction, and is rolled back with it
     """
 
     dialect: str
     maker: Callable[[Pen, bool], SchemaMaker]
-    styles: Mapping[str, tuple[Part, ...]]
+    styles: Mapping[str, tuple[KeyPart, ...]]
     unique: str
-    integer: Kind
-    word: Kind
+    integer: ValueKind
+    word: ValueKind
     wide: tuple[str, ...]
     sessions: Callable[[Pen, tuple[int, int]], tuple[AnySession, ...]]
-    refused: Callable[[Draft], Statements]
-    prepared: Callable[[Draft, Statements, str], Statements]
+    refused: Callable[[SchemaDraft], Statements]
+    prepared: Callable[[SchemaDraft, Statements, str], Statements]
     changes: Operations
     rare: Operations
     sequences: Operations
@@ -117,12 +117,12 @@ class Grammar:
     tables: Operations
     partitions: Operations
     surroundings: Operations
-    prelude: Callable[[Draft], Statements] = field(default=lambda _: ())
-    decided: Callable[[Draft, str], Statements] = field(default=lambda _, __: ())
+    prelude: Callable[[SchemaDraft], Statements] = field(default=lambda _: ())
+    decided: Callable[[SchemaDraft, str], Statements] = field(default=lambda _, __: ())
     transactional: bool = False
 
 
-def pick(draft: Draft, operations: Operations, table: TableModel) -> Statements:
+def pick(draft: SchemaDraft, operations: Operations, table: TableModel) -> Statements:
     """One that suits the table, by weight; it is counted as used.  Empty if twenty did not suit."""
     for _ in range(20):
         name = draft.pen.choices(list(operations), [weight for weight, _ in operations.values()])[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from testing.workload.keys import KeyModel
-from testing.workload.kinds import Kind
+from testing.workload.kinds import ValueKind
 from testing.workload.rng_literals import Pen, spells
 
 Statements = tuple[str, ...]
@@ -31,7 +31,7 @@ class ColumnModel:
     """
 
     name: str
-    kind: Kind
+    kind: ValueKind
     nullable: bool = True
     default: str = ""
     generated: str = ""
@@ -173,7 +173,7 @@ class TableModel(ABC):
 
     @staticmethod
     @abstractmethod
-    def numbered(style: str, number: str, kind: Kind) -> str:
+    def numbered(style: str, number: str, kind: ValueKind) -> str:
         """Row `number`'s value in a column of this style, as SQL; `number` is an SQL expression."""
 
     @staticmethod
@@ -216,7 +216,7 @@ class SchemaMaker(ABC):
         return True
 
     @abstractmethod
-    def kind(self) -> Kind:
+    def kind(self) -> ValueKind:
         """Any type of the dialect."""
 
     @abstractmethod
@@ -224,7 +224,7 @@ class SchemaMaker(ABC):
         """A column that is no part of the key."""
 
     @abstractmethod
-    def default(self, kind: Kind) -> str:
+    def default(self, kind: ValueKind) -> str:
         """A literal for DEFAULT; empty if none was found."""
 
     @abstractmethod

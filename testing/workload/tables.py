@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from testing.workload.changes import bulk, inserted
 from testing.workload.keys import KeyModel
-from testing.workload.model import Draft
+from testing.workload.model import SchemaDraft
 from testing.workload.schemas import Statements, TableModel
 
 MAX_TABLES = 6
 NO_KEY = KeyModel("none")
 
 
-def create(draft: Draft, _table: TableModel) -> Statements | None:
+def create(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """One more, with rows."""
     if len(draft.tables) >= MAX_TABLES:
         return None
@@ -22,7 +22,7 @@ def create(draft: Draft, _table: TableModel) -> Statements | None:
     return (*table.created(), bulk(draft, table, draft.pen.randint(1, 200)))
 
 
-def reshaped(draft: Draft, table: TableModel) -> tuple[TableModel, str]:
+def reshaped(draft: SchemaDraft, table: TableModel) -> tuple[TableModel, str]:
     """The same name, another shape, and an INSERT of its first rows."""
     new = replace(draft.table(), name=table.name)
     if draft.pen.chance(0.5) and not any(column.generated for column in new.columns):

@@ -17,7 +17,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.model.types import BIGINT, INT, STRING, TIMESTAMP_NTZ, decimal
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, ReadOptions, Status, TableInfo
+from replicator.sources.base import CheckResult, CheckStatus, DatabaseInfo, FormField, KeyRange, ReadOptions, TableInfo
 
 FORM = (
     FormField("host", "Host", help="Name or address of the server whose log is read."),
@@ -111,18 +111,18 @@ class FakeSource:
         if self.settings.get("password") == "wrong":
             error = SourceAuthenticationFailed("Access denied for user tidemark.")
             return [
-                CheckResult("reachable", "Reachable", Status.OK, "The server answers."),
-                CheckResult("login", "Sign-in", Status.FAILED, error.message, error.remedy),
-                CheckResult("log_bin", "Binary log", Status.SKIPPED, "Not checked: no sign-in."),
+                CheckResult("reachable", "Reachable", CheckStatus.OK, "The server answers."),
+                CheckResult("login", "Sign-in", CheckStatus.FAILED, error.message, error.remedy),
+                CheckResult("log_bin", "Binary log", CheckStatus.SKIPPED, "Not checked: no sign-in."),
             ]
         bare = self.settings["host"] == "bare"
         return [
-            CheckResult("reachable", "Reachable", Status.OK, "MariaDB 11.4.5 answers in 2 ms."),
-            CheckResult("grants", "Grants", Status.OK, "REPLICATION SLAVE, REPLICATION CLIENT, SELECT."),
+            CheckResult("reachable", "Reachable", CheckStatus.OK, "MariaDB 11.4.5 answers in 2 ms."),
+            CheckResult("grants", "Grants", CheckStatus.OK, "REPLICATION SLAVE, REPLICATION CLIENT, SELECT."),
             CheckResult(
                 "row_format",
                 "Row format",
-                Status.FAILED if bare else Status.OK,
+                CheckStatus.FAILED if bare else CheckStatus.OK,
                 "binlog_format is STATEMENT." if bare else "binlog_format is ROW.",
                 "SET GLOBAL binlog_format = 'ROW';\n-- and in my.cnf below [mysqld]: binlog_format = ROW"
                 if bare
@@ -131,11 +131,11 @@ class FakeSource:
             CheckResult(
                 "retention",
                 "Log retention",
-                Status.WARNING,
+                CheckStatus.WARNING,
                 "The log is retained for 1 day.",
                 "SET GLOBAL binlog_expire_logs_seconds = 604800;",
             ),
-            CheckResult("clock", "Clock", Status.OK, "1 ms apart."),
+            CheckResult("clock", "Clock", CheckStatus.OK, "1 ms apart."),
         ]
 
     def catalog(self) -> FakeCatalog:

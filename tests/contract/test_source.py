@@ -14,7 +14,7 @@ from replicator.errors import ConditionRefused, KeyChanged, TableDisappeared
 from replicator.model.change import ChangeBatch, Commit, Ddl, Heartbeat, LogMessage, SchemaChange, Watermark
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import KeyRange, MeasuredLog, ReadOptions, RetainedLog, SnapshotReader, Status
+from replicator.sources.base import CheckStatus, KeyRange, MeasuredLog, ReadOptions, RetainedLog, SnapshotReader
 from tests.contract.place import REPLICATOR, Place, changes
 
 pytestmark = pytest.mark.integration
@@ -33,12 +33,16 @@ def rows(reader: SnapshotReader, table: TableId, bounds: KeyRange | None = None)
 def test_a_server_that_is_set_up_right_passes_and_nothing_is_raised_for_one_that_is_not(place: Place) -> None:
     place.run(KEYED)
     tables = TableSet(tables=frozenset({place.table("t")}))
-    assert {result.status for result in place.source.check(tables)} <= {Status.OK, Status.WARNING, Status.SKIPPED}
+    assert {result.status for result in place.source.check(tables)} <= {
+        CheckStatus.OK,
+        CheckStatus.WARNING,
+        CheckStatus.SKIPPED,
+    }
     for wrong in place.wrong:
         first, *others = place.kind.open({**place.config, **wrong}).check()
-        assert first.status is Status.FAILED
+        assert first.status is CheckStatus.FAILED
         assert first.remedy
-        assert {result.status for result in others} == {Status.SKIPPED}
+        assert {result.status for result in others} == {CheckStatus.SKIPPED}
         assert "s3cret!" not in repr([first, *others])
 
 

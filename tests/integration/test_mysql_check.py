@@ -12,7 +12,7 @@ import pytest
 from replicator.errors import SourceUnreachable
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import connect
 from replicator.sources.mysql.source import MySqlSource, open_source
@@ -51,16 +51,16 @@ def checked(config: MySqlConfig, tables: TableSet | None = TABLES) -> dict[str, 
 
 def test_a_server_set_up_right_passes_every_check(config: MySqlConfig) -> None:
     results = checked(config)
-    assert {result.status for result in results.values()} == {Status.OK}
+    assert {result.status for result in results.values()} == {CheckStatus.OK}
     assert all(not result.remedy and result.detail for result in results.values())
     assert len(results) == 22
 
 
 def test_a_wrong_password_fails_once_and_is_not_told(config: MySqlConfig) -> None:
     first, *others = MySqlSource(dataclasses.replace(config, password="s3cret!")).check()
-    assert (first.name, first.status) == ("reachable", Status.FAILED)
+    assert (first.name, first.status) == ("reachable", CheckStatus.FAILED)
     assert {(other.status, other.detail) for other in others} == {
-        (Status.SKIPPED, "Not checked, because the login failed.")
+        (CheckStatus.SKIPPED, "Not checked, because the login failed.")
     }
     assert "s3cret!" not in repr([first, *others])
     assert "s3cret!" not in repr(dataclasses.replace(config, password="s3cret!"))
@@ -68,8 +68,8 @@ def test_a_wrong_password_fails_once_and_is_not_told(config: MySqlConfig) -> Non
 
 def test_an_unreachable_host_fails_once(config: MySqlConfig) -> None:
     first, *others = MySqlSource(dataclasses.replace(config, port=1)).check()
-    assert first.status is Status.FAILED
-    assert {other.status for other in others} == {Status.SKIPPED}
+    assert first.status is CheckStatus.FAILED
+    assert {other.status for other in others} == {CheckStatus.SKIPPED}
 
 
 def test_the_port_of_another_kind_of_server_is_told_soon(postgres_source: EmbeddedPostgresSource) -> None:
@@ -83,14 +83,14 @@ def test_the_port_of_another_kind_of_server_is_told_soon(postgres_source: Embedd
 @pytest.mark.parametrize(
     ("name", "value", "check", "status"),
     [
-        ("binlog_format", "'MIXED'", "binlog_format", Status.FAILED),
-        ("binlog_row_image", "'MINIMAL'", "binlog_row_image", Status.FAILED),
-        ("binlog_row_metadata", "'NO_LOG'", "binlog_row_metadata", Status.FAILED),
-        ("binlog_expire_logs_seconds", "3600", "retention", Status.WARNING),
+        ("binlog_format", "'MIXED'", "binlog_format", CheckStatus.FAILED),
+        ("binlog_row_image", "'MINIMAL'", "binlog_row_image", CheckStatus.FAILED),
+        ("binlog_row_metadata", "'NO_LOG'", "binlog_row_metadata", CheckStatus.FAILED),
+        ("binlog_expire_logs_seconds", "3600", "retention", CheckStatus.WARNING),
     ],
 )
 def test_a_wrong_setting_comes_with_its_remedy(
-    root: pymysql.Connection[Any], config: MySqlConfig, name: str, value: str, check: str, status: Status
+    root: pymysql.Connection[Any], config: MySqlConfig, name: str, value: str, check: str, status: CheckStatus
 ) -> None:
     with root.cursor() as cursor:
         cursor.execute(f"SELECT @@GLOBAL.{name}")
@@ -108,7 +108,7 @@ def test_the_sources_own_server_id_is_refused(root: pymysql.Connection[Any], con
     with root.cursor() as cursor:
         cursor.execute("SELECT @@server_id")
         (source,) = cursor.fetchone() or (0,)
-    assert checked(dataclasses.replace(config, server_id=int(source)))["server_id"].status is Status.FAILED
+    assert checked(dataclasses.replace(config, server_id=int(source)))["server_id"].status is CheckStatus.FAILED
 
 
 def test_every_missing_grant_is_named_and_the_remedies_suffice(
@@ -121,14 +121,14 @@ def test_every_missing_grant_is_named_and_the_remedies_suffice(
         "DROP DATABASE IF EXISTS check_marks",
     )
     limited = dataclasses.replace(config, user="limited", password="pw")
-    wanting = {name: result for name, result in checked(limited).items() if result.status is not Status.OK}
+    wanting = {name: result for name, result in checked(limited).items() if result.status is not CheckStatus.OK}
     named = {"grant_replication_slave", "grant_replication_client", "grant_select", "watermark"}
-    assert named == {name for name, result in wanting.items() if result.status is Status.FAILED}
+    assert named == {name for name, result in wanting.items() if result.status is CheckStatus.FAILED}
     for name in named:
         run(root, *(statement for statement in wanting[name].remedy.split(";\n") if statement.strip(" ;\n")))
     after = checked(limited)
-    assert {name for name, result in after.items() if result.status is Status.FAILED} == set()
-    assert after["watermark"].status is Status.OK
+    assert {name for name, result in after.items() if result.status is CheckStatus.FAILED} == set()
+    assert after["watermark"].status is CheckStatus.OK
 
 
 def test_foreign_keys_that_act_below_the_log_are_told(root: pymysql.Connection[Any], config: MySqlConfig) -> None:
@@ -139,17 +139,17 @@ def test_foreign_keys_that_act_below_the_log_are_told(root: pymysql.Connection[A
     )
     found = checked(config, TableSet(databases=frozenset({"check_tests"})))["cascades"]
     run(root, "DROP TABLE check_tests.items")
-    assert found.status is Status.WARNING
+    assert found.status is CheckStatus.WARNING
     assert "check_tests.items" in found.detail
 
 
 def test_a_missing_table_and_a_refused_one_are_told(root: pymysql.Connection[Any], config: MySqlConfig) -> None:
     gone = TableSet(tables=frozenset({TableId("check_tests", "gone")}))
-    assert checked(config, gone)["grant_select"].status is Status.FAILED
+    assert checked(config, gone)["grant_select"].status is CheckStatus.FAILED
     run(root, "CREATE OR REPLACE TABLE check_tests.versioned (id int primary key) with system versioning")
     refused = checked(config, TableSet(databases=frozenset({"check_tests"})))["definitions"]
     run(root, "DROP TABLE check_tests.versioned")
-    assert refused.status is Status.WARNING
+    assert refused.status is CheckStatus.WARNING
     assert "check_tests.versioned" in refused.detail
 
 

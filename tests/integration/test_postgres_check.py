@@ -22,7 +22,7 @@ from replicator.errors import (
 )
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import SESSION_SETTINGS, Connection, connect, literal, quoted, read_rows
 from replicator.sources.postgres.source import PostgresSource, open_source
@@ -88,7 +88,7 @@ def checked(config: PostgresConfig, tables: TableSet | None = TABLES) -> dict[st
 
 def test_a_server_set_up_right_passes_every_check(config: PostgresConfig, root: Connection) -> None:
     results = checked(config)
-    assert {result.name: result.detail for result in results.values() if result.status is not Status.OK} == {}
+    assert {result.name: result.detail for result in results.values() if result.status is not CheckStatus.OK} == {}
     assert all(not result.remedy and result.detail for result in results.values())
     assert len(results) == 22
 
@@ -96,17 +96,17 @@ def test_a_server_set_up_right_passes_every_check(config: PostgresConfig, root: 
 @pytest.mark.parametrize("version", ["13.22.0", "14.18.0", "15.13.0", "16.9.0", "18.0.0"])
 def test_every_version_passes(version: str, postgres_version: Callable[[str], EmbeddedPostgresSource]) -> None:
     results = checked(config_of(postgres_version(version)), None)
-    skipped = {name for name, result in results.items() if result.status is Status.SKIPPED}
+    skipped = {name for name, result in results.items() if result.status is CheckStatus.SKIPPED}
     assert skipped == OF_TABLES
-    assert {result.status for name, result in results.items() if name not in OF_TABLES} == {Status.OK}
+    assert {result.status for name, result in results.items() if name not in OF_TABLES} == {CheckStatus.OK}
     assert version.split(".", maxsplit=1)[0] in results["version"].detail
 
 
 def test_a_wrong_password_fails_once_and_is_not_told(config: PostgresConfig) -> None:
     first, *others = PostgresSource(dataclasses.replace(config, password=SECRET)).check()
-    assert (first.name, first.status) == ("reachable", Status.FAILED)
+    assert (first.name, first.status) == ("reachable", CheckStatus.FAILED)
     assert {(other.status, other.detail) for other in others} == {
-        (Status.SKIPPED, "Not checked, because the login failed.")
+        (CheckStatus.SKIPPED, "Not checked, because the login failed.")
     }
     assert SECRET not in repr([first, *others])
     assert "password of the connection" in first.remedy
@@ -116,15 +116,15 @@ def test_what_each_remedy_says_is_what_was_missing(
     config: PostgresConfig, limited: PostgresConfig, root: Connection
 ) -> None:
     before = checked(limited)
-    failing = [name for name, result in before.items() if result.status is Status.FAILED]
+    failing = [name for name, result in before.items() if result.status is CheckStatus.FAILED]
     assert failing == ["replication", "publication", "grant_select"]
     for name in failing:
         run(root, before[name].remedy)
     between = checked(limited)
-    assert [name for name, result in between.items() if result.status is Status.FAILED] == ["publication"]
+    assert [name for name, result in between.items() if result.status is CheckStatus.FAILED] == ["publication"]
     assert "does not own" in between["publication"].detail
     run(root, between["publication"].remedy.splitlines()[0])
-    assert {result.status for result in checked(limited).values()} == {Status.OK}
+    assert {result.status for result in checked(limited).values()} == {CheckStatus.OK}
 
 
 def test_a_publication_by_hand_does_without_the_owners_right(
@@ -136,16 +136,16 @@ def test_a_publication_by_hand_does_without_the_owners_right(
     run(root, f"CREATE PUBLICATION brought FOR TABLE {SCHEMA}.other WITH (publish = 'insert')")
     for said in ("kinds of changes", "Not in the publication"):
         found = checked(brought)["publication"]
-        assert (found.status, said in found.detail) == (Status.FAILED, True)
+        assert (found.status, said in found.detail) == (CheckStatus.FAILED, True)
         run(root, found.remedy)
-    assert checked(brought)["publication"].status is Status.OK
+    assert checked(brought)["publication"].status is CheckStatus.OK
     run(root, f"CREATE TABLE {SCHEMA}.parts (id int PRIMARY KEY) PARTITION BY RANGE (id)")
     run(root, f"ALTER PUBLICATION brought ADD TABLE {SCHEMA}.parts")
     parts = TableSet(tables=frozenset({TableId(SCHEMA, "parts")}))
     found = checked(brought, parts)["publication"]
     assert "publishes the partitions" in found.detail
     run(root, found.remedy)
-    assert checked(brought, parts)["publication"].status is Status.OK
+    assert checked(brought, parts)["publication"].status is CheckStatus.OK
 
 
 def test_a_publication_that_leaves_rows_or_columns_out_is_told(config: PostgresConfig, root: Connection) -> None:
@@ -158,7 +158,7 @@ def test_a_publication_that_leaves_rows_or_columns_out_is_told(config: PostgresC
     run(root, f"ALTER PUBLICATION brought SET TABLE {SCHEMA}.wide (id)")
     assert "excludes columns" in checked(brought, tables)["publication"].detail
     without = TableSet(tables=frozenset({wide}), excluded_columns={wide: frozenset({"v"})})
-    assert checked(brought, without)["publication"].status is Status.OK
+    assert checked(brought, without)["publication"].status is CheckStatus.OK
 
 
 def test_a_publication_without_generated_columns_is_told_where_there_are_some(
@@ -175,7 +175,7 @@ def test_a_publication_without_generated_columns_is_told_where_there_are_some(
     found = checked(brought, made)["publication"]
     assert "generated" in found.detail
     run(root, found.remedy)
-    assert checked(brought, made)["publication"].status is Status.OK
+    assert checked(brought, made)["publication"].status is CheckStatus.OK
     clear(root)
     root.close()
 
@@ -190,31 +190,31 @@ def test_row_security_that_hides_rows_is_told_and_never_reads_a_part(
     with pytest.raises(SourcePermissionDenied):
         read_rows(connect(limited), f"SELECT * FROM {SCHEMA}.orders", "it")
     run(root, found.remedy)
-    assert checked(limited)["grant_select"].status is Status.OK
+    assert checked(limited)["grant_select"].status is CheckStatus.OK
 
 
 def test_a_missing_table_and_a_refused_one_are_told(config: PostgresConfig, root: Connection) -> None:
     gone = TableSet(tables=frozenset({TableId(SCHEMA, "gone")}))
-    assert checked(config, gone)["grant_select"].status is Status.FAILED
+    assert checked(config, gone)["grant_select"].status is CheckStatus.FAILED
     run(root, f"CREATE TABLE {SCHEMA}.heap (a int)", f"CREATE UNLOGGED TABLE {SCHEMA}.quick (a int PRIMARY KEY)")
     results = checked(config, TableSet(databases=frozenset({SCHEMA})))
     identity, definitions = results["replica_identity"], results["definitions"]
-    assert (identity.status, definitions.status) == (Status.WARNING, Status.WARNING)
+    assert (identity.status, definitions.status) == (CheckStatus.WARNING, CheckStatus.WARNING)
     assert f"{SCHEMA}.heap" in identity.detail
     assert f"{SCHEMA}.quick" in definitions.detail
     run(root, identity.remedy, definitions.remedy)
     results = checked(config, TableSet(databases=frozenset({SCHEMA})))
-    assert results["replica_identity"].status is Status.OK
+    assert results["replica_identity"].status is CheckStatus.OK
     assert "Without a key" in results["definitions"].detail
 
 
 def test_a_slot_by_hand_must_be_there_and_be_of_the_right_kind(config: PostgresConfig, root: Connection) -> None:
     brought = dataclasses.replace(config, slot="check_slot")
     missing = checked(brought)["slot"]
-    assert missing.status is Status.FAILED
+    assert missing.status is CheckStatus.FAILED
     run(root, missing.remedy)
     try:
-        assert checked(brought)["slot"].status is Status.OK
+        assert checked(brought)["slot"].status is CheckStatus.OK
         run(root, "SELECT pg_drop_replication_slot('check_slot')")
         run(root, "SELECT pg_create_logical_replication_slot('check_slot', 'pgoutput', false, true)")
         assert "two_phase" in checked(brought)["slot"].detail
@@ -223,7 +223,7 @@ def test_a_slot_by_hand_must_be_there_and_be_of_the_right_kind(config: PostgresC
         wrong = checked(brought)["slot"]
         assert "test_decoding" in wrong.detail
         run(root, *wrong.remedy.split("; "))
-        assert checked(brought)["slot"].status is Status.OK
+        assert checked(brought)["slot"].status is CheckStatus.OK
     finally:
         run(root, "SELECT pg_drop_replication_slot('check_slot')")
 
@@ -236,13 +236,13 @@ def test_old_transactions_that_write_are_named(
     run(writer, "BEGIN", f"INSERT INTO {SCHEMA}.orders VALUES (1)")
     pid = writer.info.backend_pid
     found = checked(config)["open_transactions"]
-    assert found.status is Status.WARNING
+    assert found.status is CheckStatus.WARNING
     assert f"pid {pid}" in found.detail
     run(writer, "PREPARE TRANSACTION 'check_it'")
     prepared = checked(config)["prepared"]
-    assert prepared.status is Status.WARNING
+    assert prepared.status is CheckStatus.WARNING
     run(writer, prepared.remedy.split(" or ")[0])
-    assert {checked(config)[name].status for name in ("prepared", "open_transactions")} == {Status.OK}
+    assert {checked(config)[name].status for name in ("prepared", "open_transactions")} == {CheckStatus.OK}
     writer.close()
 
 
@@ -254,14 +254,14 @@ def test_an_idle_slot_that_holds_much_wal_is_told(
         assert "check_idle" in checked(config)["other_slots"].detail
         monkeypatch.setattr("replicator.sources.postgres.check.log_settings._LARGE", 0)
         found = checked(config)["other_slots"]
-        assert found.status is Status.WARNING
+        assert found.status is CheckStatus.WARNING
     finally:
         run(root, "SELECT pg_drop_replication_slot('check_idle')")
 
 
 def test_an_event_trigger_is_for_superusers(config: PostgresConfig, limited: PostgresConfig, root: Connection) -> None:
-    assert checked(dataclasses.replace(config, event_trigger=True))["event_trigger"].status is Status.OK
-    assert checked(dataclasses.replace(limited, event_trigger=True))["event_trigger"].status is Status.FAILED
+    assert checked(dataclasses.replace(config, event_trigger=True))["event_trigger"].status is CheckStatus.OK
+    assert checked(dataclasses.replace(limited, event_trigger=True))["event_trigger"].status is CheckStatus.FAILED
 
 
 @pytest.fixture(scope="module")
@@ -282,19 +282,21 @@ def wrong() -> Iterator[EmbeddedPostgresSource]:
 def test_wrong_settings_are_told_with_what_to_set(wrong: EmbeddedPostgresSource) -> None:
     results = checked(config_of(wrong), None)
     told = {
-        name: (r.status, r.remedy) for name, r in results.items() if r.status is not Status.OK and name not in OF_TABLES
+        name: (r.status, r.remedy)
+        for name, r in results.items()
+        if r.status is not CheckStatus.OK and name not in OF_TABLES
     }
     assert {name: status for name, (status, _) in told.items()} == {
-        "wal_level": Status.FAILED,
-        "free_slots": Status.FAILED,
-        "retention": Status.WARNING,
-        "wal_sender_timeout": Status.WARNING,
+        "wal_level": CheckStatus.FAILED,
+        "free_slots": CheckStatus.FAILED,
+        "retention": CheckStatus.WARNING,
+        "wal_sender_timeout": CheckStatus.WARNING,
     }
     assert "wal_level = logical" in told["wal_level"][1]
     assert "max_replication_slots = 10" in told["free_slots"][1]
     assert "max_slot_wal_keep_size" in told["retention"][1]
     ours = dataclasses.replace(config_of(wrong), retention_limit_mb=64)
-    assert checked(ours, None)["retention"].status is Status.OK
+    assert checked(ours, None)["retention"].status is CheckStatus.OK
 
 
 def test_a_standby_is_refused() -> None:
@@ -310,9 +312,9 @@ def test_a_standby_is_refused() -> None:
     finally:
         server.stop()
         signal.unlink()
-    assert results["primary"].status is Status.FAILED
+    assert results["primary"].status is CheckStatus.FAILED
     assert "primary server" in results["primary"].remedy
-    assert results["marks"].status is not Status.OK
+    assert results["marks"].status is not CheckStatus.OK
 
 
 @pytest.mark.parametrize(
@@ -337,7 +339,7 @@ def test_tls_modes_mean_what_libpqs_do(
             connect(config)
         return
     results = checked(config, None)
-    assert results["tls"].status is Status.OK
+    assert results["tls"].status is CheckStatus.OK
     assert ("Encrypted" in results["tls"].detail) == (mode != "disable")
 
 

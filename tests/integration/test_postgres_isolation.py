@@ -19,7 +19,7 @@ from replicator.model.change import ChangeBatch, SchemaChange, TableFailed
 from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
-from replicator.sources.base import KeyRange, ReadOptions, Waiting
+from replicator.sources.base import KeyRange, ReadOptions, SourceWait
 from replicator.sources.postgres.blocking_transactions import lock_holders
 from replicator.sources.postgres.catalog.catalog import PostgresCatalog
 from replicator.sources.postgres.check.checks import run_checks
@@ -112,7 +112,7 @@ def test_a_new_slot_waits_for_a_prepared_transaction_and_names_it(log: Log) -> N
         ended.start()
         log.run("CREATE TABLE t (id int PRIMARY KEY)")
         log.log = ReplicationSlot(log.control, log.config, log.name)
-        log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True, waiting=Waiting(told=told.append))
+        log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True, waiting=SourceWait(told=told.append))
         ended.join()
         cursor.execute("DROP TABLE public.forgotten")
     assert "the prepared transaction forgotten (database postgres" in told[0].message
@@ -129,7 +129,7 @@ def test_a_slot_that_is_waited_for_is_given_up_within_seconds_and_leaves_nothing
             log.log.prepare(
                 TableSet(tables=frozenset({log.table("t")})),
                 first=True,
-                waiting=Waiting(lambda: time.monotonic() - asked > 1),
+                waiting=SourceWait(lambda: time.monotonic() - asked > 1),
             )
         assert time.monotonic() - asked < 10
         assert f"pg_terminate_backend({pid})" in caught.value.remedy

@@ -142,7 +142,7 @@ def test_what_the_log_says_of_a_statement_is_what_the_server_did(mariadb: Embedd
             query = e.parse_query(queries[at])
             at += 1
             found = parser.parse(next(_readings(query)), query.database, query.sql_mode)
-            if query.database == DATABASE and not isinstance(found, parser.Transaction):
+            if query.database == DATABASE and not isinstance(found, parser.TransactionStatement):
                 statements.append((found, next(_readings(query))))
         seen |= {type(found) for found, _ in statements}
         if what := _fault(step, [found for found, _ in statements]):

@@ -20,7 +20,7 @@ from replicator.model.row_filter import BARE, Condition, Literal, Operator, RowF
 from replicator.model.schema import BEFORE, OPERATION, SEQUENCE, Column, TableSchema
 from replicator.model.types import DataType, Kind
 from replicator.selection.filtering import chosen_changes, matching
-from replicator.verification.cells import Rule
+from replicator.verification.cells import CellRule
 from replicator.verification.mysql.rules import SourceColumn
 from replicator.verification.row_filters import chooser
 from replicator.verification.source import SourceTable
@@ -81,7 +81,7 @@ def proof(schema: TableSchema) -> SourceTable:
             else ICEBERG.get(str(kind), str(kind))
         )
 
-    return SourceTable(tuple((SourceColumn(c.name, "", ""), Rule(iceberg(c.type))) for c in schema.columns), 0)
+    return SourceTable(tuple((SourceColumn(c.name, "", ""), CellRule(iceberg(c.type))) for c in schema.columns), 0)
 
 
 def given_to_proof(rule: RowFilter) -> list[dict[str, Any]]:

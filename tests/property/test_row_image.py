@@ -26,7 +26,7 @@ from replicator.sources.mysql.rows.values import inet6_text
 from replicator.sources.mysql.stream.schema_tracker import definition_of
 from replicator.sources.mysql.types import column_of
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 TABLE = TableId("d", "t")
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - DATETIME has no zone
@@ -120,11 +120,11 @@ def image(row: Row) -> bytes:
     return nulls.to_bytes(size, "little") + b"".join(s[2](v) for s, v in zip(SPECS, row, strict=True) if v is not None)
 
 
-def rows_event(kind: int, images: list[bytes], bitmaps: int = 1, present: int | None = None) -> Event:
+def rows_event(kind: int, images: list[bytes], bitmaps: int = 1, present: int | None = None) -> BinlogEvent:
     size = (len(SPECS) + 7) // 8
     bitmap = (present if present is not None else (1 << len(SPECS)) - 1).to_bytes(size, "little")
     body = (7).to_bytes(6, "little") + b"\1\0\2\0" + bytes([len(SPECS)]) + bitmap * bitmaps + b"".join(images)
-    return Event(kind, 0, 1, 0, "bin.000001", 100, 200, body)
+    return BinlogEvent(kind, 0, 1, 0, "bin.000001", 100, 200, body)
 
 
 def expected(row: Row) -> Row:

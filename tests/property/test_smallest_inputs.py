@@ -23,7 +23,7 @@ from replicator.sources.mysql.rows.table_map import LogColumn, parse_table_map
 from replicator.sources.mysql.rows.values import converter
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.bounded_slices import inflate
-from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.events import BinlogEvent, EventParser
 from replicator.sources.mysql.wire.transaction_payload import open_payload
 from replicator.state.chunks import parse_mark
 from tests.golden.mysql_log import LogFile, mysql_log, table_map
@@ -32,8 +32,8 @@ from tests.property.mutations import Log
 FOUR_GIB = b"\xff\xff\xff\xff"
 
 
-def _event(kind: int, body: bytes) -> Event:
-    return Event(kind, 0, 1, 0, "b.000001", 4, 100, body)
+def _event(kind: int, body: bytes) -> BinlogEvent:
+    return BinlogEvent(kind, 0, 1, 0, "b.000001", 4, 100, body)
 
 
 @pytest.mark.parametrize(

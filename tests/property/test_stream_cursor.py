@@ -19,9 +19,9 @@ from replicator.model.types import BIGINT, STRING
 from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.streams import cursor, forms
-from replicator.streams.cursor import Limits, read_batch
-from replicator.streams.feed import LOAD, Part, StreamEvent, Stretch
-from replicator.streams.position import Position, checkpoint, parse
+from replicator.streams.cursor import BatchLimits, read_batch
+from replicator.streams.feed import LOAD, StreamEvent, StreamSegment, Stretch
+from replicator.streams.position import StreamPosition, checkpoint, parse
 from replicator.streams.sharding import shards_of
 from tests.property.budget import examples
 
@@ -35,7 +35,7 @@ class Play:
     def __init__(self, seed: int, storage: Storage) -> None:
         self.random, self.storage = random.Random(seed), storage
         self.schemas = [TableSchema(TableId("shop", f"t{n}"), COLUMNS, ("id",) if n < 3 else ()) for n in range(4)]
-        self.parts: list[Part] = []
+        self.parts: list[StreamSegment] = []
         self.events: list[StreamEvent] = []
         self.told: list[
             tuple[int, str, str, Any, Any]
@@ -109,7 +109,7 @@ class Play:
         path, size = f"{len(self.parts)}.parquet", self.random.randint(1, 6)
         with self.storage.writer(path, data.schema, use_dictionary=False) as writer:
             writer.write_table(data, row_group_size=size)
-        self.parts.append(Part(table, replace(segment, path=path), self.schemas[table]))
+        self.parts.append(StreamSegment(table, replace(segment, path=path), self.schemas[table]))
 
     def event(self, table: int) -> None:
         name, kind = self.schemas[table].table.name, self.random.choice(["ALTER_TABLE", "TRUNCATE_TABLE", LOAD])
@@ -136,7 +136,7 @@ class Play:
         return [(one[0], *one[3:]) for one in sorted(found, key=lambda one: one[:3])]
 
 
-def seen(batch: cursor.Batch) -> list[tuple[Any, ...]]:
+def seen(batch: cursor.CursorBatch) -> list[tuple[Any, ...]]:
     """What a client of the JSON form sees."""
     found = []
     for one in forms.as_json(batch):
@@ -162,26 +162,28 @@ def test_every_row_comes_once_in_one_shard_in_order_whatever_the_bounds(
     play = Play(seed, Storage(tmp_path.as_uri()))
     monkeypatch.setattr(cursor, "SCAN_BYTES", play.random.choice([1, 500, 10**9]))
     for shard in range(SHARDS):
-        position, found, rounds = Position(0), [], 0
+        position, found, rounds = StreamPosition(0), [], 0
         while True:
-            limits = Limits(play.random.choice([1, 2, 5, 1000]), play.random.choice([1, 300, 10**9]))
+            limits = BatchLimits(play.random.choice([1, 2, 5, 1000]), play.random.choice([1, 300, 10**9]))
             start = parse(checkpoint("s", shard, position), "s", shard)
             batch = read_batch(play.storage, play.stretch(), start, shard=shard, shards=SHARDS, limits=limits)
             assert sum(rows.data.num_rows for rows in batch.rows) <= limits.rows
-            assert batch.position > position or batch.position == Position(play.sequence)
+            assert batch.position > position or batch.position == StreamPosition(play.sequence)
             found += seen(batch)
             position, rounds = batch.position, rounds + 1
             assert rounds < 10_000
             if not batch.more:
                 break
         assert found == play.expected(shard)
-        assert position == Position(play.sequence)
+        assert position == StreamPosition(play.sequence)
 
 
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_arrow_streams_have_the_same_rows_as_json(seed: int, tmp_path: Path, few_rows: None) -> None:
     play = Play(seed, Storage(tmp_path.as_uri()))
-    batch = read_batch(play.storage, play.stretch(), Position(0), shard=0, shards=1, limits=Limits(10**6, 10**9))
+    batch = read_batch(
+        play.storage, play.stretch(), StreamPosition(0), shard=0, shards=1, limits=BatchLimits(10**6, 10**9)
+    )
     source, found, events = pa.BufferReader(forms.as_arrow(batch)), [], []
     while source.tell() < source.size():
         with pa.ipc.open_stream(source) as stream:
@@ -205,13 +207,15 @@ def test_the_snapshot_of_a_table_without_key_comes_before_the_changes_that_it_do
             writer.write_table(data, row_group_size=3)
     log = Segment(TableId("", ""), SegmentKind.LOG, 1, 5, 14, "log", 10, 1)
     read = Segment(TableId("", ""), SegmentKind.CHUNK, 1, 20, 23, "chunk", 4, 1, bare=True)
-    parts = (Part(1, log, schema, above=9), Part(1, read, schema, place=10))
+    parts = (StreamSegment(1, log, schema, above=9), StreamSegment(1, read, schema, place=10))
     for size in itertools.chain(range(1, 12)):
-        position, found, more = Position(0), [], True
+        position, found, more = StreamPosition(0), [], True
         while more:
-            batch = read_batch(storage, Stretch(parts, (), 30), position, shard=0, shards=2, limits=Limits(size, 10**9))
+            batch = read_batch(
+                storage, Stretch(parts, (), 30), position, shard=0, shards=2, limits=BatchLimits(size, 10**9)
+            )
             found += [(one["operation"], one["after"]["id"]) for one in forms.as_json(batch)]
             position, more = batch.position, batch.more
         assert found == [*(("READ", n) for n in range(4)), *(("INSERT", n) for n in range(10, 15))]
-    batch = read_batch(storage, Stretch(parts, (), 30), Position(0), shard=1, shards=2, limits=Limits())
-    assert (batch.rows, batch.position) == ((), Position(30))
+    batch = read_batch(storage, Stretch(parts, (), 30), StreamPosition(0), shard=1, shards=2, limits=BatchLimits())
+    assert (batch.rows, batch.position) == ((), StreamPosition(30))

@@ -13,7 +13,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
 from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 ONE, TWO, THREE = "bin.000001", "bin.000002", "bin.000003"
 
@@ -27,7 +27,7 @@ class Log:
         self.inner = TransactionAssembler(tables, LogSchemas(tables, {}, options, None), options, start)
 
     def feed(self, kind: int, body: bytes = b"", *, file: str = TWO, end: int = 600, flags: int = 0) -> None:
-        self.inner.feed(Event(kind, 1, 1, flags, file, end - 50, end, body))
+        self.inner.feed(BinlogEvent(kind, 1, 1, flags, file, end - 50, end, body))
 
     def rotate(self, file: str, position: int, *, artificial: bool) -> None:
         body = position.to_bytes(8, "little") + file.encode()

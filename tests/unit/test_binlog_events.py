@@ -40,7 +40,7 @@ from replicator.sources.mysql.stream.transaction_assembler import TransactionAss
 from replicator.sources.mysql.stream.xa_transactions import PreparedTransactions
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.bounded_slices import inflate
-from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.events import BinlogEvent, EventParser
 from replicator.sources.mysql.wire.transaction_payload import open_payload
 
 UUID = bytes.fromhex("3e11fa4771ca11e19e33c80aa9429562")
@@ -60,8 +60,8 @@ def description(version: bytes = b"8.4.0", algorithm: int = 1) -> bytes:
     return raw(e.FORMAT_DESCRIPTION, body, checksum=True)
 
 
-def event(kind: int, body: bytes, *, start: int = 100, end: int = 200) -> Event:
-    return Event(kind, 1_700_000_000, 1, 0, "bin.000001", start, end, body)
+def event(kind: int, body: bytes, *, start: int = 100, end: int = 200) -> BinlogEvent:
+    return BinlogEvent(kind, 1_700_000_000, 1, 0, "bin.000001", start, end, body)
 
 
 def test_a_checksum_that_does_not_hold_is_corruption() -> None:
@@ -339,7 +339,7 @@ def test_lost_events_and_unknown_events_stop_reading() -> None:
         machine.feed(e.INCIDENT, b"\1\0")
     with pytest.raises(SourceError):
         machine.feed(99)
-    machine.inner.feed(Event(100, 0, 1, e.IGNORABLE_FLAG, "bin.000001", 0, 0, b"*"))  # Aurora's padding
+    machine.inner.feed(BinlogEvent(100, 0, 1, e.IGNORABLE_FLAG, "bin.000001", 0, 0, b"*"))  # Aurora's padding
 
 
 JSON_A = bytes.fromhex("00010007000b000100 05 0100 61".replace(" ", ""))  # {"a": 1}

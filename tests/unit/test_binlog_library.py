@@ -10,7 +10,7 @@ from pymysqlreplication.gtid import GtidSet as LibraryGtidSet
 
 from replicator.sources.mysql.offset import GtidSet
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event, parse_previous_gtids
+from replicator.sources.mysql.wire.events import BinlogEvent, parse_previous_gtids
 
 RENAMED = {
     "FORMAT_DESCRIPTION_EVENT": "FORMAT_DESCRIPTION", "HEARTBEAT_LOG_EVENT": "HEARTBEAT",
@@ -46,6 +46,6 @@ def test_gtid_sets_are_the_librarys(numbers: dict[str, set[int]]) -> None:
             ours.add(source, number)
     theirs = LibraryGtidSet(str(ours))
     assert {gtid.sid: [(low, after - 1) for low, after in gtid.intervals] for gtid in theirs.gtids} == ours.sources
-    event = Event(e.PREVIOUS_GTIDS, 0, 1, 0, "b.1", 4, 4, theirs.encoded())
+    event = BinlogEvent(e.PREVIOUS_GTIDS, 0, 1, 0, "b.1", 4, 4, theirs.encoded())
     assert parse_previous_gtids(event) == str(ours)
     assert GtidSet.parse(str(theirs)).sources == ours.sources

@@ -25,7 +25,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
 from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 from webapp.replicators.selection.entries import SelectionEntry, under
 
 ORDERS = TableId("shop", "orders")
@@ -83,7 +83,7 @@ class Machine:
         self.inner = TransactionAssembler(tables, schemas, options, BinlogOffset("bin.000001", 4), None, names)
 
     def feed(self, kind: int, body: bytes = b"") -> None:
-        self.inner.feed(Event(kind, 1_700_000_000, 1, 0, "bin.000001", 100, 200, body))
+        self.inner.feed(BinlogEvent(kind, 1_700_000_000, 1, 0, "bin.000001", 100, 200, body))
 
     def query(self, sql: bytes, database: bytes = b"Shop") -> None:
         self.feed(e.QUERY, bytes(8) + bytes([len(database), 0, 0, 0, 0]) + database + b"\0" + sql)

@@ -24,8 +24,8 @@ from replicator.telemetry.openlineage import (
     Dataset,
     EventType,
     Job,
-    Outcome,
-    Run,
+    LineageRun,
+    RunOutcome,
     run_event,
     source_dataset,
 )
@@ -49,7 +49,7 @@ def copy() -> Copy:
 
 def event(kind: EventType, **outcome: Any) -> dict[str, Any]:
     job = Job("tidemark", "shop.shop.customers.merge", "MERGE")
-    return run_event(kind, AT, Run("merge:1:x", Outcome(**outcome)), job, copy())
+    return run_event(kind, AT, LineageRun("merge:1:x", RunOutcome(**outcome)), job, copy())
 
 
 def test_each_target_column_names_the_one_source_column_it_comes_from() -> None:
@@ -80,7 +80,7 @@ def test_names_follow_the_conventions_of_each_source() -> None:
 def test_events_of_one_run_have_one_id_and_another_run_another() -> None:
     start, end = event(EventType.START), event(EventType.FAIL, error="it broke")
     assert start["run"]["runId"] == end["run"]["runId"]
-    assert Run("merge:1:y").id != start["run"]["runId"]
+    assert LineageRun("merge:1:y").id != start["run"]["runId"]
     assert end["run"]["facets"]["errorMessage"]["message"] == "it broke"
     assert "facets" not in start["inputs"][0]
 

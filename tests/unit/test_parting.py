@@ -23,10 +23,10 @@ from replicator.sources.mysql.rows import row_events
 from replicator.sources.mysql.rows import table_map as t
 from replicator.sources.mysql.rows.table_map import LogColumn
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 from replicator.sources.postgres.catalog.attributes import Attribute, PgType
 from replicator.sources.postgres.rows import row_messages as postgres_rows
-from replicator.sources.postgres.rows.row_messages import Layout, Transaction
+from replicator.sources.postgres.rows.row_messages import CommittedTransaction, Layout
 from replicator.sources.shared import undecodable_rows
 from replicator.sources.shared.undecodable_rows import KEPT_BYTES, MAX_BAD, bisect_undecodable
 
@@ -82,10 +82,10 @@ def image(key: int, value: bytes | None) -> bytes:
     return nulls + struct.pack("<i", key) + (b"" if value is None else struct.pack("<I", len(value)) + value)
 
 
-def event(kind: int, *images: bytes) -> Event:
+def event(kind: int, *images: bytes) -> BinlogEvent:
     bitmaps = 2 if kind in e.UPDATES else 1
     body = (7).to_bytes(6, "little") + b"\1\0\2\0" + bytes([2]) + b"\3" * bitmaps + b"".join(images)
-    return Event(kind, 0, 1, 0, "bin.000001", 100, 200, body)
+    return BinlogEvent(kind, 0, 1, 0, "bin.000001", 100, 200, body)
 
 
 def mysql_rows(*, keep_undecodable: bool = True) -> row_events.TableRows:
@@ -194,7 +194,7 @@ def test_nothing_is_parted_while_all_can_be_decoded(monkeypatch: pytest.MonkeyPa
     rows.add(event(e.WRITE_V2, image(1, b"one")), 0, 5, "gtid-1")
     assert rows.take().num_rows == 1
     gathered = postgres()
-    gathered.add(insert(1, b"one"), 0, Transaction(7, 5, 9))
+    gathered.add(insert(1, b"one"), 0, CommittedTransaction(7, 5, 9))
     assert gathered.take().num_rows == 1
 
 
@@ -238,7 +238,7 @@ def test_postgres_keeps_the_rows_that_cannot_be_decoded_with_their_messages() ->
     rows = postgres()
     add_run(rows, [insert(1, b"one"), insert(2, BAD), update(1, b"un")], 0, [0, 1, 1])
     for ordinal, message in enumerate([update(2, BAD), delete(2), insert(3, None)], 3):
-        rows.add(message, ordinal, Transaction(7, 5, 0x1_0000_0009))
+        rows.add(message, ordinal, CommittedTransaction(7, 5, 0x1_0000_0009))
     batch = rows.take()
     batch.validate(full=True)
     assert (values(batch, "_sequence_num"), values(batch, "v")) == ([0, 2, 4, 5], ["one", "un", None, None])
@@ -251,7 +251,7 @@ def test_postgres_keeps_the_rows_that_cannot_be_decoded_with_their_messages() ->
     ]
     assert {row.error.column for row in rows.undecodable} == {"v"}
     assert [row.keys for row in rows.undecodable] == [({"id": "2"},), ({"id": "2"},)]
-    rows.add(insert(4, b"four"), 6, Transaction(8, 5, 9))
+    rows.add(insert(4, b"four"), 6, CommittedTransaction(8, 5, 9))
     assert (values(rows.take(), "v"), rows.undecodable) == (["four"], [])
 
 
@@ -260,14 +260,14 @@ def test_postgres_keeps_the_keys_before_and_after() -> None:
     moved = b"U" + struct.pack(">I", 9) + b"K" + cells(2, None) + b"N" + cells(3, BAD)
     whole = b"D" + struct.pack(">I", 9) + b"O" + cells(4, BAD)
     for ordinal, message in enumerate([moved, whole, b"I" + struct.pack(">I", 9) + b"N" + cells(None, BAD)]):
-        rows.add(message, ordinal, Transaction(7, 5, 9))
+        rows.add(message, ordinal, CommittedTransaction(7, 5, 9))
     rows.take()
     assert [row.keys for row in rows.undecodable] == [({"id": "2"}, {"id": "3"}), ({"id": "4"},), ()]
 
 
 def test_postgres_without_the_option_stops() -> None:
     rows = postgres(keep_undecodable=False)
-    rows.add(insert(2, BAD), 0, Transaction(7, 5, 9))
+    rows.add(insert(2, BAD), 0, CommittedTransaction(7, 5, 9))
     with pytest.raises(ValueDoesNotFit):
         rows.take()
 

@@ -15,7 +15,7 @@ from testing.workload.histories import MEDIUM, SMALL, Maker, Size, generate
 from testing.workload.model import Grammar
 from testing.workload.mysql import kinds
 from testing.workload.mysql.keys import numbered
-from testing.workload.mysql.kinds import Kind
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.postgres import shapes
 from testing.workload.postgres.values import kinds as postgres_kinds
 from testing.workload.postgres.values import temporal_values
@@ -181,7 +181,7 @@ def test_no_statement_needs_an_sql_mode() -> None:
     assert not spells("utf8mb4", "back\\slash")
     assert not spells("latin1", "表")
     assert spells("sjis", "表")
-    assert numbered("label", "3", Kind("enum", labels=("a", "it's"))) == "ELT(1 + (3) % 2, 'a', 'it''s')"
+    assert numbered("label", "3", MySQLKind("enum", labels=("a", "it's"))) == "ELT(1 + (3) % 2, 'a', 'it''s')"
 
 
 def test_no_literal_of_postgres_needs_a_setting() -> None:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from replicator.model.identifiers import TableId
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from webapp.api.base import ApiViewSet, Pages, listed
 from webapp.connections import selectors, serializers
 from webapp.connections.endpoints import Endpoints
@@ -161,4 +161,4 @@ class ConnectionViewSet(EndpointViewSet):
 
 def _result(checks: list[CheckResult]) -> dict[str, object]:
     lines = listed(serializers.CheckSerializer, checks)
-    return {"ok": all(check.status is not Status.FAILED for check in checks), "checks": lines}
+    return {"ok": all(check.status is not CheckStatus.FAILED for check in checks), "checks": lines}

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from replicator.errors import ConfigurationError
 from replicator.redaction import redacted
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from webapp.accounts.audit import changes, enter
 from webapp.connections.fields import Stored, split
 from webapp.connections.models import Endpoint
@@ -120,7 +120,7 @@ class Endpoints(Generic[E]):
             stored = self.model._default_manager.filter(pk=endpoint.pk)  # noqa: SLF001
             stored.update(last_check=lines, last_checked_at=timezone.now())
             endpoint.refresh_from_db(fields=["last_check", "last_checked_at"])
-            if values == full_config(endpoint) and all(result.status is not Status.FAILED for result in results):
+            if values == full_config(endpoint) and all(result.status is not CheckStatus.FAILED for result in results):
                 self._works(endpoint, f"the test of the {self.word} {endpoint.name} passed", None)
         return results
 

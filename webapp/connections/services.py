@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from replicator.errors import TidemarkError
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.sources.registry import source_kind
 from webapp.connections import signals
 from webapp.connections.endpoints import Endpoints, restart_replicators
@@ -24,7 +24,7 @@ def _run(kind: str, config: Mapping[str, Any]) -> list[CheckResult]:
         finally:
             source.close()
     except TidemarkError as error:
-        return [CheckResult("open", "Connection settings", Status.FAILED, error.message, error.remedy)]
+        return [CheckResult("open", "Connection settings", CheckStatus.FAILED, error.message, error.remedy)]
 
 
 CONNECTIONS = Endpoints(

@@ -18,7 +18,7 @@ NEXT = {"new": "paid", "paid": "packed", "packed": "shipped", "shipped": "delive
 Deed = Callable[[Any], None]
 
 
-class Server(Protocol):
+class ShopServer(Protocol):
     """An embedded server."""
 
     port: int
@@ -46,13 +46,13 @@ class Shop(ABC):
 
     def __init__(self, folder: Path, port: int) -> None:
         """`folder`: of the server."""
-        self.server: Server = self._server(folder, port)
+        self.server: ShopServer = self._server(folder, port)
         self.chance = random.Random()  # noqa: S311 - not for secrecy
 
     # What differs
 
     @abstractmethod
-    def _server(self, folder: Path, port: int) -> Server: ...
+    def _server(self, folder: Path, port: int) -> ShopServer: ...
 
     @property
     @abstractmethod

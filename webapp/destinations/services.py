@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from replicator.errors import ConfigurationError, TidemarkError
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets import registry
 from replicator.targets.registry import target_kind
 from webapp.connections.endpoints import Endpoints, restart_replicators, without_secrets
@@ -25,7 +25,7 @@ def _run(kind: str, config: Mapping[str, Any]) -> list[CheckResult]:
         check = target_kind(kind).check
         return check(config) if check else []
     except TidemarkError as error:
-        return [CheckResult("open", "Destination settings", Status.FAILED, error.message, error.remedy)]
+        return [CheckResult("open", "Destination settings", CheckStatus.FAILED, error.message, error.remedy)]
 
 
 def _valid(kind: str, config: Mapping[str, Any]) -> None:
@@ -54,7 +54,7 @@ def _guard(destination: Destination, values: Mapping[str, Any]) -> None:
 
 def refuse_failed(found: Sequence[CheckResult]) -> None:
     """ConfigurationError with the first that failed."""
-    if failed := next((one for one in without_secrets(found) if one.status is Status.FAILED), None):
+    if failed := next((one for one in without_secrets(found) if one.status is CheckStatus.FAILED), None):
         raise ConfigurationError(f"{failed.title}: {failed.detail}", remedy=failed.remedy)
 
 

@@ -85,7 +85,7 @@ def failures(
 
 
 @dataclass(frozen=True)
-class FailureCount:
+class FailureTally:
     """How often one kind of failure happened to one table; `table_id` None and an empty name for the whole
     replicator.
     """
@@ -107,7 +107,7 @@ class FailureCount:
 
 def counts(
     filters: FailureFilters, *, replicator: Replicator | None = None, now: datetime | None = None
-) -> list[FailureCount]:
+) -> list[FailureTally]:
     """Within the range, whatever else is filtered, the most frequent first: one query, at most MOST_COUNTS of them."""
     names = ("replicator_id", "replicator__name", "table_id", "table__database", "table__name", "code")
     found = (
@@ -118,7 +118,7 @@ def counts(
         .order_by("-attempts", "replicator__name", "table__database", "table__name", "code")
     )
     return [
-        FailureCount(
+        FailureTally(
             replicator_id=row["replicator_id"],
             replicator=row["replicator__name"],
             table_id=row["table_id"],

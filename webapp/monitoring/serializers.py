@@ -7,7 +7,7 @@ from typing import Any
 from rest_framework import serializers
 
 from replicator.telemetry.slo import Objective
-from webapp.monitoring.failures import FailureCount
+from webapp.monitoring.failures import FailureTally
 from webapp.monitoring.models import Failure, LogLine, Stage, TableObjective, TimelineEvent
 from webapp.monitoring.slo.attainment import Attained
 
@@ -39,7 +39,7 @@ class FailureSerializer(serializers.Serializer[Failure]):
         return str(failure.table) if failure.table else ""
 
 
-class FailureCountSerializer(serializers.Serializer[FailureCount]):
+class FailureCountSerializer(serializers.Serializer[FailureTally]):
     """How often one kind of failure happened to one table."""
 
     replicator = serializers.IntegerField(source="replicator_id")

@@ -31,7 +31,7 @@ class Version:
 
 
 @dataclass(frozen=True)
-class Run:
+class CollapsedLines:
     """Lines that are shown one by one, or (collapsed) as one."""
 
     lines: Sequence[FieldLine]
@@ -49,7 +49,7 @@ class TableLineage:
     version: int
     versions: Sequence[Version]
     older: int
-    runs: Sequence[Run]
+    runs: Sequence[CollapsedLines]
     columns: int
     found: int
     past: Sequence[ColumnHistory]
@@ -150,7 +150,7 @@ def _versions(stored: Sequence[SchemaVersion], definitions: Sequence[Definition]
     return said[::-1]
 
 
-def runs(lines: Sequence[FieldLine], *, collapse: bool) -> list[Run]:
+def runs(lines: Sequence[FieldLine], *, collapse: bool) -> list[CollapsedLines]:
     """Plain lines that follow each other are one run, collapsed where it is worth it."""
     found: list[list[FieldLine]] = []
     for line in lines:
@@ -158,7 +158,7 @@ def runs(lines: Sequence[FieldLine], *, collapse: bool) -> list[Run]:
             found[-1].append(line)
         else:
             found.append([line])
-    return [Run(run, collapsed=collapse and run[0].plain and len(run) >= COLLAPSE_FROM) for run in found]
+    return [CollapsedLines(run, collapsed=collapse and run[0].plain and len(run) >= COLLAPSE_FROM) for run in found]
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from rest_framework.response import Response
 
 from replicator.errors import CheckpointTooOld, ConfigurationError
 from replicator.streams import forms
-from replicator.streams.cursor import Limits
-from replicator.streams.position import Position, checkpoint
+from replicator.streams.cursor import BatchLimits
+from replicator.streams.position import StreamPosition, checkpoint
 from webapp.api.base import ApiViewSet, listed
 from webapp.replicators.selectors import list_replicators
 from webapp.streams import groups, reading, selectors, serializers, services
@@ -147,8 +147,8 @@ class StreamViewSet(ApiViewSet):
         found = [
             {
                 "shard": shard,
-                "oldest": checkpoint(stream.uid, shard, Position(stream.oldest)),
-                "latest": checkpoint(stream.uid, shard, Position(end)),
+                "oldest": checkpoint(stream.uid, shard, StreamPosition(stream.oldest)),
+                "latest": checkpoint(stream.uid, shard, StreamPosition(end)),
             }
             for shard in range(stream.shards)
         ]
@@ -233,13 +233,13 @@ class GroupViewSet(ApiViewSet):
 
 
 def _asked(query: Mapping[str, str]) -> reading.Asked:
-    usual = Limits()
+    usual = BatchLimits()
     return reading.Asked(
         shard=_number(query, "shard", None, 0, services.MAX_SHARDS),
         begin=query.get("from", ""),
         group=query.get("group", ""),
         member=query.get("member", ""),
-        limits=Limits(
+        limits=BatchLimits(
             _number(query, "max_rows", usual.rows, 1, reading.MAX_ROWS),
             _number(query, "max_bytes", usual.size, 1, reading.MAX_BYTES),
         ),

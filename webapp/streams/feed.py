@@ -12,8 +12,8 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import TableSchema
 from replicator.state.journal import EventKind, SegmentKind
 from replicator.state.tables import TableState
-from replicator.streams.feed import LOAD, Part, StreamEvent, Stretch
-from replicator.streams.position import Position
+from replicator.streams.feed import LOAD, StreamEvent, StreamSegment, Stretch
+from replicator.streams.position import StreamPosition
 from webapp.replicators.journal import segment_of
 from webapp.replicators.models import (
     ChunkRow,
@@ -70,7 +70,7 @@ def captured(stream: Stream) -> int:
     return Replicator.objects.values_list("next_sequence", flat=True).get(pk=stream.replicator_id)
 
 
-def stretch_of(stream: Stream, start: Position, shard: int) -> Stretch:
+def stretch_of(stream: Stream, start: StreamPosition, shard: int) -> Stretch:
     """From `start` on; a part of it where there is much.
 
     What is captured is asked first: all of that is there afterwards.
@@ -178,7 +178,7 @@ def _schemas(segments: Iterable[SegmentRow], events: Iterable[TableEventRow]) ->
     return {(row.table_id, row.version): row.parsed for row in rows if (row.table_id, row.version) in pairs}
 
 
-def _part(look: _Look, row: SegmentRow, schemas: Mapping[tuple[int, int], TableSchema]) -> list[Part]:
+def _part(look: _Look, row: SegmentRow, schemas: Mapping[tuple[int, int], TableSchema]) -> list[StreamSegment]:
     """None where it has nothing for the shard."""
     schema = schemas[row.table_id, row.schema_version]
     if row.first_sequence < look.since[row.table_id] or (look.shard and not schema.key):
@@ -190,7 +190,7 @@ def _part(look: _Look, row: SegmentRow, schemas: Mapping[tuple[int, int], TableS
         if load.start <= row.last_sequence < load.end:
             above = load.base
             place = load.place if segment.kind is SegmentKind.CHUNK else None
-    return [Part(row.table_id, segment, replace(schema, table=name), above, place)]
+    return [StreamSegment(row.table_id, segment, replace(schema, table=name), above, place)]
 
 
 def _loads_of(look: _Look, runs: Iterable[SnapshotRun]) -> list[StreamEvent]:

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from replicator.errors import ConfigurationError, MemberGone, ShardNotHeld
-from replicator.streams.position import Position, checkpoint, parse
+from replicator.streams.position import StreamPosition, checkpoint, parse
 from webapp.database import clock
 from webapp.streams.feed import captured
 from webapp.streams.models import GroupMember, Stream, StreamCheckpoint, StreamGroup
@@ -97,7 +97,7 @@ def ack(*, stream: Stream, group: str, shard: int, text: str, member: str = "") 
         return checkpoint(stream.uid, shard, held.position)
 
 
-def acked(stream: Stream, group: str, shard: int) -> Position | None:
+def acked(stream: Stream, group: str, shard: int) -> StreamPosition | None:
     """Where the group is to go on; None for a group that does not exist yet."""
     found = StreamCheckpoint.objects.filter(group__stream=stream, group__name=group, shard=shard).first()
     return found.position if found else None

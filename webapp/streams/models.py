@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.conf import settings
 from django.db import models
 
-from replicator.streams.position import Position
+from replicator.streams.position import StreamPosition
 from webapp.replicators.models import Replicator, ReplicatorTable, SnapshotRun, new_uid
 
 
@@ -111,8 +111,8 @@ class StreamCheckpoint(models.Model):
         return f"shard {self.shard} of {self.group}"
 
     @property
-    def position(self) -> Position:
-        return Position(self.sequence, self.offset)
+    def position(self) -> StreamPosition:
+        return StreamPosition(self.sequence, self.offset)
 
 
 class KeylessPlace(models.Model):

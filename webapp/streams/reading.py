@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from django.db import connection
 
 from replicator.errors import CheckpointTooOld, ConfigurationError, StagingError, StreamDisabled
-from replicator.streams.cursor import Batch, Limits, read_batch
-from replicator.streams.position import Position, checkpoint, parse
+from replicator.streams.cursor import BatchLimits, CursorBatch, read_batch
+from replicator.streams.position import StreamPosition, checkpoint, parse
 from webapp.replicators.journal_notify import subscribe_to_journal
 from webapp.replicators.staging import storage
 from webapp.streams import groups
@@ -32,11 +32,11 @@ class Asked:
     begin: str = ""
     group: str = ""
     member: str = ""
-    limits: Limits = field(default_factory=Limits)
+    limits: BatchLimits = field(default_factory=BatchLimits)
     wait: float = 0
 
 
-def changes(stream: Stream, asked: Asked) -> tuple[Position, Batch]:
+def changes(stream: Stream, asked: Asked) -> tuple[StreamPosition, CursorBatch]:
     """From where it was read, and what is there.  Waits without holding a connection to the metadata database.
 
     StreamDisabled, CheckpointTooOld, MemberGone, ShardNotHeld, ConfigurationError.
@@ -59,7 +59,7 @@ def changes(stream: Stream, asked: Asked) -> tuple[Position, Batch]:
     return start, batch
 
 
-def _idle(batch: Batch) -> bool:
+def _idle(batch: CursorBatch) -> bool:
     return batch.empty and not batch.more
 
 
@@ -76,19 +76,19 @@ def _check_enabled(stream: Stream) -> None:
         raise StreamDisabled(f"The stream {stream} is disabled.")
 
 
-def _start(stream: Stream, asked: Asked) -> Position:
+def _start(stream: Stream, asked: Asked) -> StreamPosition:
     if asked.begin == groups.LATEST:
-        return Position(captured(stream))
+        return StreamPosition(captured(stream))
     if asked.begin and asked.begin != groups.OLDEST:
         start = parse(asked.begin, stream.uid, asked.shard)
         if start.sequence > captured(stream):
             raise ConfigurationError("This checkpoint is ahead of the captured changes.")
         return start
     known = groups.acked(stream, asked.group, asked.shard) if asked.group and not asked.begin else None
-    return known or Position(stream.oldest)
+    return known or StreamPosition(stream.oldest)
 
 
-def _read(stream: Stream, start: Position, asked: Asked) -> Batch:
+def _read(stream: Stream, start: StreamPosition, asked: Asked) -> CursorBatch:
     """Whether it is too old is looked at last: segments are deleted together with what says so."""
     stretch = stretch_of(stream, start, asked.shard)
     _check_age(stream, start, asked.shard)
@@ -100,14 +100,14 @@ def _read(stream: Stream, start: Position, asked: Asked) -> Batch:
         raise
 
 
-def _check_age(stream: Stream, start: Position, shard: int) -> None:
+def _check_age(stream: Stream, start: StreamPosition, shard: int) -> None:
     oldest = Stream.objects.values_list("oldest", flat=True).get(pk=stream.pk)
     if start.sequence < oldest:
         message = (
             f"Changes after this checkpoint are deleted. The stream {stream} retains them for"
             f" {stream.retention_hours:g} h."
         )
-        raise CheckpointTooOld(message, oldest=checkpoint(stream.uid, shard, Position(oldest)))
+        raise CheckpointTooOld(message, oldest=checkpoint(stream.uid, shard, StreamPosition(oldest)))
 
 
 def _fresh(stream: Stream) -> Stream:

@@ -44,11 +44,11 @@ BACKLOG = (
 def exposed() -> bytes:
     """The text of one scrape.  A database that does not answer in time raises."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Figures())
+    registry.register(Scrape())
     return generate_latest(registry)
 
 
-class Figures(Collector):
+class Scrape(Collector):
     """One scrape's look at the metadata database, in one transaction with a time limit."""
 
     def collect(self) -> Iterator[Metric]:
@@ -158,7 +158,7 @@ def _objectives(replicators: Mapping[int, Replicator], tables: list[ReplicatorTa
     yield from (promised, kept, burn, left)
 
 
-class Waiting(NamedTuple):
+class StagedTotals(NamedTuple):
     """What is staged and not applied; `oldest`: the first commit among it."""
 
     rows: int = 0
@@ -166,23 +166,23 @@ class Waiting(NamedTuple):
     oldest: datetime | None = None
 
 
-def _waiting() -> dict[int, Waiting]:
+def _waiting() -> dict[int, StagedTotals]:
     """By table."""
     pending = SegmentRow.objects.filter(applied_at=None, last_sequence__gt=F("table__applied")).order_by()
     found = pending.values_list("table_id").annotate(Sum("rows"), Sum("size"), Min("first_commit_ts"))
-    return {pk: Waiting(rows, size, oldest) for pk, rows, size, oldest in found}
+    return {pk: StagedTotals(rows, size, oldest) for pk, rows, size, oldest in found}
 
 
 def _backlog(
     replicators: Mapping[int, Replicator],
     tables: list[ReplicatorTable],
     shown: list[ReplicatorTable],
-    waiting: Mapping[int, Waiting],
+    waiting: Mapping[int, StagedTotals],
     now: datetime,
 ) -> Iterator[Metric]:
-    own: dict[int, list[Waiting]] = {pk: [] for pk in replicators}
+    own: dict[int, list[StagedTotals]] = {pk: [] for pk in replicators}
     for table in tables:
-        own[table.replicator_id].append(waiting.get(table.pk, Waiting()))
+        own[table.replicator_id].append(waiting.get(table.pk, StagedTotals()))
     for unit, text in BACKLOG:
         whole = _gauge(f"backlog_{unit}", text, "replicator")
         each = _gauge(f"table_backlog_{unit}", text, "replicator", "table")
@@ -190,7 +190,7 @@ def _backlog(
             whole.add_metric([replicators[pk].name], sum(getattr(one, unit) for one in found))
         for table in shown:
             names = [replicators[table.replicator_id].name, str(table)]
-            each.add_metric(names, getattr(waiting.get(table.pk, Waiting()), unit))
+            each.add_metric(names, getattr(waiting.get(table.pk, StagedTotals()), unit))
         yield from (whole, each)
     seconds = _gauge("backlog_seconds", "Age of the oldest change that is staged and not yet queryable", "replicator")
     for pk, found in own.items():

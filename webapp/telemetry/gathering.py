@@ -17,7 +17,16 @@ from django.db.models import Q, Sum
 from replicator.redaction import redacted
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
-from replicator.telemetry.openlineage import Copy, Dataset, EventType, Job, Outcome, Run, run_event, source_dataset
+from replicator.telemetry.openlineage import (
+    Copy,
+    Dataset,
+    EventType,
+    Job,
+    LineageRun,
+    RunOutcome,
+    run_event,
+    source_dataset,
+)
 from webapp.connections.selectors import public_config
 from webapp.monitoring.models import Failure, MetricMinute, Stage
 from webapp.replicators.lineage import lineage_at, newest_versions
@@ -42,11 +51,11 @@ class LineageFact:
     at: datetime
     identity: str
     work: str
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
 
     @property
     def key(self) -> str:
-        return f"{Run(self.identity).id}:{self.kind}"
+        return f"{LineageRun(self.identity).id}:{self.kind}"
 
 
 def gather(state: LineageState, now: datetime) -> int:
@@ -87,12 +96,14 @@ def _snapshots(since: datetime, until: datetime) -> list[LineageFact]:
     return found
 
 
-def _end(run: SnapshotRun) -> tuple[EventType, Outcome]:
+def _end(run: SnapshotRun) -> tuple[EventType, RunOutcome]:
     if run.state == RunState.DONE:
-        return EventType.COMPLETE, Outcome(rows=run.rows_read)
+        return EventType.COMPLETE, RunOutcome(rows=run.rows_read)
     if run.table.state == TableState.FAILED.value:
-        return EventType.FAIL, Outcome(rows=run.rows_read, error=_words(run.table.error_message) or "the table stopped")
-    return EventType.ABORT, Outcome(rows=run.rows_read)
+        return EventType.FAIL, RunOutcome(
+            rows=run.rows_read, error=_words(run.table.error_message) or "the table stopped"
+        )
+    return EventType.ABORT, RunOutcome(rows=run.rows_read)
 
 
 def _merges(since: datetime, until: datetime) -> list[LineageFact]:
@@ -109,7 +120,7 @@ def _merges(since: datetime, until: datetime) -> list[LineageFact]:
         identity = f"merge:{pk}:{since.isoformat()}"
         failure = last.get(pk)
         broken = failure is not None and (pk not in merged or failure.resolved_at is None)
-        outcome = Outcome(
+        outcome = RunOutcome(
             rows=merged.get(pk, 0), error=_words(failure.message) if failure is not None and broken else ""
         )
         kind = EventType.FAIL if broken else EventType.COMPLETE
@@ -135,7 +146,7 @@ def _enqueue(happened: Sequence[LineageFact]) -> int:
 def _event(one: LineageFact, table: ReplicatorTable, copy: Copy) -> dict[str, object]:
     name = f"{table.replicator.name}.{table}.{one.work}"
     job = Job(settings.TIDEMARK_OPENLINEAGE_NAMESPACE, name, one.work.upper())
-    return run_event(one.kind, one.at, Run(one.identity, one.outcome), job, copy)
+    return run_event(one.kind, one.at, LineageRun(one.identity, one.outcome), job, copy)
 
 
 def copies_of(tables: Iterable[int]) -> Mapping[int, tuple[ReplicatorTable, Copy]]:

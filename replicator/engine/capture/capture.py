@@ -45,7 +45,7 @@ from replicator.model.change import (
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.snapshot.window import Windows
-from replicator.sources.base import LogReader, ReadOptions, Source, Waiting, cascades_of
+from replicator.sources.base import LogReader, ReadOptions, Source, SourceWait, cascades_of
 from replicator.sources.shared.undecodable_rows import too_many
 from replicator.staging.storage import Storage
 from replicator.staging.writer import Sealed, SegmentWriter
@@ -110,7 +110,7 @@ def run_capture(  # noqa: PLR0913 - the wiring of one loop, all by name
         plan = journal.plan()
         if not plan.wanted:
             return
-        waiting = Waiting(hurried or (lambda: not keep()), partial(_waits, report))
+        waiting = SourceWait(hurried or (lambda: not keep()), partial(_waits, report))
         prepared = partial(prepare, report, waiting)
         plan = begin(replicator, source, parse_offset, journal, lease, plan, prepared, late)
         followed = {tracked.table for tracked in plan.tracked}

@@ -20,7 +20,7 @@ from replicator.faults import reach
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.schema import TableSchema
-from replicator.sources.base import Catalog, KeyRange, Source, SourceLog, SourceState, Waiting
+from replicator.sources.base import Catalog, KeyRange, Source, SourceLog, SourceState, SourceWait
 from replicator.state.journal import (
     CapturePlan,
     Checkpoint,
@@ -153,7 +153,7 @@ def update_deferred(late: dict[TableId, Offset], plan: CapturePlan, read: Offset
             late.pop(table, None)
 
 
-def prepare(report: Reporter, waiting: Waiting, log: SourceLog, plan: CapturePlan) -> SourceState:
+def prepare(report: Reporter, waiting: SourceWait, log: SourceLog, plan: CapturePlan) -> SourceState:
     """With the signalling table, if that is allowed: nothing stops for it."""
     first = plan.checkpoint is None
     try:

@@ -14,13 +14,13 @@ from zlib import crc32
 
 from replicator.sources.mysql.offset import Past
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 _HEAD = struct.Struct("<IBI")  # time, type, server id
 _XID_BODY = 8
 
 
-def closed_by(past: Past, event: Event) -> Past:
+def closed_by(past: Past, event: BinlogEvent) -> Past:
     """After a transaction in the same file that this event closed; without it where it cannot be asked for again."""
     if not event.start < event.end or event.start >= e.WRAP:
         return past._replace(start=0, digest=0)

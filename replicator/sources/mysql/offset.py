@@ -29,7 +29,7 @@ class Past(NamedTuple):
     digest: int = 0
 
 
-class Prepared(NamedTuple):
+class PreparedXa(NamedTuple):
     """An XA transaction that was prepared and not decided: where it begins, `at` which time, and which tables it
     changes.
 
@@ -43,7 +43,7 @@ class Prepared(NamedTuple):
     tables: tuple[TableId, ...] | None = None
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Prepared:
+    def from_dict(cls, data: Mapping[str, Any]) -> PreparedXa:
         """Inverse of `to_dict`."""
         tables = data["tables"]
         known = None if tables is None else tuple(TableId(str(one), str(other)) for one, other in tables)
@@ -76,7 +76,7 @@ class BinlogOffset:
     position: int
     gtid: str = ""
     past: Past | None = field(default=None, repr=False)
-    prepared: tuple[Prepared, ...] = field(default=(), repr=False)
+    prepared: tuple[PreparedXa, ...] = field(default=(), repr=False)
 
     @property
     def sequence(self) -> int:
@@ -123,7 +123,7 @@ def parse_offset(data: Mapping[str, Any]) -> BinlogOffset:
         if unknown := sorted(set(data) - _FIELDS):
             raise ValueError(f"{unknown[0]} is not supported")  # noqa: TRY301 - worded with the others below
         past = Past(**data["past"]) if data.get("past") else None
-        prepared = tuple(Prepared.from_dict(one) for one in data.get("prepared", ()))
+        prepared = tuple(PreparedXa.from_dict(one) for one in data.get("prepared", ()))
         offset = BinlogOffset(str(data["file"]), int(data["position"]), str(data.get("gtid", "")), past, prepared)
         GtidPosition(offset.gtid)
         if not offset.file or offset.position < 0:

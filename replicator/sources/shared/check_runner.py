@@ -9,47 +9,47 @@ from typing import Generic, Protocol, TypeVar
 
 from replicator.errors import SourceAuthenticationFailed, SourcePermissionDenied, TidemarkError
 from replicator.model.table_set import TableSet
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 
 _REACHABLE = ("reachable", "Connection")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """What one check found; `remedy` is SQL to paste or a sentence."""
 
-    status: Status
+    status: CheckStatus
     detail: str
     remedy: str = ""
 
 
-def ok(detail: str) -> Finding:
+def ok(detail: str) -> CheckFinding:
     """Nothing to do."""
-    return Finding(Status.OK, detail)
+    return CheckFinding(CheckStatus.OK, detail)
 
 
-def warning(detail: str, remedy: str = "") -> Finding:
+def warning(detail: str, remedy: str = "") -> CheckFinding:
     """It works, but."""
-    return Finding(Status.WARNING, detail, remedy)
+    return CheckFinding(CheckStatus.WARNING, detail, remedy)
 
 
-def failed(detail: str, remedy: str) -> Finding:
+def failed(detail: str, remedy: str) -> CheckFinding:
     """It does not work until `remedy` is done."""
-    return Finding(Status.FAILED, detail, remedy)
+    return CheckFinding(CheckStatus.FAILED, detail, remedy)
 
 
-def without_tables() -> Finding:
+def without_tables() -> CheckFinding:
     """Of a check of tables before there are any: that is no pass."""
-    return Finding(Status.SKIPPED, "Checked when tables are selected.")
+    return CheckFinding(CheckStatus.SKIPPED, "Checked when tables are selected.")
 
 
-class Connection(Protocol):
+class CheckConnection(Protocol):
     """What a login gives."""
 
     def close(self) -> None: ...
 
 
-C = TypeVar("C", bound=Connection)
+C = TypeVar("C", bound=CheckConnection)
 S = TypeVar("S")
 
 
@@ -57,8 +57,8 @@ S = TypeVar("S")
 class Checks(Generic[S]):
     """Of a kind of source, each with its name and title, in the order in which a user puts them right."""
 
-    of_server: Sequence[tuple[str, str, Callable[[S], Finding]]]
-    of_tables: Sequence[tuple[str, str, Callable[[S, TableSet | None], Finding]]]
+    of_server: Sequence[tuple[str, str, Callable[[S], CheckFinding]]]
+    of_tables: Sequence[tuple[str, str, Callable[[S, TableSet | None], CheckFinding]]]
 
     def run(
         self, login: Callable[[], C], look: Callable[[C], S], answer: Callable[[S], str], tables: TableSet | None
@@ -70,29 +70,31 @@ class Checks(Generic[S]):
         try:
             connection = login()
         except TidemarkError as error:
-            first = CheckResult(*_REACHABLE, Status.FAILED, error.message, error.remedy)
+            first = CheckResult(*_REACHABLE, CheckStatus.FAILED, error.message, error.remedy)
             reason = "the login failed" if isinstance(error, SourceAuthenticationFailed) else "there is no connection"
             skipped = f"Not checked, because {reason}."
             others = [(name, title) for name, title, _ in (*self.of_server, *self.of_tables)]
-            return [first, *(CheckResult(name, title, Status.SKIPPED, skipped) for name, title in others)]
+            return [first, *(CheckResult(name, title, CheckStatus.SKIPPED, skipped) for name, title in others)]
         try:
             server = look(connection)
-            results = [CheckResult(*_REACHABLE, Status.OK, answer(server))]
+            results = [CheckResult(*_REACHABLE, CheckStatus.OK, answer(server))]
             results += [_result(name, title, partial(check, server)) for name, title, check in self.of_server]
             return results + [
                 _result(name, title, partial(check, server, tables)) for name, title, check in self.of_tables
             ]
         except TidemarkError as error:
-            return [CheckResult(*_REACHABLE, Status.FAILED, error.message, error.remedy)]
+            return [CheckResult(*_REACHABLE, CheckStatus.FAILED, error.message, error.remedy)]
         finally:
             connection.close()
 
 
-def _result(name: str, title: str, check: Callable[[], Finding]) -> CheckResult:
+def _result(name: str, title: str, check: Callable[[], CheckFinding]) -> CheckResult:
     try:
         finding = check()
     except SourcePermissionDenied as error:
-        finding = Finding(Status.WARNING, f"The user lacks the privilege for this check: {error.message}", error.remedy)
+        finding = CheckFinding(
+            CheckStatus.WARNING, f"The user lacks the privilege for this check: {error.message}", error.remedy
+        )
     except TidemarkError as error:
-        finding = Finding(Status.FAILED, error.message, error.remedy)
+        finding = CheckFinding(CheckStatus.FAILED, error.message, error.remedy)
     return CheckResult(name, title, finding.status, finding.detail, finding.remedy)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.folding.footers import MAX_LISTED, KeyRange, LeftOut, footers, key_ranges, left_out, with_values
+from replicator.folding.footers import MAX_LISTED, KeyColumnRange, LeftOut, footers, key_ranges, left_out, with_values
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
@@ -16,8 +16,8 @@ from replicator.state.journal import Segment
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, item_of
 from replicator.targets.iceberg import changelog
 from replicator.targets.iceberg.direct.pruning import nothing_in, whole_files_below
-from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, Outcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, FallBackToSpark, Limits
+from replicator.targets.iceberg.direct.result import DIRECT, SKIPPED, ChangeOutcome
+from replicator.targets.iceberg.direct.writer import Counts, Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.spark import fold, merge_keyless, merge_unchanged
 from replicator.targets.iceberg.spark.changes import quoted, read
 from replicator.targets.iceberg.spark.merge_modes import end_below, put_changes, put_folded
@@ -28,24 +28,24 @@ from replicator.targets.iceberg.table.commit import commit
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.table.position import position
 
-LIMITS = Limits()
+LIMITS = DirectLimits()
 
 
 def append(
-    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Append, limits: Limits = LIMITS
-) -> Outcome:
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Append, limits: DirectLimits = LIMITS
+) -> ChangeOutcome:
     """Rows up to the position's `loaded` are in already and are left out; the compare-and-set of the commit does the
     rest.
     """
     at = position(table)
     segments = [s for s in change.segments if s.last_sequence > at.loaded]
     if at.loaded >= change.loaded:
-        return Outcome(SKIPPED, {})
+        return ChangeOutcome(SKIPPED, {})
     after = replace(at, loaded=change.loaded, item=item_of(change))
     require_columns(table, change.schema)
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
-        return Outcome("append", direct.append(change.schema, segments, at, after), DIRECT)
+        return ChangeOutcome("append", direct.append(change.schema, segments, at, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
 
@@ -54,7 +54,7 @@ def append(
             changes = read(spark, files, change.schema, at.loaded, timed=True)
             insert(table, as_read(fold.rows(changes, change.schema)), change.schema)
 
-    return Outcome("append", commit(catalog, table, after, write if segments else None), reason)
+    return ChangeOutcome("append", commit(catalog, table, after, write if segments else None), reason)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class _Batch:
     """What is to be merged: segments that are not in yet, and what their footers tell."""
 
     segments: Sequence[Segment]
-    ranges: Sequence[KeyRange]
+    ranges: Sequence[KeyColumnRange]
     arrivals: bool
     lacking: LeftOut | None
 
@@ -79,13 +79,13 @@ class _Batch:
 
 
 def merge(
-    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, limits: Limits = LIMITS
-) -> Outcome:
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, limits: DirectLimits = LIMITS
+) -> ChangeOutcome:
     """Fold, and apply in one commit, with what the position says is in already left out."""
     at = position(table)
     segments = [s for s in change.segments if s.last_sequence > at.applied]
     if at.applied >= change.upto:
-        return Outcome(SKIPPED, {})
+        return ChangeOutcome(SKIPPED, {})
     after = replace(at, applied=change.upto, item=item_of(change))
     if segments:
         require_columns(table, change.schema)
@@ -97,22 +97,22 @@ def merge(
     except FallBackToSpark as error:
         reason = str(error)
     if not segments:
-        return Outcome("nothing", commit(catalog, table, after, None), reason)
+        return ChangeOutcome("nothing", commit(catalog, table, after, None), reason)
     if not change.schema.key:
         with staged(storage, segments, here=catalog.pool.config.here) as files:
-            return Outcome(*merge_keyless.merge(catalog, table, change.schema, files, at, after), reason)
+            return ChangeOutcome(*merge_keyless.merge(catalog, table, change.schema, files, at, after), reason)
     return replace(_in_spark(catalog, storage, table, change, batch, at, after), reason=reason)
 
 
-def _directly(direct: Direct, change: Merge, batch: _Batch, at: Position, after: Position) -> Outcome:
+def _directly(direct: Direct, change: Merge, batch: _Batch, at: Position, after: Position) -> ChangeOutcome:
     """Raises NotDirectly."""
     if not batch.segments:
         direct.nothing(after)
-        return Outcome("nothing", Counts())
+        return ChangeOutcome("nothing", Counts())
     if not change.schema.key and not batch.arrivals:
         raise FallBackToSpark("no key")
     counts = direct.merge(change.schema, batch.segments, batch.ranges, at, after, partial=batch.lacking is not None)
-    return Outcome("merge" if counts.updated or counts.deleted else "append", counts, DIRECT)
+    return ChangeOutcome("merge" if counts.updated or counts.deleted else "append", counts, DIRECT)
 
 
 def _in_spark(
@@ -123,7 +123,7 @@ def _in_spark(
     batch: _Batch,
     at: Position,
     after: Position,
-) -> Outcome:
+) -> ChangeOutcome:
     ranges, lacking = batch.ranges, batch.lacking
     new_keys = table.total("records") == 0 or nothing_in(table, ranges)
     if not new_keys and len(change.schema.key) == 1 and sum(s.rows for s in batch.segments) <= MAX_LISTED:
@@ -145,14 +145,14 @@ def _in_spark(
             else:
                 put(spark, table, change.schema, changes, near)
 
-    return Outcome("append" if new_keys else "merge", commit(catalog, table, after, write))
+    return ChangeOutcome("append" if new_keys else "merge", commit(catalog, table, after, write))
 
 
-def replace_all(catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace) -> Outcome:
+def replace_all(catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace) -> ChangeOutcome:
     """The rows become exactly those of the segments, in one commit."""
     at = position(table)
     if at.load == change.load and at.loaded >= change.loaded:
-        return Outcome(SKIPPED, {})
+        return ChangeOutcome(SKIPPED, {})
     require_columns(table, change.schema)
     if table.mode is Mode.CHANGELOG:
         return changelog.replace_all(catalog, storage, table, change, at)
@@ -166,12 +166,12 @@ def replace_all(catalog: IcebergCatalog, storage: Storage, table: IcebergTable, 
             shaped(table, rows, change.schema).writeTo(sql_name(table.name)).overwrite(F.expr("true"))
 
     after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
-    return Outcome("replace", commit(catalog, table, after, write))
+    return ChangeOutcome("replace", commit(catalog, table, after, write))
 
 
 def delete_below(
-    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: DeleteBelow, limits: Limits = LIMITS
-) -> Outcome:
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: DeleteBelow, limits: DirectLimits = LIMITS
+) -> ChangeOutcome:
     """Rows with an older number go, or end where the mode keeps them.
 
     Of Spark's: the row filter is written twice: the second form cannot be answered from metadata, because Spark's
@@ -180,15 +180,15 @@ def delete_below(
     """
     at = position(table)
     if at.applied >= change.upto:
-        return Outcome(SKIPPED, {})
+        return ChangeOutcome(SKIPPED, {})
     after = replace(at, applied=change.upto, item=item_of(change))
     if table.mode is Mode.CHANGELOG:
         return changelog.mark(catalog, table, change, after)
     if table.mode is not Mode.MIRROR:
-        return Outcome("mark", commit(catalog, table, after, lambda spark: end_below(spark, table, change)))
+        return ChangeOutcome("mark", commit(catalog, table, after, lambda spark: end_below(spark, table, change)))
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
-        return Outcome("delete", direct.delete_below(change.below, after), DIRECT)
+        return ChangeOutcome("delete", direct.delete_below(change.below, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
     if whole_files_below(table, change.below):
@@ -197,10 +197,10 @@ def delete_below(
             empty = spark.createDataFrame([], spark.table(sql_name(table.name)).schema)
             empty.writeTo(sql_name(table.name)).overwrite(F.col(SEQUENCE) < change.below)
 
-        return Outcome("truncate", commit(catalog, table, after, everything), reason)
+        return ChangeOutcome("truncate", commit(catalog, table, after, everything), reason)
 
     def write(spark: SparkSession) -> None:
         below = f"{quoted(SEQUENCE)} < {change.below}"
         spark.sql(f"DELETE FROM {sql_name(table.name)} WHERE {below} AND {quoted(SEQUENCE)} + 0 < {change.below}")
 
-    return Outcome("delete", commit(catalog, table, after, write), reason)
+    return ChangeOutcome("delete", commit(catalog, table, after, write), reason)

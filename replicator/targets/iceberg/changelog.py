@@ -13,8 +13,8 @@ from replicator.model.schema import COMMIT_TS, OPERATION, SEQUENCE
 from replicator.staging.storage import Storage
 from replicator.state.journal import EventKind
 from replicator.targets.base import DeleteBelow, Merge, Position, Replace, item_of
-from replicator.targets.iceberg.direct.result import DIRECT, Outcome
-from replicator.targets.iceberg.direct.writer import Counts, Direct, FallBackToSpark, Limits
+from replicator.targets.iceberg.direct.result import DIRECT, ChangeOutcome
+from replicator.targets.iceberg.direct.writer import Counts, Direct, DirectLimits, FallBackToSpark
 from replicator.targets.iceberg.spark import fold
 from replicator.targets.iceberg.spark.changelog import in_spark
 from replicator.targets.iceberg.spark.changes import read
@@ -27,16 +27,16 @@ from replicator.targets.iceberg.table.types import from_iceberg
 
 
 def merge(
-    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, at: Position, limits: Limits
-) -> Outcome:
+    catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Merge, at: Position, limits: DirectLimits
+) -> ChangeOutcome:
     """The changes above the position, unfolded."""
     after = replace(at, applied=change.upto, item=item_of(change))
     try:
         direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
         if not change.segments:
             direct.nothing(after)
-            return Outcome("nothing", Counts())
-        return Outcome("append", direct.append_changes(change.schema, change.segments, at, after), DIRECT)
+            return ChangeOutcome("nothing", Counts())
+        return ChangeOutcome("append", direct.append_changes(change.schema, change.segments, at, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
 
@@ -45,12 +45,12 @@ def merge(
             changes = read(spark, files, change.schema, at.applied, timed=True)
             insert(table, in_spark(changes, change.schema), change.schema)
 
-    return Outcome("append", commit(catalog, table, after, write if change.segments else None), reason)
+    return ChangeOutcome("append", commit(catalog, table, after, write if change.segments else None), reason)
 
 
 def replace_all(
     catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace, at: Position
-) -> Outcome:
+) -> ChangeOutcome:
     """A table without key was read anew: its READ rows, and a marker if there is something that they follow."""
 
     def write(spark: SparkSession) -> None:
@@ -68,16 +68,16 @@ def replace_all(
 
     after = replace(at, applied=change.applied, loaded=change.loaded, load=change.load, item=item_of(change))
     something = change.segments or table.total("records")
-    return Outcome("append", commit(catalog, table, after, write if something else None))
+    return ChangeOutcome("append", commit(catalog, table, after, write if something else None))
 
 
-def mark(catalog: IcebergCatalog, table: IcebergTable, change: DeleteBelow, after: Position) -> Outcome:
+def mark(catalog: IcebergCatalog, table: IcebergTable, change: DeleteBelow, after: Position) -> ChangeOutcome:
     """A TRUNCATE or a sweep is a row without values: what has no change from `_below` on is gone."""
 
     def write(spark: SparkSession) -> None:
         _marker(spark, table, change).writeTo(sql_name(table.name)).append()
 
-    return Outcome("append", commit(catalog, table, after, write))
+    return ChangeOutcome("append", commit(catalog, table, after, write))
 
 
 def _marker(spark: SparkSession, table: IcebergTable, change: DeleteBelow) -> DataFrame:

@@ -25,8 +25,8 @@ from replicator.targets.base import (
     TargetTable,
 )
 from replicator.targets.iceberg import apply
-from replicator.targets.iceberg.direct.result import SKIPPED, Outcome
-from replicator.targets.iceberg.direct.writer import Counts, Limits
+from replicator.targets.iceberg.direct.result import SKIPPED, ChangeOutcome
+from replicator.targets.iceberg.direct.writer import Counts, DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.table import schema_update
@@ -48,7 +48,7 @@ class IcebergTarget:
         spark: SparkPool,
         storage: Storage,
         replicator: str,
-        limits: Limits = apply.LIMITS,
+        limits: DirectLimits = apply.LIMITS,
         retention: Retention = DEFAULT_RETENTION,
     ) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.
@@ -96,7 +96,7 @@ class IcebergTarget:
     def close(self) -> None:
         """Spark is the process's."""
 
-    def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> Outcome:
+    def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
         match change:
             case Create():
                 reach("apply.create.before")
@@ -120,7 +120,7 @@ class IcebergTarget:
                 reach("apply.evolve.after")
             case _:
                 return self._rows(self._required(table, seen), change)
-        return Outcome(how, NOTHING)
+        return ChangeOutcome(how, NOTHING)
 
     def _as_seen(self, table: TargetTable, seen: str | None) -> IcebergTable | None:
         """The table; TargetConflict where it is not the one that the caller has seen."""
@@ -133,7 +133,7 @@ class IcebergTarget:
     def _required(self, table: TargetTable, seen: str | None) -> IcebergTable:
         return self._as_seen(table, seen) or self._catalog.require(table)
 
-    def _rows(self, table: IcebergTable, change: Append | Merge | Replace | DeleteBelow) -> Outcome:
+    def _rows(self, table: IcebergTable, change: Append | Merge | Replace | DeleteBelow) -> ChangeOutcome:
         match change:
             case Append():
                 return apply.append(self._catalog, self._storage, table, change, self._limits)
@@ -145,7 +145,7 @@ class IcebergTarget:
                 return apply.delete_below(self._catalog, self._storage, table, change, self._limits)
 
 
-def _result(outcome: Outcome, seconds: float) -> ApplyResult:
+def _result(outcome: ChangeOutcome, seconds: float) -> ApplyResult:
     """Counts are our own for a direct change, Spark's for a MERGE, the commit's for everything else."""
     did = outcome.did
     if isinstance(did, Counts):

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from replicator.errors import TidemarkError
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.kafka.config import KafkaConfig
 from replicator.targets.kafka.diagnosis import met
 from replicator.targets.kafka.failures import known
@@ -29,10 +29,10 @@ def check(settings: Mapping[str, Any]) -> list[CheckResult]:
             ("topics", "Privilege to create topics", _topics),
             ("transactions", "Transactions", _transactions),
         ):
-            results.append(CheckResult(name, title, Status.OK, _tried(config, attempt)))
+            results.append(CheckResult(name, title, CheckStatus.OK, _tried(config, attempt)))
     except TidemarkError as error:
         title = ("Brokers", "Privilege to create topics", "Transactions")[len(results)]
-        results.append(CheckResult("failed", title, Status.FAILED, error.message, error.remedy))
+        results.append(CheckResult("failed", title, CheckStatus.FAILED, error.message, error.remedy))
     return results
 
 
@@ -44,15 +44,15 @@ def check_written(settings: Mapping[str, Any]) -> CheckResult:
         topic = config.topic(APPLIED)
         there = topic in met(config, SECONDS).topics
     except TidemarkError as error:
-        return CheckResult("written", title, Status.FAILED, error.message, error.remedy)
+        return CheckResult("written", title, CheckStatus.FAILED, error.message, error.remedy)
     if there:
-        return CheckResult("written", title, Status.OK, f"The topic {topic} exists.")
+        return CheckResult("written", title, CheckStatus.OK, f"The topic {topic} exists.")
     detail = (
         f"The Kafka brokers at {config.bootstrap_servers} do not have the topic {topic}, which stores the progress of"
         " each table."
     )
     remedy = "Use brokers of the same cluster. To write to another cluster, create another replicator."
-    return CheckResult("written", title, Status.FAILED, detail, remedy)
+    return CheckResult("written", title, CheckStatus.FAILED, detail, remedy)
 
 
 def _tried(config: KafkaConfig, attempt: Any) -> str:

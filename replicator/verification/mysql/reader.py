@@ -14,7 +14,7 @@ from pymysql.cursors import SSCursor
 
 from replicator.clear_text import connect_mysql
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
-from replicator.verification.cells import Cell, Cells, Rule, show
+from replicator.verification.cells import Cell, CellRule, Cells, show
 from replicator.verification.model import SourceConfig, TablePair
 from replicator.verification.mysql.rules import CONVERT, SourceColumn, rule
 from replicator.verification.source import Row, SourceTable
@@ -95,7 +95,7 @@ class MySqlReader:
         if not pair.excluded_columns:
             self._see_all_columns(pair)
         left_out = {name.casefold() for name in pair.excluded_columns}  # the server compares columns without case
-        columns: list[tuple[SourceColumn, Rule]] = []
+        columns: list[tuple[SourceColumn, CellRule]] = []
         for name, data_type, column_type, precision, scale, fraction, *text in found:
             if name.casefold() in left_out:
                 continue
@@ -195,7 +195,7 @@ def _text(value: bytes | str | int) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def _literal(cell: Cell, how: Rule) -> str:
+def _literal(cell: Cell, how: CellRule) -> str:
     """A canonical cell as SQL.  Text goes as hexadecimal so that no quoting rule matters."""
     if cell is None:
         return "NULL"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cells, Convert, Rule
+from replicator.verification.cells import MAX_DECIMAL_DIGITS, CellRule, Cells, Convert
 
 BIT_LONG = 63
 LAST_SURE_DAY = b"28"
@@ -36,18 +36,18 @@ class SourceColumn:
     collation: str = ""
 
 
-def rule(column: SourceColumn, zero_dates: str) -> Rule | None:
+def rule(column: SourceColumn, zero_dates: str) -> CellRule | None:
     """The rule for a column; None for a type this module does not know."""
     kind = column.data_type.lower()
     if kind in TEXTS:
-        return Rule("string", compare=_own_collation(column))
+        return CellRule("string", compare=_own_collation(column))
     if kind in BYTES:
-        return Rule("binary")
+        return CellRule("binary")
     if kind in SMALL_INTEGERS or kind == "bigint":
         return _integer(kind, column)
     if kind in {"float", "double", "real"}:
         # a bare FLOAT is printed with six digits only; a product has all digits, and keeps the sign of zero
-        return Rule("float" if kind == "float" else "double", "{} * 1e0", "float" if kind == "float" else "double")
+        return CellRule("float" if kind == "float" else "double", "{} * 1e0", "float" if kind == "float" else "double")
     if kind in {"date", "datetime", "timestamp"}:
         return _temporal(kind, column, zero_dates)
     return _other(kind, column)
@@ -60,33 +60,33 @@ def _own_collation(column: SourceColumn) -> str:
     return f"CONVERT({{}} USING {column.charset}) COLLATE {column.collation}" if column.collation else "{}"
 
 
-def _integer(kind: str, column: SourceColumn) -> Rule:
+def _integer(kind: str, column: SourceColumn) -> CellRule:
     unsigned = "unsigned" in column.column_type.lower()
     convert = "digits" if "zerofill" in column.column_type.lower() else ""
     if kind == "bigint":
-        return Rule("decimal(20, 0)" if unsigned else "long", convert=convert)
-    return Rule("long" if kind == "int" and unsigned else "int", convert=convert)
+        return CellRule("decimal(20, 0)" if unsigned else "long", convert=convert)
+    return CellRule("long" if kind == "int" and unsigned else "int", convert=convert)
 
 
-def _temporal(kind: str, column: SourceColumn, zero_dates: str) -> Rule:
+def _temporal(kind: str, column: SourceColumn, zero_dates: str) -> CellRule:
     if zero_dates == "text":
-        return Rule("string")
+        return CellRule("string")
     if kind == "date":
-        return Rule("date", convert="date")
-    return Rule("timestamp" if kind == "datetime" else "timestamptz", convert=f"moment{column.fraction}")
+        return CellRule("date", convert="date")
+    return CellRule("timestamp" if kind == "datetime" else "timestamptz", convert=f"moment{column.fraction}")
 
 
-def _other(kind: str, column: SourceColumn) -> Rule | None:
+def _other(kind: str, column: SourceColumn) -> CellRule | None:
     if kind == "decimal":
         if column.precision > MAX_DECIMAL_DIGITS:
-            return Rule("string", convert="")
-        return Rule(f"decimal({column.precision}, {column.scale})", convert="unscaled")
+            return CellRule("string", convert="")
+        return CellRule(f"decimal({column.precision}, {column.scale})", convert="unscaled")
     if kind == "bit":
         if column.precision == 1:
-            return Rule("boolean", convert="bits")
-        return Rule("long" if column.precision <= BIT_LONG else "decimal(20, 0)", convert="bits")
+            return CellRule("boolean", convert="bits")
+        return CellRule("long" if column.precision <= BIT_LONG else "decimal(20, 0)", convert="bits")
     if kind == "year":
-        return Rule("int", convert="digits")
+        return CellRule("int", convert="digits")
     return None
 
 

@@ -11,7 +11,7 @@ from psycopg2 import extensions
 
 from replicator.clear_text import LIBPQ_OPTIONS, libpq_address
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
-from replicator.verification.cells import Cell, Cells, Rule, show
+from replicator.verification.cells import Cell, CellRule, Cells, show
 from replicator.verification.model import SourceConfig, TablePair
 from replicator.verification.postgres.rules import CONVERT, PostgresColumn, left_out, rule
 from replicator.verification.source import NamedColumn, Row, SourceTable
@@ -104,7 +104,7 @@ class PostgresReader:
     def describe(self, pair: TablePair, zero_dates: str) -> SourceTable:
         """Raises TableDisappeared, UnsupportedType."""
         oid, rows = self._table(pair)
-        columns: list[tuple[PostgresColumn, Rule]] = []
+        columns: list[tuple[PostgresColumn, CellRule]] = []
         absent: dict[str, str] = {}
         for column in self._columns(oid):
             if column.name in pair.excluded_columns:
@@ -234,7 +234,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def literal(cell: Cell, column: NamedColumn, how: Rule) -> str:
+def literal(cell: Cell, column: NamedColumn, how: CellRule) -> str:
     """A canonical cell as SQL, of the column's own type."""
     if cell is None:
         return "NULL"

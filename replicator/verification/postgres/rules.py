@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cell, Cells, Rule
+from replicator.verification.cells import MAX_DECIMAL_DIGITS, Cell, CellRule, Cells
 
 Texts = Sequence[str | None]
 
@@ -23,19 +23,19 @@ SCALE_BITS = 0x7FF
 SCALE_SIGN = 0x400
 BASE, PSEUDO = "b", "p"  # pg_type.typtype
 EXACT = {
-    "bool": Rule("boolean", "{}::int::text"),
-    "int2": Rule("int", "{}::text"),
-    "int4": Rule("int", "{}::text"),
-    "int8": Rule("long", "{}::text"),
-    "oid": Rule("long", "{}::text"),
-    "float4": Rule("float", "encode(float4send({}), 'hex')", "float4"),
-    "float8": Rule("double", "encode(float8send({}), 'hex')", "float8"),
-    "bytea": Rule("binary", "encode({}, 'hex')", "hex"),
+    "bool": CellRule("boolean", "{}::int::text"),
+    "int2": CellRule("int", "{}::text"),
+    "int4": CellRule("int", "{}::text"),
+    "int8": CellRule("long", "{}::text"),
+    "oid": CellRule("long", "{}::text"),
+    "float4": CellRule("float", "encode(float4send({}), 'hex')", "float4"),
+    "float8": CellRule("double", "encode(float8send({}), 'hex')", "float8"),
+    "bytea": CellRule("binary", "encode({}, 'hex')", "hex"),
 }
 TEMPORAL = {
-    "date": Rule("date", "{}::text", "date"),
-    "timestamp": Rule("timestamp", "{}::text", "moment"),
-    "timestamptz": Rule("timestamptz", "{}::text", "moment_utc"),
+    "date": CellRule("date", "{}::text", "date"),
+    "timestamp": CellRule("timestamp", "{}::text", "moment"),
+    "timestamptz": CellRule("timestamptz", "{}::text", "moment_utc"),
 }
 GENERATED_LOGGED = 180000  # CREATE PUBLICATION … WITH (publish_generated_columns) came with 18
 
@@ -69,7 +69,7 @@ def left_out(column: PostgresColumn, version: int) -> str:
     return ""
 
 
-def rule(column: PostgresColumn, zero_dates: str) -> Rule | None:
+def rule(column: PostgresColumn, zero_dates: str) -> CellRule | None:
     """The rule for a column; None for a type that no table can hold values of."""
     if column.plain in EXACT:
         return EXACT[column.plain]
@@ -77,10 +77,10 @@ def rule(column: PostgresColumn, zero_dates: str) -> Rule | None:
         return TEMPORAL[column.plain]
     if column.plain == "numeric" and (size := precision_and_scale(column.modifier)):
         precision, scale = size
-        return Rule(f"decimal({precision}, {scale})", "{}::text", "unscaled")
+        return CellRule(f"decimal({precision}, {scale})", "{}::text", "unscaled")
     if column.kind == BASE and not column.plain:  # an extension's own `=` is not in the search path
-        return Rule("string", compare="{}::text")
-    return None if column.kind == PSEUDO else Rule("string")
+        return CellRule("string", compare="{}::text")
+    return None if column.kind == PSEUDO else CellRule("string")
 
 
 def precision_and_scale(modifier: int) -> tuple[int, int] | None:

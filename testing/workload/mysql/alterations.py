@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from testing.workload.model import Draft, Operation
+from testing.workload.model import Operation, SchemaDraft
 from testing.workload.mysql import kinds
 from testing.workload.mysql.kind_choice import any_collation
-from testing.workload.mysql.kinds import Kind
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.mysql.rng_literals import names, quoted
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
@@ -19,7 +19,7 @@ FRACTIONS = ("datetime", "timestamp", "time")
 MIN_COLUMNS = 2
 
 
-def place(draft: Draft, table: TableModel) -> tuple[str, int]:
+def place(draft: SchemaDraft, table: TableModel) -> tuple[str, int]:
     """FIRST, AFTER …, or nothing; and the place among the columns that it means."""
     pen = draft.pen
     if pen.chance(0.4):
@@ -32,14 +32,14 @@ def _put(table: TableModel, at: int, column: ColumnModel) -> TableModel:
     return replace(table, columns=(*table.columns[:at], column, *table.columns[at:]))
 
 
-def _add_column(draft: Draft, table: TableModel) -> Statements:
+def _add_column(draft: SchemaDraft, table: TableModel) -> Statements:
     column, (where, at) = draft.maker.column(), place(draft, table)
     draft.keep(_put(table, at, column))
     how = ", ALGORITHM=INPLACE" if draft.pen.chance(0.05) else ""
     return (f"ALTER TABLE {table.sql} ADD COLUMN {quoted(column.name)} {column.declared()}{where}{how}",)
 
 
-def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
+def _add_generated(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.maker.generated(table.columns)
     if column is None:
         return None
@@ -48,7 +48,7 @@ def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} ADD COLUMN {quoted(column.name)} {column.declared()}{where}",)
 
 
-def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
     columns = table.droppable
     if not columns:
         return None
@@ -57,7 +57,7 @@ def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP COLUMN {quoted(gone.name)}",)
 
 
-def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
+def _rename_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
     columns = table.renamable
     if not columns:
         return None
@@ -69,7 +69,7 @@ def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} CHANGE {quoted(old.name)} {quoted(new.name)} {new.declared()}",)
 
 
-def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
+def _swap_names(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two columns change names in one statement."""
     columns = [column for column in table.renamable if column.plain]
     if len(columns) < MIN_COLUMNS:
@@ -81,12 +81,14 @@ def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} CHANGE {a} {b} {first.declared()}, CHANGE {b} {a} {second.declared()}",)
 
 
-def _modified(draft: Draft, table: TableModel, column: ColumnModel, new: ColumnModel, where: str = "") -> Statements:
+def _modified(
+    draft: SchemaDraft, table: TableModel, column: ColumnModel, new: ColumnModel, where: str = ""
+) -> Statements:
     draft.keep(table.with_column(column.name, new))
     return (f"ALTER TABLE {table.sql} MODIFY {quoted(column.name)} {new.declared()}{where}",)
 
 
-def wider(kind: Kind) -> Kind | None:
+def wider(kind: MySQLKind) -> MySQLKind | None:
     """A type that holds all of the values and more; None where there is none here."""
     size, scale = kind.size or 1, kind.scale or 0
     most_digits, most_bits = 60, 60
@@ -105,13 +107,13 @@ def wider(kind: Kind) -> Kind | None:
             return _longer(kind)
 
 
-def _longer(kind: Kind) -> Kind | None:
+def _longer(kind: MySQLKind) -> MySQLKind | None:
     if kind.name in ("enum", "set"):
         return replace(kind, labels=(*kind.labels, f"new {len(kind.labels)}"))
     return replace(kind, size=6) if kind.name in FRACTIONS else None
 
 
-def narrower(kind: Kind) -> Kind | None:
+def narrower(kind: MySQLKind) -> MySQLKind | None:
     """A type that holds only some of the values; None where there is none here."""
     match kind.name:
         # Without strict mode MySQL cuts a character in two, which no reader takes for text.
@@ -129,31 +131,31 @@ def narrower(kind: Kind) -> Kind | None:
             return None
 
 
-def _widen(draft: Draft, table: TableModel) -> Statements | None:
+def _widen(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([*table.free, *(c for c in table.columns if c.number == "text")] or [None])
-    new = wider(column.kind) if column and isinstance(column.kind, Kind) else None
+    new = wider(column.kind) if column and isinstance(column.kind, MySQLKind) else None
     if column is None or new is None or column.extra:
         return None
     return _modified(draft, table, column, replace(column, kind=new))
 
 
-def _narrow(draft: Draft, table: TableModel) -> Statements | None:
+def _narrow(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice(table.free or [None])
-    new = narrower(column.kind) if column and isinstance(column.kind, Kind) else None
+    new = narrower(column.kind) if column and isinstance(column.kind, MySQLKind) else None
     if column is None or new is None or column.extra:
         return None
     default = draft.maker.default(new) if column.default else ""
     return _modified(draft, table, column, replace(column, kind=new, default=default))
 
 
-def _unsigned(draft: Draft, table: TableModel) -> Statements | None:
+def _unsigned(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """What is below zero becomes zero, where sql_mode lets it."""
     numbers = (*kinds.INTEGERS, "decimal", "float", "double")
-    signed = [c for c in table.free if isinstance(c.kind, Kind) and c.kind.name in numbers and not c.kind.unsigned]
+    signed = [c for c in table.free if isinstance(c.kind, MySQLKind) and c.kind.name in numbers and not c.kind.unsigned]
     column = draft.pen.choice(signed or [None])
     if column is None or column.extra:
         return None
-    assert isinstance(column.kind, Kind)
+    assert isinstance(column.kind, MySQLKind)
     kind = replace(column.kind, unsigned=True, zerofill=draft.pen.chance(0.3))
     made = _modified(draft, table, column, replace(column, kind=kind, default=""))
     name, lenient = quoted(column.name), ("SET @sql_mode_before = @@sql_mode", "SET SESSION sql_mode = ''")
@@ -161,31 +163,33 @@ def _unsigned(draft: Draft, table: TableModel) -> Statements | None:
     return (*lenient, below, *made, "SET SESSION sql_mode = @sql_mode_before")
 
 
-def _digits(draft: Draft, table: TableModel) -> Statements | None:
+def _digits(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Digits behind the point are only shown otherwise, or go: then, or when a later statement copies the table."""
-    floats = [c for c in table.free if isinstance(c.kind, Kind) and c.kind.name in ("float", "double") and not c.extra]
+    floats = [
+        c for c in table.free if isinstance(c.kind, MySQLKind) and c.kind.name in ("float", "double") and not c.extra
+    ]
     column = draft.pen.choice(floats or [None])
     if column is None:
         return None
     name, pen = quoted(column.name), draft.pen
-    assert isinstance(column.kind, Kind)
+    assert isinstance(column.kind, MySQLKind)
     kind = replace(column.kind, size=pen.choice((9, 12)), scale=pen.choice((1, 4)))
     (made,) = _modified(draft, table, column, replace(column, kind=kind, default=""))
     drawn = f"UPDATE {table.sql} SET {name} = 123.456789 WHERE {name} IS NOT NULL"
     return (drawn, made + pen.choice(("", "", ", ALGORITHM=COPY")))
 
 
-def _retype(draft: Draft, table: TableModel) -> Statements | None:
+def _retype(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """To text, which holds everything, or to any other type, which may fail."""
     column = draft.pen.choice([column for column in table.free if column.kind.is_simple] or [None])
     if column is None:
         return None
-    text = Kind("varchar", 400, collation=draft.pen.choice(kinds.COMMON[:3]))
+    text = MySQLKind("varchar", 400, collation=draft.pen.choice(kinds.COMMON[:3]))
     kind = text if draft.pen.chance(0.7) else draft.maker.kind()
     return _modified(draft, table, column, ColumnModel(column.name, kind, comment=column.comment))
 
 
-def _reorder(draft: Draft, table: TableModel) -> Statements | None:
+def _reorder(draft: SchemaDraft, table: TableModel) -> Statements | None:
     columns = [column for column in table.columns if not column.generated]
     moving = draft.pen.choice(columns)
     others = [column for column in table.columns if column != moving]
@@ -197,7 +201,7 @@ def _reorder(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} MODIFY {quoted(moving.name)} {moving.declared()}{where}",)
 
 
-def _change_default(draft: Draft, table: TableModel) -> Statements | None:
+def _change_default(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([c for c in table.plain if c.kind.has_default and not c.extra] or [None])
     if column is None:
         return None
@@ -207,7 +211,7 @@ def _change_default(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} ALTER COLUMN {quoted(column.name)} {change}",)
 
 
-def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
+def _change_nullability(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice(table.free or [None])
     if column is None or column.invisible:
         return None
@@ -218,7 +222,7 @@ def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {name} = {column.kind.value(draft.pen)} WHERE {name} IS NULL", *changed)
 
 
-def _change_charset(draft: Draft, table: TableModel) -> Statements | None:
+def _change_charset(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([column for column in table.free if column.kind.collation] or [None])
     if column is None:
         return None
@@ -228,7 +232,7 @@ def _change_charset(draft: Draft, table: TableModel) -> Statements | None:
     return _modified(draft, table, column, replace(column, kind=replace(column.kind, collation=wide)))
 
 
-def _convert(draft: Draft, table: TableModel) -> Statements | None:
+def _convert(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Every text column; the server makes the long ones longer if need be."""
     if any(_spoiled(column) for column in table.columns):
         return None
@@ -247,26 +251,26 @@ def _spoiled(column: ColumnModel) -> bool:
     return bool(column.kind.labels) and not column.kind.collation.startswith("utf8")
 
 
-def _comment(draft: Draft, table: TableModel) -> Statements | None:
+def _comment(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice(table.plain or [None])
     if column is None:
         return None
     return _modified(draft, table, column, replace(column, comment="'now, with; a `comment`'"))
 
 
-def _comment_table(draft: Draft, table: TableModel) -> Statements:
+def _comment_table(draft: SchemaDraft, table: TableModel) -> Statements:
     what = draft.pen.choice(("COMMENT = 'new'", "FORCE", "ENGINE = InnoDB"))
     return (f"ALTER TABLE {table.sql} {what}",)
 
 
-def _hide_column(draft: Draft, table: TableModel) -> Statements | None:
+def _hide_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([column for column in table.free if column.nullable or column.default] or [None])
     if column is None or draft.dialect != "mariadb" or len(table.plain) <= MIN_COLUMNS:
         return None
     return _modified(draft, table, column, replace(column, invisible=not column.invisible))
 
 
-def _add_index(draft: Draft, table: TableModel) -> Statements | None:
+def _add_index(draft: SchemaDraft, table: TableModel) -> Statements | None:
     indexable = [c for c in table.columns if c.kind.is_simple and c.kind.name not in kinds.LONG_TEXTS]
     if not indexable:
         return None
@@ -278,7 +282,7 @@ def _add_index(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} ADD KEY {quoted(name)} ({column})",)
 
 
-def _drop_index(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_index(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.indexes:
         return None
     name = draft.pen.choice(table.indexes)
@@ -288,13 +292,15 @@ def _drop_index(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP INDEX {quoted(name)}",)
 
 
-def _change_key(draft: Draft, table: TableModel) -> Statements | None:
+def _change_key(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Drop the primary key, lengthen it by a column, or give a table a new one."""
     pen, key = draft.pen, table.key
     if table.partitions or any(column.extra == "AUTO_INCREMENT" for column in table.columns):
         return None
     if not key.columns:
-        column = ColumnModel(draft.maker.name("id", odd=0), Kind("int"), False, number="plain", extra="AUTO_INCREMENT")  # noqa: FBT003
+        column = ColumnModel(
+            draft.maker.name("id", odd=0), MySQLKind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT"
+        )
         new = replace(key, style="auto", columns=(column.name,), declared="PRIMARY KEY")
         draft.keep(replace(table, columns=(column, *table.columns), key=new))
         return (f"ALTER TABLE {table.sql} ADD COLUMN {quoted(column.name)} {column.declared()} PRIMARY KEY FIRST",)
@@ -309,7 +315,7 @@ def _change_key(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP PRIMARY KEY",)
 
 
-def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_and_add(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The same name in one statement: another column, whose old values are gone."""
     columns = [column for column in table.droppable if not column.generated]
     if not columns:
@@ -323,7 +329,7 @@ def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP COLUMN {name}, ADD COLUMN {name} {new.declared()}",)
 
 
-def _several(draft: Draft, table: TableModel) -> Statements | None:
+def _several(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Add, drop and rename in one statement."""
     columns = table.droppable
     if not columns:
@@ -335,7 +341,7 @@ def _several(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} DROP COLUMN {quoted(gone.name)}, {added}, COMMENT 'several; at once'",)
 
 
-def _if_exists(draft: Draft, table: TableModel) -> Statements | None:
+def _if_exists(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """What is there already, and what is not, with IF [NOT] EXISTS: half of it changes nothing."""
     columns = table.droppable
     if draft.dialect != "mariadb" or not columns:
@@ -359,7 +365,7 @@ SOFT: dict[str, tuple[int, Operation]] = {
 }
 
 
-def _change_engine(draft: Draft, table: TableModel) -> Statements:
+def _change_engine(draft: SchemaDraft, table: TableModel) -> Statements:
     """Rows of MyISAM and Aria, and what the log has of them, may differ when the server is killed."""
     lasting = ("MyISAM", "Aria") if draft.dialect == "mariadb" else ("MyISAM",)
     engine = draft.pen.choice(("InnoDB", "InnoDB", "MEMORY", *(lasting if draft.unkilled else ())))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from testing.workload import changes
-from testing.workload.model import Draft, Operation
+from testing.workload.model import Operation, SchemaDraft
 from testing.workload.mysql.keys import numbered
 from testing.workload.mysql.rng_literals import quoted
 from testing.workload.schemas import Statements, TableModel
 
 
-def _insert_returning(draft: Draft, table: TableModel) -> Statements | None:
+def _insert_returning(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if draft.dialect != "mariadb":
         return None
     name = quoted(table.columns[0].name)
@@ -19,7 +19,7 @@ def _insert_returning(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _insert_set(draft: Draft, table: TableModel) -> Statements:
+def _insert_set(draft: SchemaDraft, table: TableModel) -> Statements:
     number = str(draft.grown(table, 1) + 1)
     cells = [
         f"{quoted(c.name)} = {numbered(c.number, number, c.kind) if c.number else changes.value(draft.pen, c)}"
@@ -28,15 +28,15 @@ def _insert_set(draft: Draft, table: TableModel) -> Statements:
     return (f"INSERT INTO {table.sql} SET {', '.join(cells)}",)
 
 
-def _insert_ignore(draft: Draft, table: TableModel) -> Statements:
+def _insert_ignore(draft: SchemaDraft, table: TableModel) -> Statements:
     return (changes.inserted(draft, table, draft.pen.randint(1, 6), "INSERT IGNORE INTO", again=True),)
 
 
-def _replace(draft: Draft, table: TableModel) -> Statements:
+def _replace(draft: SchemaDraft, table: TableModel) -> Statements:
     return (changes.inserted(draft, table, draft.pen.randint(1, 6), "REPLACE INTO", again=True),)
 
 
-def _upsert(draft: Draft, table: TableModel) -> Statements | None:
+def _upsert(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.plain:
         return None
     statement = changes.inserted(draft, table, draft.pen.randint(1, 6), again=draft.pen.chance(0.7))
@@ -45,12 +45,12 @@ def _upsert(draft: Draft, table: TableModel) -> Statements | None:
     return (f"{statement} ON DUPLICATE KEY UPDATE {draft.pen.choice((f'{column} = VALUES({column})', other))}",)
 
 
-def _crashes_in_order(draft: Draft, table: TableModel) -> bool:
+def _crashes_in_order(draft: SchemaDraft, table: TableModel) -> bool:
     """MariaDB 11.4.5 itself crashes now and then (ha_partition::position) in UPDATE … ORDER BY of such a table."""
     return draft.dialect == "mariadb" and bool(table.partitions)
 
 
-def _update_limit(draft: Draft, table: TableModel) -> Statements | None:
+def _update_limit(draft: SchemaDraft, table: TableModel) -> Statements | None:
     simple = [column for column in table.columns if column.kind.is_simple]
     if not table.plain or not simple or _crashes_in_order(draft, table):
         return None
@@ -60,12 +60,12 @@ def _update_limit(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _delete_limit(draft: Draft, table: TableModel) -> Statements:
+def _delete_limit(draft: SchemaDraft, table: TableModel) -> Statements:
     where = draft.pen.choice(("", f" WHERE {changes.one(draft, table)}"))
     return (f"DELETE FROM {table.sql}{where} LIMIT {draft.pen.randint(1, 9)}",)
 
 
-def _shift_keys(draft: Draft, table: TableModel) -> Statements | None:
+def _shift_keys(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Every key takes its neighbour's."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not ranged or not table.key.columns or _crashes_in_order(draft, table):
@@ -74,7 +74,7 @@ def _shift_keys(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {name} = {name} + 1 ORDER BY {name} DESC LIMIT {draft.pen.randint(2, 30)}",)
 
 
-def _update_two(draft: Draft, table: TableModel) -> Statements | None:
+def _update_two(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """One statement for two tables."""
     other = changes.other(draft, table)
     if other is None or not table.plain or not other.plain:
@@ -88,7 +88,7 @@ def _update_two(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} a, {other.sql} b SET {sets} WHERE {where}",)
 
 
-def _delete_two(draft: Draft, table: TableModel) -> Statements | None:
+def _delete_two(draft: SchemaDraft, table: TableModel) -> Statements | None:
     other = changes.other(draft, table)
     if other is None:
         return None

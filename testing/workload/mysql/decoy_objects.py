@@ -6,19 +6,21 @@ from dataclasses import replace
 
 from testing.workload.changes import bulk
 from testing.workload.keys import KeyModel
-from testing.workload.model import Draft, Operation
-from testing.workload.mysql.kinds import Kind
+from testing.workload.model import Operation, SchemaDraft
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.mysql.rng_literals import names, quoted
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
 UNSELECTED = "unselected"
 
 
-def trigger(draft: Draft, table: TableModel) -> Statements:
+def trigger(draft: SchemaDraft, table: TableModel) -> Statements:
     """Each changed row adds one to a table of its own, in the same statement."""
     pen, maker = draft.pen, draft.maker
-    number = ColumnModel(maker.name("id", odd=0), Kind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT")
-    columns = (number, ColumnModel(maker.name("what", odd=0), Kind("varchar", 20, collation="utf8mb4_bin")))
+    number = ColumnModel(
+        maker.name("id", odd=0), MySQLKind("int"), nullable=False, number="plain", extra="AUTO_INCREMENT"
+    )
+    columns = (number, ColumnModel(maker.name("what", odd=0), MySQLKind("varchar", 20, collation="utf8mb4_bin")))
     audit = replace(maker.model(maker.name("audit"), columns, KeyModel("auto", (number.name,))), fixed=True)
     draft.keep(audit)
     event = pen.choice(("INSERT", "UPDATE", "DELETE"))
@@ -27,13 +29,13 @@ def trigger(draft: Draft, table: TableModel) -> Statements:
     return (*audit.created(), f"CREATE TRIGGER {quoted(maker.name('trigger', odd=0))} {when} {action}")
 
 
-def view(draft: Draft, table: TableModel) -> Statements:
+def view(draft: SchemaDraft, table: TableModel) -> Statements:
     """It is broken as soon as its table changes its name."""
     name = quoted(draft.maker.name("view", odd=0.3))
     return (f"CREATE VIEW {name} AS SELECT {names([column.name for column in table.columns])} FROM {table.sql}",)
 
 
-def sequence(draft: Draft, _table: TableModel) -> Statements | None:
+def sequence(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """MariaDB keeps a sequence in a table of one row, whose changes are in the log."""
     if draft.dialect != "mariadb":
         return None
@@ -42,7 +44,7 @@ def sequence(draft: Draft, _table: TableModel) -> Statements | None:
     return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((0, 3, 1000))}",)
 
 
-def forged_marks(draft: Draft, _table: TableModel) -> Statements:
+def forged_marks(draft: SchemaDraft, _table: TableModel) -> Statements:
     """Somebody writes into Tidemark's own table: the marks of all replicators again, others out of them, and
     garbage.
     """
@@ -56,7 +58,7 @@ SURROUNDINGS: dict[str, tuple[int, Operation]] = {
 }  # fmt: skip
 
 
-def next_value(draft: Draft, _table: TableModel) -> Statements | None:
+def next_value(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """Rows of the log that belong to no table."""
     if not draft.sequences:
         return None
@@ -67,7 +69,7 @@ def next_value(draft: Draft, _table: TableModel) -> Statements | None:
 SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 
 
-def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
+def prepared(draft: SchemaDraft, statements: Statements, name: str) -> Statements:
     """The statements as an XA transaction; one that is left prepared changes an unselected table as well, or alone."""
     draft.used["xa"] += 1
     xid = f"'{name}'"
@@ -87,12 +89,12 @@ def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
     return (f"XA START {xid}", *statements, f"XA END {xid}", *end)
 
 
-def decided(draft: Draft, name: str) -> Statements:
+def decided(draft: SchemaDraft, name: str) -> Statements:
     """The end of an XA transaction that was left prepared, in whichever session."""
     return (f"XA {draft.pen.choice(('COMMIT', 'COMMIT', 'ROLLBACK'))} '{name}'",)
 
 
-def prelude(_: Draft) -> Statements:
+def prelude(_: SchemaDraft) -> Statements:
     """A database of which nothing is selected."""
     return (
         f"CREATE DATABASE IF NOT EXISTS {UNSELECTED}",
@@ -100,7 +102,7 @@ def prelude(_: Draft) -> Statements:
     )
 
 
-def refused(draft: Draft) -> Statements:
+def refused(draft: SchemaDraft) -> Statements:
     """A table that a replicator must refuse, alone."""
     pen = draft.pen
     draft.used["refused table"] += 1
@@ -108,28 +110,28 @@ def refused(draft: Draft) -> Statements:
         return _refused_engine(draft)
     name = draft.maker.name("refused", odd=0)
     columns = (
-        ColumnModel("id", Kind("int"), nullable=False, number="plain"),
-        ColumnModel("c", Kind("varchar", 20, collation="eucjpms_bin")),
+        ColumnModel("id", MySQLKind("int"), nullable=False, number="plain"),
+        ColumnModel("c", MySQLKind("varchar", 20, collation="eucjpms_bin")),
     )
     table = replace(draft.maker.model(name, columns, KeyModel("int", ("id",))), fixed=True, refused=True)
     if draft.dialect == "mariadb" and pen.chance(0.6):
-        year = ColumnModel("c", Kind("year", 2))
+        year = ColumnModel("c", MySQLKind("year", 2))
         table = replace(table, columns=(columns[0], year))
         if pen.chance(0.5):
-            number = ColumnModel("c", Kind("int"))
+            number = ColumnModel("c", MySQLKind("int"))
             table = replace(table, columns=(columns[0], number), options=" WITH SYSTEM VERSIONING")
     draft.keep(table)
     return (*table.created(), bulk(draft, table, 20))
 
 
-def _refused_engine(draft: Draft) -> Statements:
+def _refused_engine(draft: SchemaDraft) -> Statements:
     """Of a storage engine whose rows are not those of the log; a MERGE table together with the one that it shows."""
     pen, maker = draft.pen, draft.maker
     engine = pen.choice(("MERGE", "CSV") if draft.dialect == "mariadb" else ("MERGE", "CSV", "BLACKHOLE", "ARCHIVE"))
     draft.used[f"refused engine {engine}"] += 1
     columns = (
-        ColumnModel("id", Kind("int"), nullable=False, number="plain"),
-        ColumnModel("c", Kind("varchar", 20, collation="utf8mb4_general_ci"), nullable=False),
+        ColumnModel("id", MySQLKind("int"), nullable=False, number="plain"),
+        ColumnModel("c", MySQLKind("varchar", 20, collation="utf8mb4_general_ci"), nullable=False),
     )
     key = KeyModel("none") if engine in ("CSV", "ARCHIVE") else KeyModel("int", ("id",))
     table = replace(maker.model(maker.name("refused", odd=0), columns, key), fixed=True, refused=True)

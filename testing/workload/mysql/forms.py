@@ -4,7 +4,7 @@ IMMEDIATE.
 
 from __future__ import annotations
 
-from testing.workload.model import Draft, Operation, Operations
+from testing.workload.model import Operation, Operations, SchemaDraft
 from testing.workload.schemas import Statements, TableModel
 
 OFTEN = 0.3
@@ -26,7 +26,7 @@ def in_all_forms(operations: Operations) -> dict[str, tuple[int, Operation]]:
 
 
 def _formed(operation: Operation) -> Operation:
-    def made(draft: Draft, table: TableModel) -> Statements | None:
+    def made(draft: SchemaDraft, table: TableModel) -> Statements | None:
         statements = operation(draft, table)
         if statements is None or not draft.pen.chance(OFTEN):
             return statements
@@ -35,7 +35,7 @@ def _formed(operation: Operation) -> Operation:
     return made
 
 
-def _forms(draft: Draft, statement: str) -> tuple[str, ...]:
+def _forms(draft: SchemaDraft, statement: str) -> tuple[str, ...]:
     """A prepared statement may be read in one sql_mode and run in another; the text is the same in all of them."""
     if not statement.startswith(_DDL):
         return (statement,)

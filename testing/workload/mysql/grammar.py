@@ -8,7 +8,7 @@ from testing.workload.mysql.changes import OPERATIONS, RARE
 from testing.workload.mysql.decoy_objects import SEQUENCES, SURROUNDINGS, decided, prelude, prepared, refused
 from testing.workload.mysql.forms import in_all_forms
 from testing.workload.mysql.keys import styles
-from testing.workload.mysql.kinds import Kind
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.mysql.partitions import PARTITIONS
 from testing.workload.mysql.schemas import SchemaMaker
 from testing.workload.mysql.tables import TABLES
@@ -47,8 +47,8 @@ def grammar(dialect: Dialect) -> Grammar:
         maker=lambda pen, zero: SchemaMaker(pen, dialect, zero=zero),
         styles=styles(dialect),
         unique="UNIQUE KEY",
-        integer=Kind("int"),
-        word=Kind("varchar", 20, collation="utf8mb4_general_ci"),
+        integer=MySQLKind("int"),
+        word=MySQLKind("varchar", 20, collation="utf8mb4_general_ci"),
         wide=("utf8mb4", "utf8mb3"),
         sessions=sessions,
         refused=refused,

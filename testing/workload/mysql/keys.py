@@ -3,52 +3,52 @@
 from __future__ import annotations
 
 from testing.workload import kinds
-from testing.workload.keys import Part
-from testing.workload.mysql.kinds import Kind
+from testing.workload.keys import KeyPart
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.rng_literals import plain
 
 REPEATS = 7
-_INT, _CI = Kind("int"), "utf8mb4_general_ci"
+_INT, _CI = MySQLKind("int"), "utf8mb4_general_ci"
 # Rows with the same first column, and keys that are equal under the collation though they are spelled otherwise.
-STYLES: dict[str, tuple[Part, ...]] = {
-    "auto": (Part(_INT, extra="AUTO_INCREMENT"),),
-    "auto unsigned": (Part(Kind("bigint", unsigned=True), extra="AUTO_INCREMENT"),),
-    "int": (Part(_INT),),
-    "mediumint": (Part(Kind("mediumint")),),
-    "negative": (Part(Kind("bigint"), "negative"),),
-    "top": (Part(Kind("bigint", unsigned=True), "top"),),
-    "repeating": (Part(_INT, "repeat"), Part(_INT)),
-    "repeating date": (Part(Kind("date"), "day"), Part(Kind("smallint"), "repeat"), Part(_INT)),
-    "enum first": (Part(Kind("enum", collation=_CI, labels=("b", "A", "c", "a b")), "label"), Part(_INT)),
-    "text first": (Part(Kind("varchar", 20, collation=_CI), "letter"), Part(_INT)),
-    "text ci": (Part(Kind("varchar", 40, collation="utf8mb4_unicode_ci"), "text"),),
-    "text bin": (Part(Kind("varchar", 40, collation="utf8mb4_bin"), "text"),),
-    "text latin1": (Part(Kind("varchar", 30, collation="latin1_swedish_ci"), "text"),),
-    "text utf16": (Part(Kind("varchar", 30, collation="utf16_general_ci"), "text"),),
-    "text sjis": (Part(Kind("varchar", 30, collation="sjis_japanese_ci"), "text"),),
-    "char": (Part(Kind("char", 30, collation=_CI), "text"),),
-    "prefix": (Part(Kind("text", collation=_CI), "text"),),
-    "binary": (Part(Kind("binary", 6), "hex"),),
-    "varbinary": (Part(Kind("varbinary", 8), "hex"),),
-    "datetime": (Part(Kind("datetime", 6), "moment"),),
-    "timestamp": (Part(Kind("timestamp"), "instant"),),
-    "time": (Part(Kind("time"), "clock"),),
-    "decimal": (Part(Kind("decimal", 20, 4), "quarter"),),
-    "decimal wide": (Part(Kind("decimal", 50, 10), "quarter"),),
-    "double": (Part(Kind("double"), "quarter"),),
-    "bit": (Part(Kind("bit", 40)),),
+STYLES: dict[str, tuple[KeyPart, ...]] = {
+    "auto": (KeyPart(_INT, extra="AUTO_INCREMENT"),),
+    "auto unsigned": (KeyPart(MySQLKind("bigint", unsigned=True), extra="AUTO_INCREMENT"),),
+    "int": (KeyPart(_INT),),
+    "mediumint": (KeyPart(MySQLKind("mediumint")),),
+    "negative": (KeyPart(MySQLKind("bigint"), "negative"),),
+    "top": (KeyPart(MySQLKind("bigint", unsigned=True), "top"),),
+    "repeating": (KeyPart(_INT, "repeat"), KeyPart(_INT)),
+    "repeating date": (KeyPart(MySQLKind("date"), "day"), KeyPart(MySQLKind("smallint"), "repeat"), KeyPart(_INT)),
+    "enum first": (KeyPart(MySQLKind("enum", collation=_CI, labels=("b", "A", "c", "a b")), "label"), KeyPart(_INT)),
+    "text first": (KeyPart(MySQLKind("varchar", 20, collation=_CI), "letter"), KeyPart(_INT)),
+    "text ci": (KeyPart(MySQLKind("varchar", 40, collation="utf8mb4_unicode_ci"), "text"),),
+    "text bin": (KeyPart(MySQLKind("varchar", 40, collation="utf8mb4_bin"), "text"),),
+    "text latin1": (KeyPart(MySQLKind("varchar", 30, collation="latin1_swedish_ci"), "text"),),
+    "text utf16": (KeyPart(MySQLKind("varchar", 30, collation="utf16_general_ci"), "text"),),
+    "text sjis": (KeyPart(MySQLKind("varchar", 30, collation="sjis_japanese_ci"), "text"),),
+    "char": (KeyPart(MySQLKind("char", 30, collation=_CI), "text"),),
+    "prefix": (KeyPart(MySQLKind("text", collation=_CI), "text"),),
+    "binary": (KeyPart(MySQLKind("binary", 6), "hex"),),
+    "varbinary": (KeyPart(MySQLKind("varbinary", 8), "hex"),),
+    "datetime": (KeyPart(MySQLKind("datetime", 6), "moment"),),
+    "timestamp": (KeyPart(MySQLKind("timestamp"), "instant"),),
+    "time": (KeyPart(MySQLKind("time"), "clock"),),
+    "decimal": (KeyPart(MySQLKind("decimal", 20, 4), "quarter"),),
+    "decimal wide": (KeyPart(MySQLKind("decimal", 50, 10), "quarter"),),
+    "double": (KeyPart(MySQLKind("double"), "quarter"),),
+    "bit": (KeyPart(MySQLKind("bit", 40)),),
     "none": (),
     "none ": (),
 }
 MARIADB_STYLES = {
-    "uuid": (Part(Kind("uuid"), "uuid"),),
-    "inet6": (Part(Kind("inet6"), "address"),),
-    "text nopad": (Part(Kind("varchar", 40, collation="utf8mb4_nopad_bin"), "text"),),
+    "uuid": (KeyPart(MySQLKind("uuid"), "uuid"),),
+    "inet6": (KeyPart(MySQLKind("inet6"), "address"),),
+    "text nopad": (KeyPart(MySQLKind("varchar", 40, collation="utf8mb4_nopad_bin"), "text"),),
 }
-MYSQL_STYLES = {"text 0900": (Part(Kind("varchar", 40, collation="utf8mb4_0900_ai_ci"), "text"),)}
+MYSQL_STYLES = {"text 0900": (KeyPart(MySQLKind("varchar", 40, collation="utf8mb4_0900_ai_ci"), "text"),)}
 
 
-def styles(dialect: str) -> dict[str, tuple[Part, ...]]:
+def styles(dialect: str) -> dict[str, tuple[KeyPart, ...]]:
     """All of the dialect's."""
     return STYLES | (MARIADB_STYLES if dialect == "mariadb" else MYSQL_STYLES)
 
@@ -73,7 +73,7 @@ _NUMBERED = {
 }
 
 
-def numbered(style: str, number: str, kind: kinds.Kind) -> str:
+def numbered(style: str, number: str, kind: kinds.ValueKind) -> str:
     """Row `number`'s value, as SQL; `number` is an SQL expression."""
     if style == "label":
         return f"ELT(1 + ({number}) % {len(kind.labels)}, {', '.join(plain(label) for label in kind.labels)})"

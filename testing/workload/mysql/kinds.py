@@ -64,7 +64,7 @@ def letters(charset: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(kinds.Kind):
+class MySQLKind(kinds.ValueKind):
     """A type; the zero dates are 0000-00-00 and its like."""
 
     unsigned: bool = False
@@ -124,13 +124,13 @@ class Kind(kinds.Kind):
         return _VALUES[self.name](self, pen)
 
 
-def _integer(kind: Kind, pen: Pen) -> str:
+def _integer(kind: MySQLKind, pen: Pen) -> str:
     bits = INTEGERS[kind.name]
     low, high = (0, 2**bits - 1) if kind.unsigned else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     return str(pen.choice((low, high, 0, 1, pen.randint(0, 9), pen.randint(0, 9), pen.randint(low, high))))
 
 
-def _decimal(kind: Kind, pen: Pen) -> str:
+def _decimal(kind: MySQLKind, pen: Pen) -> str:
     size, scale = kind.size or 10, kind.scale or 0
     number = pen.choice((0, 1, 10**size - 1, pen.randrange(10**size), pen.randrange(10 ** min(size, 6))))
     if not number:
@@ -146,19 +146,19 @@ _DOUBLE = (
 )  # fmt: skip
 
 
-def _float(kind: Kind, pen: Pen) -> str:
+def _float(kind: MySQLKind, pen: Pen) -> str:
     if kind.size is not None:
         return f"{pen.choice((-1, 1)) * pen.randint(0, 10**4 - 1) / 10:.1f}"
     values: tuple[str, ...] = _SINGLE if kind.name == "float" else _DOUBLE
     return pen.choice((*values, repr(pen.uniform(-1e6, 1e6)), str(pen.randint(0, 9))))
 
 
-def _bit(kind: Kind, pen: Pen) -> str:
+def _bit(kind: MySQLKind, pen: Pen) -> str:
     size = kind.size or 1
     return f"b'{pen.choice((0, 1, 2**size - 1, pen.getrandbits(size))):0{size}b}'"
 
 
-def _characters(kind: Kind, pen: Pen) -> str:
+def _characters(kind: MySQLKind, pen: Pen) -> str:
     most = kind.size or (60 if kind.name == "tinytext" else 300)
     letters = _LETTERS.get(kind.charset, "aZ")
     odd = (
@@ -183,29 +183,29 @@ def _characters(kind: Kind, pen: Pen) -> str:
     return text("".join(pen.choices(letters, k=length)), pen)
 
 
-def _bytes(kind: Kind, pen: Pen) -> str:
+def _bytes(kind: MySQLKind, pen: Pen) -> str:
     most = kind.size or (100 if kind.name == "tinyblob" else 600)
     length = pen.choice((0, 1, min(most, 8), pen.randint(0, most)))
     trailing = pen.randbytes(length // 2) + bytes(min(1, length - length // 2))
     return binary(pen.choice((pen.randbytes(length), bytes(length), b"\xff" * length, trailing)))
 
 
-def _geometry(kind: Kind, pen: Pen) -> str:
+def _geometry(kind: MySQLKind, pen: Pen) -> str:
     shapes = SHAPES.get(kind.name) or pen.choice(list(SHAPES.values()))
     shape = pen.choice(shapes)
     system = ", 4326" if kind.name == "point" and "89.5" not in shape and pen.chance(0.3) else ""
     return f"ST_GeomFromText('{shape}'{system})"
 
 
-def _label(kind: Kind, pen: Pen) -> str:
+def _label(kind: MySQLKind, pen: Pen) -> str:
     return plain(pen.choice(kind.labels))
 
 
-def _labels(kind: Kind, pen: Pen) -> str:
+def _labels(kind: MySQLKind, pen: Pen) -> str:
     return plain(",".join(label for label in kind.labels if pen.chance(0.4)))
 
 
-def _fraction(kind: Kind, pen: Pen) -> str:
+def _fraction(kind: MySQLKind, pen: Pen) -> str:
     digits = kind.size or 0
     return f".{pen.choice((0, 10**digits - 1, pen.randrange(10**digits))):0{digits}d}" if digits else ""
 
@@ -224,19 +224,19 @@ def _clock(pen: Pen) -> str:
     )
 
 
-def _date(kind: Kind, pen: Pen) -> str:
+def _date(kind: MySQLKind, pen: Pen) -> str:
     if kind.zero and pen.chance(0.2):
         return plain(pen.choice(("0000-00-00", "2020-00-10", "2020-05-00")))
     return plain(_day(pen))
 
 
-def _datetime(kind: Kind, pen: Pen) -> str:
+def _datetime(kind: MySQLKind, pen: Pen) -> str:
     if kind.zero and pen.chance(0.2):
         return plain(pen.choice(("0000-00-00 00:00:00", "2020-00-10 12:00:00", "0000-05-00 01:02:03")))
     return plain(f"{_day(pen)} {_clock(pen)}{_fraction(kind, pen)}")
 
 
-def _timestamp(kind: Kind, pen: Pen) -> str:
+def _timestamp(kind: MySQLKind, pen: Pen) -> str:
     if kind.zero and pen.chance(0.2):
         return "'0000-00-00 00:00:00'"
     if pen.chance(0.1):
@@ -246,7 +246,7 @@ def _timestamp(kind: Kind, pen: Pen) -> str:
     return plain(f"{day} {_clock(pen)}{_fraction(kind, pen)}")
 
 
-def _time(kind: Kind, pen: Pen) -> str:
+def _time(kind: MySQLKind, pen: Pen) -> str:
     if pen.chance(0.3):
         return plain(pen.choice(("838:59:59", "-838:59:59", "00:00:00", "-00:00:01")))
     hours = pen.choice((0, 23, pen.randrange(838)))
@@ -255,11 +255,11 @@ def _time(kind: Kind, pen: Pen) -> str:
     )
 
 
-def _year(_kind: Kind, pen: Pen) -> str:
+def _year(_kind: MySQLKind, pen: Pen) -> str:
     return str(pen.choice((0, 1901, 2155, pen.randint(1970, 2030))))
 
 
-def _json(_kind: Kind, pen: Pen) -> str:
+def _json(_kind: MySQLKind, pen: Pen) -> str:
     return text(
         pen.choice(
             (
@@ -272,17 +272,17 @@ def _json(_kind: Kind, pen: Pen) -> str:
     )  # fmt: skip
 
 
-def _uuid(_kind: Kind, pen: Pen) -> str:
+def _uuid(_kind: MySQLKind, pen: Pen) -> str:
     digits = f"{pen.getrandbits(128):032x}"  # MariaDB keeps versions 1 to 5 in another order of bytes than 6 and above
     digits = f"{digits[:12]}{pen.choice('1467')}{digits[13:16]}{pen.choice('89ab')}{digits[17:]}"
     return plain("-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:])))
 
 
-def _inet4(_kind: Kind, pen: Pen) -> str:
+def _inet4(_kind: MySQLKind, pen: Pen) -> str:
     return plain(".".join(str(pen.randrange(256)) for _ in range(4)))
 
 
-def _inet6(_kind: Kind, pen: Pen) -> str:
+def _inet6(_kind: MySQLKind, pen: Pen) -> str:
     return plain(
         pen.choice(
             ("::", "::1", "::ffff:1.2.3.4", "fe80::1", f"2001:db8::{pen.getrandbits(16):x}:{pen.getrandbits(16):x}")
@@ -290,7 +290,7 @@ def _inet6(_kind: Kind, pen: Pen) -> str:
     )
 
 
-_VALUES: dict[str, Callable[[Kind, Pen], str]] = {
+_VALUES: dict[str, Callable[[MySQLKind, Pen], str]] = {
     "bool": lambda _kind, pen: pen.choice(("0", "1", "1", "2", "-1")),
     "decimal": _decimal, "float": _float, "double": _float, "bit": _bit, "enum": _label, "set": _labels, "date": _date,
     "datetime": _datetime, "timestamp": _timestamp, "time": _time, "year": _year, "json": _json, "uuid": _uuid,

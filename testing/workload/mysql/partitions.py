@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from testing.workload.model import Draft, Operation
+from testing.workload.model import Operation, SchemaDraft
 from testing.workload.mysql.schemas import SchemaMaker
 from testing.workload.mysql.schemas import TableModel as MySQLTable
 from testing.workload.schemas import Statements, TableModel
@@ -13,7 +13,7 @@ from testing.workload.tables import MAX_TABLES
 MIN_PARTITIONS = 2
 
 
-def _partition(draft: Draft, table: TableModel) -> Statements | None:
+def _partition(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """What partitions can do; of these, DROP and TRUNCATE take rows away without a trace in the log."""
     pen, bounds = draft.pen, table.bounds
     if not bounds or _lost(table):
@@ -32,7 +32,7 @@ def _partition(draft: Draft, table: TableModel) -> Statements | None:
             return (f"ALTER TABLE {table.sql} TRUNCATE PARTITION p{pen.choice(bounds)}",)
 
 
-def _repartition(draft: Draft, table: TableModel) -> Statements | None:
+def _repartition(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Partitions by the key's hash come, go and change in number."""
     if not isinstance(table, MySQLTable) or table.bounds or table.constraints or not table.key.columns:
         return None
@@ -50,7 +50,7 @@ def _repartition(draft: Draft, table: TableModel) -> Statements | None:
     return (f"ALTER TABLE {table.sql} {what}",)
 
 
-def _exchange(draft: Draft, table: TableModel) -> Statements | None:
+def _exchange(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A partition's rows and a table's change places, without a row in the log."""
     if not table.bounds or _lost(table) or len(draft.tables) > MAX_TABLES:
         return None
@@ -69,7 +69,7 @@ def _exchange(draft: Draft, table: TableModel) -> Statements | None:
     return (*made, f"CREATE TABLE {filled.sql} LIKE {table.sql}", f"ALTER TABLE {filled.sql} {exchanged}")
 
 
-def _converted(draft: Draft, table: TableModel) -> Statements | None:
+def _converted(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """MariaDB: the last partition becomes a table, and a partition again, without a row in the log."""
     if (
         draft.dialect != "mariadb"

@@ -10,7 +10,7 @@ from testing.workload.keys import KeyModel
 from testing.workload.mysql import kinds
 from testing.workload.mysql.keys import numbered
 from testing.workload.mysql.kind_choice import any_kind
-from testing.workload.mysql.kinds import Kind
+from testing.workload.mysql.kinds import MySQLKind
 from testing.workload.mysql.rng_literals import names, numbers, quoted
 from testing.workload.rng_literals import spells
 from testing.workload.schemas import ColumnModel, Statements
@@ -29,7 +29,7 @@ class TableModel(schemas.TableModel):
         return quoted(name)
 
     @staticmethod
-    def numbered(style: str, number: str, kind: kinds_of_all.Kind) -> str:
+    def numbered(style: str, number: str, kind: kinds_of_all.ValueKind) -> str:
         return numbered(style, number, kind)
 
     @staticmethod
@@ -52,7 +52,7 @@ class TableModel(schemas.TableModel):
 class SchemaMaker(schemas.SchemaMaker):
     """Draws tables of either."""
 
-    def kind(self) -> Kind:
+    def kind(self) -> MySQLKind:
         return any_kind(self.pen, self.dialect, zero=self.zero)
 
     def column(self) -> ColumnModel:
@@ -63,7 +63,7 @@ class SchemaMaker(schemas.SchemaMaker):
         invisible = self.dialect == "mariadb" and (nullable or bool(default)) and pen.chance(0.06)
         return ColumnModel(name, kind, nullable, default, extra=extra, comment=comment, invisible=invisible)
 
-    def _default(self, kind: Kind) -> tuple[str, str]:
+    def _default(self, kind: MySQLKind) -> tuple[str, str]:
         """DEFAULT and ON UPDATE, each often empty."""
         pen = self.pen
         if kind.name in ("timestamp", "datetime") and pen.chance(0.25):
@@ -78,7 +78,7 @@ class SchemaMaker(schemas.SchemaMaker):
             return "(UUID())", ""  # an added column is filled with values that the log does not show
         return (self.default(kind) if kind.has_default and pen.chance(0.35) else ""), ""
 
-    def default(self, kind: kinds_of_all.Kind) -> str:
+    def default(self, kind: kinds_of_all.ValueKind) -> str:
         """A literal that both servers take."""
         drawn = (kind.value(self.pen) for _ in range(5))
         return next((value for value in drawn if not value.startswith(("_", "ST_", "FROM_"))), "")
@@ -91,19 +91,23 @@ class SchemaMaker(schemas.SchemaMaker):
             return None
         base, stored = pen.choice(bases), pen.choice(("STORED", "VIRTUAL", "VIRTUAL"))
         if base.kind.name == "varchar":
-            kind, expression = Kind("int"), f"CHAR_LENGTH({quoted(base.name)})"
+            kind, expression = MySQLKind("int"), f"CHAR_LENGTH({quoted(base.name)})"
         elif base.kind.name == "datetime":
-            kind, expression = Kind("date"), f"CAST({quoted(base.name)} AS DATE)"
+            kind, expression = MySQLKind("date"), f"CAST({quoted(base.name)} AS DATE)"
         else:
-            kind, expression = Kind("decimal", 30, 1), f"{quoted(base.name)} * 1.5"
+            kind, expression = MySQLKind("decimal", 30, 1), f"{quoted(base.name)} * 1.5"
         return ColumnModel(self.name("g"), kind, generated=f"AS ({expression}) {stored}")
 
     def _signed_around_a_year(self) -> list[ColumnModel]:
         """Servers differ in what the log says of YEAR, and so in where the signs of the columns behind it stand."""
-        integers = [Kind(self.pen.choice(list(kinds.INTEGERS)), unsigned=unsigned) for unsigned in (True, True, False)]
-        found = [ColumnModel(self.name("n"), kind) for kind in (integers[0], Kind("year"), *integers[1:])]
+        integers = [
+            MySQLKind(self.pen.choice(list(kinds.INTEGERS)), unsigned=unsigned) for unsigned in (True, True, False)
+        ]
+        found = [ColumnModel(self.name("n"), kind) for kind in (integers[0], MySQLKind("year"), *integers[1:])]
         return (
-            found if self.pen.chance(0.7) else [*found, *(ColumnModel(self.name("n"), Kind("int")) for _ in range(5))]
+            found
+            if self.pen.chance(0.7)
+            else [*found, *(ColumnModel(self.name("n"), MySQLKind("int")) for _ in range(5))]
         )
 
     def model(self, name: str, columns: tuple[ColumnModel, ...], key: KeyModel) -> TableModel:
@@ -116,7 +120,7 @@ class SchemaMaker(schemas.SchemaMaker):
         pen = self.pen
         columns = [*key_columns, *(self.column() for _ in range(pen.randint(2, most)))]
         if not key.columns:  # something to find rows by, and rows that are equal
-            columns = [ColumnModel(self.name("v"), Kind("int"), number="few"), *columns[: pen.randint(1, 4)]]
+            columns = [ColumnModel(self.name("v"), MySQLKind("int"), number="few"), *columns[: pen.randint(1, 4)]]
         if pen.chance(0.2):
             columns += self._signed_around_a_year()
         if pen.chance(0.3):
@@ -127,7 +131,7 @@ class SchemaMaker(schemas.SchemaMaker):
         options = pen.choice(
             ("", f" DEFAULT CHARACTER SET {charset}", " ROW_FORMAT=DYNAMIC", " COMMENT='a table; it''s'")
         )
-        unique = () if pen.chance(0.85) else (ColumnModel(self.name("u"), Kind("int"), unique=True),)
+        unique = () if pen.chance(0.85) else (ColumnModel(self.name("u"), MySQLKind("int"), unique=True),)
         table = TableModel(self.name("t", odd=0.4), (*columns, *unique), key, options)
         if unique:
             return table

@@ -6,31 +6,31 @@ from dataclasses import replace
 
 from testing.workload import tables
 from testing.workload.changes import inserted
-from testing.workload.model import Draft, Operation
+from testing.workload.model import Operation, SchemaDraft
 from testing.workload.mysql.rng_literals import names
 from testing.workload.schemas import Statements, TableModel
 
 
-def _drop(draft: Draft, table: TableModel) -> Statements | None:
+def _drop(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if len(draft.tables) < 2:  # noqa: PLR2004
         return None
     del draft.tables[table.name]
     return (f"DROP TABLE {draft.pen.choice(('', 'IF EXISTS '))}{table.sql}",)
 
 
-def _recreate(draft: Draft, table: TableModel) -> Statements:
+def _recreate(draft: SchemaDraft, table: TableModel) -> Statements:
     new, rows = tables.reshaped(draft, table)
     if draft.dialect == "mariadb" and draft.pen.chance(0.4):
         return (*(made.replace("CREATE TABLE", "CREATE OR REPLACE TABLE", 1) for made in new.created()), rows)
     return (f"DROP TABLE {table.sql}", *new.created(), rows)
 
 
-def _truncate(draft: Draft, table: TableModel) -> Statements:
+def _truncate(draft: SchemaDraft, table: TableModel) -> Statements:
     draft.keep(replace(table, top=0))
     return (f"TRUNCATE TABLE {table.sql}", inserted(draft, replace(table, top=0), draft.pen.randint(1, 20)))
 
 
-def _rename(draft: Draft, table: TableModel) -> Statements:
+def _rename(draft: SchemaDraft, table: TableModel) -> Statements:
     new = replace(table, name=draft.maker.name("t", odd=0.4))
     draft.keep(new, table.name)
     if draft.pen.chance(0.5):
@@ -38,7 +38,7 @@ def _rename(draft: Draft, table: TableModel) -> Statements:
     return (f"ALTER TABLE {table.sql} RENAME TO {new.sql}",)
 
 
-def _rename_and_back(draft: Draft, table: TableModel) -> Statements:
+def _rename_and_back(draft: SchemaDraft, table: TableModel) -> Statements:
     aside = replace(table, name=draft.maker.name("t"))
     return (
         f"RENAME TABLE {table.sql} TO {aside.sql}", inserted(draft, table, 2).replace(table.sql, aside.sql, 1),
@@ -46,7 +46,7 @@ def _rename_and_back(draft: Draft, table: TableModel) -> Statements:
     )  # fmt: skip
 
 
-def _swap(draft: Draft, table: TableModel) -> Statements | None:
+def _swap(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two tables change names in one statement."""
     others = [other for other in draft.tables.values() if other.name != table.name and not other.fixed]
     if not others:
@@ -58,7 +58,7 @@ def _swap(draft: Draft, table: TableModel) -> Statements | None:
     return (f"RENAME TABLE {table.sql} TO {aside.sql}, {other.sql} TO {table.sql}, {aside.sql} TO {other.sql}",)
 
 
-def _online_change(draft: Draft, table: TableModel) -> Statements:
+def _online_change(draft: SchemaDraft, table: TableModel) -> Statements:
     """As gh-ost and pt-online-schema-change do: a new table is filled beside the old one and takes its name."""
     new = replace(table, name=draft.maker.name("_new", odd=0))
     old = replace(table, name=draft.maker.name("_old", odd=0))
@@ -75,7 +75,7 @@ def _online_change(draft: Draft, table: TableModel) -> Statements:
     )
 
 
-def _create_like(draft: Draft, table: TableModel) -> Statements | None:
+def _create_like(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if len(draft.tables) >= tables.MAX_TABLES:
         return None
     copy = replace(table, name=draft.maker.name("t", odd=0.3), top=0)
@@ -88,7 +88,7 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _create_select(draft: Draft, table: TableModel) -> Statements | None:
+def _create_select(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The columns are as in the other table, without key, generated ones stored; MySQL with GTIDs refuses it until
     8.0.21.
     """
@@ -103,7 +103,7 @@ def _create_select(draft: Draft, table: TableModel) -> Statements | None:
     return (f"CREATE TABLE {copy.sql} SELECT {listed} FROM {table.sql} LIMIT {draft.pen.randint(0, 500)}",)
 
 
-def _temporary(draft: Draft, table: TableModel) -> Statements | None:
+def _temporary(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A table that only the session sees, and that the log must not show."""
     if table.top == 0:
         return None
@@ -117,7 +117,7 @@ def _temporary(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _hidden(draft: Draft, table: TableModel) -> Statements:
+def _hidden(draft: SchemaDraft, table: TableModel) -> Statements:
     """A temporary table of the same name; MariaDB's log has it in the other formats."""
     name, pen = table.sql, draft.pen
     logged = "SET STATEMENT binlog_format = 'STATEMENT' FOR " if draft.dialect == "mariadb" and pen.chance(0.6) else ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from testing.workload.keys import KeyModel
-from testing.workload.model import Draft, Operation, Whole
+from testing.workload.model import Operation, SchemaDraft, Whole
 from testing.workload.postgres.retyping import RETYPINGS, altered
 from testing.workload.postgres.schemas import TableModel as PostgresTable
 from testing.workload.postgres.values import kinds
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.rng_literals import plain
 from testing.workload.schemas import MIN_COLUMNS, ColumnModel, Statements, TableModel
@@ -19,7 +19,7 @@ def _with(table: TableModel, column: ColumnModel) -> TableModel:
     return replace(table, columns=(*table.columns, column))
 
 
-def _add_column(draft: Draft, table: TableModel) -> Statements:
+def _add_column(draft: SchemaDraft, table: TableModel) -> Statements:
     column = draft.maker.column()
     if not column.nullable and not column.default:
         column = replace(column, nullable=column.generated == "")
@@ -36,7 +36,7 @@ def _default_of(column: ColumnModel) -> str:
     return "volatile default" if column.default.endswith("()") or "random()" in column.default else "constant default"
 
 
-def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
+def _add_generated(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.maker.generated(table.columns)
     if column is None:
         return None
@@ -44,7 +44,7 @@ def _add_generated(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, f"ADD COLUMN {quoted(column.name)} {column.declared()}"),)
 
 
-def _drop_expression(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_expression(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A generated column becomes a plain one and keeps its values, which the log has had from 18 on only."""
     columns = [column for column in table.columns if column.generated.endswith("STORED")]
     if not columns:
@@ -54,7 +54,7 @@ def _drop_expression(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, f"ALTER COLUMN {quoted(column.name)} DROP EXPRESSION"),)
 
 
-def _drop_column(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
     columns = table.droppable
     if not columns:
         return None
@@ -68,7 +68,7 @@ def _without(table: TableModel, gone: ColumnModel) -> TableModel:
     return replace(table, columns=tuple(column for column in table.columns if column != gone))
 
 
-def _rename_column(draft: Draft, table: TableModel) -> Statements | None:
+def _rename_column(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Postgres follows names through expressions; so does no model of ours."""
     columns = table.renamable
     if not columns:
@@ -83,7 +83,7 @@ def _renamed(table: TableModel, old: str, new: str) -> str:
     return f"ALTER TABLE {table.sql} RENAME COLUMN {quoted(old)} TO {quoted(new)}"
 
 
-def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
+def _swap_names(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two columns change names in one transaction."""
     columns = [column for column in table.renamable if column.plain]
     if len(columns) < MIN_COLUMNS:
@@ -101,7 +101,7 @@ def _swap_names(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_and_add(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The same name, another column, whose old values are gone; in one transaction or two."""
     columns = [column for column in table.droppable if not column.generated]
     if not columns:
@@ -121,7 +121,7 @@ def _drop_and_add(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, dropped), altered(table, added))
 
 
-def _several(draft: Draft, table: TableModel) -> Statements | None:
+def _several(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Add, drop and set in one statement."""
     columns = table.droppable
     if not columns:
@@ -139,7 +139,7 @@ def _several(draft: Draft, table: TableModel) -> Statements | None:
 # Defaults and nulls
 
 
-def _change_default(draft: Draft, table: TableModel) -> Statements | None:
+def _change_default(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice([c for c in table.plain if c.kind.has_default and not c.extra] or [None])
     if column is None:
         return None
@@ -148,7 +148,7 @@ def _change_default(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, f"ALTER COLUMN {quoted(column.name)} {f'SET DEFAULT {new}' if new else 'DROP DEFAULT'}"),)
 
 
-def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
+def _change_nullability(draft: SchemaDraft, table: TableModel) -> Statements | None:
     column = draft.pen.choice(table.free or [None])
     if column is None or column.unique:
         return None
@@ -160,7 +160,7 @@ def _change_nullability(draft: Draft, table: TableModel) -> Statements | None:
     return (filled, altered(table, f"ALTER COLUMN {name} SET NOT NULL"))
 
 
-def _storage(draft: Draft, table: TableModel) -> Statements | None:
+def _storage(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """How a value lies on disk decides whether the log shows it."""
     columns = [column for column in table.plain if column.kind.name in kinds.LARGE]
     if not columns:
@@ -169,7 +169,7 @@ def _storage(draft: Draft, table: TableModel) -> Statements | None:
     return (altered(table, f"ALTER COLUMN {quoted(draft.pen.choice(columns).name)} SET STORAGE {how}"),)
 
 
-def _comment(draft: Draft, table: TableModel) -> Statements:
+def _comment(draft: SchemaDraft, table: TableModel) -> Statements:
     what = draft.pen.choice((f"TABLE {table.sql}", f"COLUMN {table.sql}.{quoted(table.columns[0].name)}"))
     return (f"COMMENT ON {what} IS {draft.pen.choice(('NULL', plain('a comment; it is `new`')))}",)
 
@@ -177,7 +177,7 @@ def _comment(draft: Draft, table: TableModel) -> Statements:
 # Keys and indexes
 
 
-def _add_index(draft: Draft, table: TableModel) -> Statements | None:
+def _add_index(draft: SchemaDraft, table: TableModel) -> Statements | None:
     indexable = [c for c in table.columns if c.kind.is_simple and c.kind.name not in (*kinds.LARGE, "array", "domain")]
     indexable = [c for c in indexable if "VIRTUAL" not in c.generated]
     if not indexable:
@@ -187,7 +187,7 @@ def _add_index(draft: Draft, table: TableModel) -> Statements | None:
     return (f"CREATE INDEX {quoted(name)} ON {table.sql} ({quoted(draft.pen.choice(indexable).name)})",)
 
 
-def _drop_index(draft: Draft, table: TableModel) -> Statements | None:
+def _drop_index(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.indexes:
         return None
     name = draft.pen.choice(table.indexes)
@@ -195,7 +195,7 @@ def _drop_index(draft: Draft, table: TableModel) -> Statements | None:
     return (f"DROP INDEX {quoted(name)}",)
 
 
-def _change_identity(draft: Draft, table: TableModel) -> Statements | None:
+def _change_identity(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """To every column, the key's constraint, or back to the primary key."""
     if not isinstance(table, PostgresTable) or not table.key.columns or table.deferrable:
         return None
@@ -209,7 +209,7 @@ def _change_identity(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _change_key(draft: Draft, table: TableModel) -> Statements | None:
+def _change_key(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Drop the key, lengthen it by a column, or give a table a new one; in one transaction, for without identity
     updates fail.
     """
@@ -237,9 +237,9 @@ def _change_key(draft: Draft, table: TableModel) -> Statements | None:
     return Whole((*new.identified(), altered(table, gone)))
 
 
-def _new_key(draft: Draft, table: PostgresTable) -> Statements:
+def _new_key(draft: SchemaDraft, table: PostgresTable) -> Statements:
     number = ColumnModel(
-        draft.maker.name("id", odd=0), Kind("integer"), nullable=False, number="plain",
+        draft.maker.name("id", odd=0), PostgresKind("integer"), nullable=False, number="plain",
         extra="GENERATED BY DEFAULT AS IDENTITY",
     )  # fmt: skip
     constraint = draft.maker.name("key", odd=0)

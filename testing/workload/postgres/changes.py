@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from testing.workload import changes
-from testing.workload.model import Draft, Operation, Whole
+from testing.workload.model import Operation, SchemaDraft, Whole
 from testing.workload.postgres.keys import numbered
 from testing.workload.postgres.schemas import SchemaMaker
 from testing.workload.postgres.schemas import TableModel as PostgresTable
@@ -18,7 +18,7 @@ def _conflicts(table: TableModel) -> bool:
     return isinstance(table, PostgresTable) and bool(table.key.columns) and not table.deferrable
 
 
-def _insert_returning(draft: Draft, table: TableModel) -> Statements:
+def _insert_returning(draft: SchemaDraft, table: TableModel) -> Statements:
     name = quoted(table.columns[0].name)
     return (
         f"{changes.inserted(draft, table, 2)} RETURNING {name}::text IS NULL",
@@ -26,13 +26,13 @@ def _insert_returning(draft: Draft, table: TableModel) -> Statements:
     )
 
 
-def _insert_ignore(draft: Draft, table: TableModel) -> Statements | None:
+def _insert_ignore(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not _conflicts(table):
         return None
     return (f"{changes.inserted(draft, table, draft.pen.randint(1, 6), again=True)} ON CONFLICT DO NOTHING",)
 
 
-def _upsert(draft: Draft, table: TableModel) -> Statements | None:
+def _upsert(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not _conflicts(table) or not table.plain:
         return None
     statement = changes.inserted(draft, table, draft.pen.randint(1, 6), again=draft.pen.chance(0.7))
@@ -41,7 +41,7 @@ def _upsert(draft: Draft, table: TableModel) -> Statements | None:
     return (f"{statement} ON CONFLICT ({names(table.key.columns)}) DO UPDATE SET {sets}",)
 
 
-def _merge(draft: Draft, table: TableModel) -> Statements | None:
+def _merge(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """MERGE: some rows go, some change, some come."""
     if (
         not isinstance(draft.maker, SchemaMaker)
@@ -62,20 +62,20 @@ def _merge(draft: Draft, table: TableModel) -> Statements | None:
     return (f"{what} {matched} WHEN NOT MATCHED THEN INSERT ({listed}) VALUES ({cells})",)
 
 
-def _update_limit(draft: Draft, table: TableModel) -> Statements | None:
+def _update_limit(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not table.plain:
         return None
     chosen = f"SELECT ctid FROM {table.sql} ORDER BY ctid LIMIT {draft.pen.randint(1, 20)}"
     return (f"UPDATE {table.sql} SET {changes.assignments(draft, table)} WHERE ctid = ANY (ARRAY({chosen}))",)
 
 
-def _delete_limit(draft: Draft, table: TableModel) -> Statements:
+def _delete_limit(draft: SchemaDraft, table: TableModel) -> Statements:
     where = draft.pen.choice(("", f" WHERE {changes.one(draft, table)}"))
     chosen = f"SELECT ctid FROM {table.sql}{where} LIMIT {draft.pen.randint(1, 9)}"
     return (f"DELETE FROM {table.sql} WHERE ctid = ANY (ARRAY({chosen}))",)
 
 
-def _shift_keys(draft: Draft, table: TableModel) -> Statements | None:
+def _shift_keys(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Every key takes its neighbour's: for a moment two rows have the same, where the key is checked late; else by way
     of negatives.
     """
@@ -98,7 +98,7 @@ def _shift_keys(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _swap_deferred(draft: Draft, table: TableModel) -> Statements | None:
+def _swap_deferred(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two rows change keys in one statement, which only a key that is checked late allows."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not isinstance(table, PostgresTable) or not table.deferrable or not ranged:
@@ -107,7 +107,7 @@ def _swap_deferred(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} SET {name} = {2 * first + 1} - {name} WHERE {name} IN ({first}, {first + 1})",)
 
 
-def _respell_number(draft: Draft, table: TableModel) -> Statements | None:
+def _respell_number(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The same key to the server, in other digits."""
     numbers = [column for column in table.columns if column.number == "scaled"]
     if not numbers:
@@ -121,7 +121,7 @@ def _respell_number(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _update_from(draft: Draft, table: TableModel) -> Statements | None:
+def _update_from(draft: SchemaDraft, table: TableModel) -> Statements | None:
     other = changes.other(draft, table)
     if other is None or not table.plain:
         return None
@@ -129,7 +129,7 @@ def _update_from(draft: Draft, table: TableModel) -> Statements | None:
     return (f"UPDATE {table.sql} AS a SET {changes.assignments(draft, table)} FROM {other.sql} AS b WHERE {where}",)
 
 
-def _change_two(draft: Draft, table: TableModel) -> Statements | None:
+def _change_two(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """One statement for two tables."""
     other = changes.other(draft, table)
     if other is None or not table.plain or not other.plain:
@@ -145,7 +145,7 @@ def _change_two(draft: Draft, table: TableModel) -> Statements | None:
     return (f"WITH one AS ({first}) {second}",)
 
 
-def _delete_using(draft: Draft, table: TableModel) -> Statements | None:
+def _delete_using(draft: SchemaDraft, table: TableModel) -> Statements | None:
     other = changes.other(draft, table)
     if other is None:
         return None
@@ -153,7 +153,7 @@ def _delete_using(draft: Draft, table: TableModel) -> Statements | None:
     return (f"DELETE FROM {table.sql} AS a USING {other.sql} AS b WHERE {where}",)
 
 
-def _update_beside_large(draft: Draft, table: TableModel) -> Statements | None:
+def _update_beside_large(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Values out of line stay as they are, and the log does not show them; now and then the key changes beside them."""
     large = [
         column for column in table.columns if isinstance(table, PostgresTable) and column.kind.label.startswith("large")
@@ -169,7 +169,7 @@ def _update_beside_large(draft: Draft, table: TableModel) -> Statements | None:
     return (statement, *(changes.move_key(draft, table) or ()))
 
 
-def _nothing_large(draft: Draft, table: TableModel) -> Statements | None:
+def _nothing_large(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A value out of line is written anew as it was, or changed at its end."""
     large = [
         column

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from testing.workload.changes import bulk
 from testing.workload.keys import KeyModel
-from testing.workload.model import Draft, Operation
+from testing.workload.model import Operation, SchemaDraft
 from testing.workload.postgres import keys
 from testing.workload.postgres.schemas import SchemaMaker
 from testing.workload.postgres.schemas import TableModel as PostgresTable
 from testing.workload.postgres.tables import ASIDE
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.schemas import ColumnModel, Statements, TableModel
 
@@ -21,7 +21,7 @@ ENOUGH = 3  # tables, so that one may be given up
 EXTENSIONS = ("hstore", "citext", "ltree")
 
 
-def prelude(draft: Draft) -> Statements:
+def prelude(draft: SchemaDraft) -> Statements:
     """Extensions, in the schema that every session's path ends with, a schema that is not selected, and the history's
     types.
     """
@@ -31,11 +31,13 @@ def prelude(draft: Draft) -> Statements:
     return (*extensions, aside, *keys.PRELUDE, *draft.maker.types.created)
 
 
-def trigger(draft: Draft, table: TableModel) -> Statements:
+def trigger(draft: SchemaDraft, table: TableModel) -> Statements:
     """Each changed row adds one to a table of its own, in the same statement."""
     pen, maker = draft.pen, draft.maker
-    number = ColumnModel(maker.name("id", odd=0), Kind("integer"), nullable=False, number="plain", extra=keys.IDENTITY)
-    columns = (number, ColumnModel(maker.name("what", odd=0), Kind("varchar", 20)))
+    number = ColumnModel(
+        maker.name("id", odd=0), PostgresKind("integer"), nullable=False, number="plain", extra=keys.IDENTITY
+    )
+    columns = (number, ColumnModel(maker.name("what", odd=0), PostgresKind("varchar", 20)))
     audit = replace(maker.model(maker.name("audit"), columns, KeyModel("identity", (number.name,))), fixed=True)
     draft.keep(audit)
     event, name = pen.choice(("INSERT", "UPDATE", "DELETE")), quoted(maker.name("audited", odd=0))
@@ -47,21 +49,21 @@ def trigger(draft: Draft, table: TableModel) -> Statements:
     )
 
 
-def view(draft: Draft, table: TableModel) -> Statements:
+def view(draft: SchemaDraft, table: TableModel) -> Statements:
     """It follows its table's names; what it needs cannot be dropped, or goes with a CASCADE."""
     what = draft.pen.choice(("VIEW", "VIEW", "MATERIALIZED VIEW"))
     name = quoted(draft.maker.name("view", odd=0.3))
     return (f"CREATE {what} {name} AS SELECT {names([column.name for column in table.columns[:1]])} FROM {table.sql}",)
 
 
-def sequence(draft: Draft, _table: TableModel) -> Statements:
+def sequence(draft: SchemaDraft, _table: TableModel) -> Statements:
     """Its changes are in the log, and are no table's."""
     name = draft.maker.name("sequence", odd=0.2)
     draft.sequences.append(name)
     return (f"CREATE SEQUENCE {quoted(name)} CACHE {draft.pen.choice((1, 3, 1000))}",)
 
 
-def next_value(draft: Draft, _table: TableModel) -> Statements | None:
+def next_value(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """Rows of the log that belong to no table."""
     if not draft.sequences:
         return None
@@ -83,7 +85,7 @@ _FORGED = (
 )
 
 
-def message(draft: Draft, _table: TableModel) -> Statements:
+def message(draft: SchemaDraft, _table: TableModel) -> Statements:
     """Somebody else's words in the log, and such as pass for Tidemark's: anybody may write any."""
     kept = draft.pen.choice(("true", "true", "false"))
     prefix, words = draft.pen.choice(("other", "tidemark ", "tidemark", "tidemark.ddl")), draft.pen.choice(_FORGED)
@@ -91,7 +93,7 @@ def message(draft: Draft, _table: TableModel) -> Statements:
     return (f"SELECT pg_logical_emit_message({kept}, '{prefix}', {words})",)
 
 
-def republish(draft: Draft, table: TableModel) -> Statements:
+def republish(draft: SchemaDraft, table: TableModel) -> Statements:
     """Somebody takes a table out of the publication, changes it, and puts it back, all between two looks.
 
     It was in it, or nothing is done.
@@ -114,7 +116,7 @@ def republish(draft: Draft, table: TableModel) -> Statements:
     return (out, bulk(draft, table, 3), f"SELECT pg_sleep({draft.pen.choice((0, 0, 0.5, 3))})", back)
 
 
-def inherit(draft: Draft, table: TableModel) -> Statements | None:
+def inherit(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A table gets a child while it is followed: both are refused from then on, alone."""
     others = [one for one in draft.tables.values() if not (one.refused or one.fixed)]
     if not isinstance(table, PostgresTable) or table.parts or table.constraints or len(others) < ENOUGH:
@@ -136,7 +138,7 @@ SURROUNDINGS: dict[str, tuple[int, Operation]] = {
 SEQUENCES: dict[str, tuple[int, Operation]] = {"next value": (1, next_value)}
 
 
-def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
+def prepared(draft: SchemaDraft, statements: Statements, name: str) -> Statements:
     """The statements as a transaction in two phases."""
     draft.used["xa"] += 1
     end = draft.pen.choice(("COMMIT", "COMMIT", "ROLLBACK"))
@@ -144,15 +146,15 @@ def prepared(draft: Draft, statements: Statements, name: str) -> Statements:
     return (f"BEGIN /* '{name}' */", *statements, f"PREPARE TRANSACTION '{name}'", f"{end} PREPARED '{name}'")
 
 
-def refused(draft: Draft) -> Statements:
+def refused(draft: SchemaDraft) -> Statements:
     """A table that a replicator must refuse, alone: without a replica identity, or one of which the log shows
     nothing.
     """
     draft.used["refused table"] += 1
     name, key = draft.maker.name("refused", odd=0), KeyModel("int", ("id",))
     columns = (
-        ColumnModel("id", Kind("integer"), nullable=False, number="plain"),
-        ColumnModel("c", Kind("varchar", 20)),
+        ColumnModel("id", PostgresKind("integer"), nullable=False, number="plain"),
+        ColumnModel("c", PostgresKind("varchar", 20)),
     )
     table = draft.maker.model(name, columns, key)
     assert isinstance(table, PostgresTable)

@@ -10,7 +10,7 @@ from testing.workload.postgres.keys import STYLES
 from testing.workload.postgres.partitions import PARTITIONS
 from testing.workload.postgres.schemas import SchemaMaker
 from testing.workload.postgres.tables import TABLES
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.rng_literals import Pen
 from testing.workload.workload import PostgresSession
 
@@ -49,8 +49,8 @@ def grammar(version: int | None = None) -> Grammar:
         maker=lambda pen, zero: SchemaMaker(pen, known, zero=zero),
         styles=STYLES,
         unique="UNIQUE",
-        integer=Kind("integer"),
-        word=Kind("varchar", 20),
+        integer=PostgresKind("integer"),
+        word=PostgresKind("varchar", 20),
         wide=("UTF8",),
         sessions=sessions,
         refused=refused,

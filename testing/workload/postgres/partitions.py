@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from testing.workload.changes import inserted, some
-from testing.workload.model import Draft, Operation, Whole
+from testing.workload.model import Operation, SchemaDraft, Whole
 from testing.workload.postgres.schemas import TableModel as PostgresTable
 from testing.workload.postgres.values.rng_literals import quoted
 from testing.workload.schemas import Statements, TableModel
@@ -13,7 +13,7 @@ from testing.workload.schemas import Statements, TableModel
 MIN_PARTITIONS = 1
 
 
-def _add(draft: Draft, table: TableModel) -> Statements | None:
+def _add(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """One more range, cut off the default partition where that holds none of its rows."""
     if not isinstance(table, PostgresTable) or not table.bounds:
         return None
@@ -30,7 +30,7 @@ def _made(table: PostgresTable, part: str, low: int | str, high: int) -> Stateme
     return Whole((made, identity)) if table.identity == "full" else (made,)
 
 
-def _build(draft: Draft, table: TableModel) -> Statements | None:
+def _build(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """One more range, made as a table that takes some rows over, and attached; at once, or not."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not isinstance(table, PostgresTable) or not table.bounds or not ranged:
@@ -58,7 +58,7 @@ def _build(draft: Draft, table: TableModel) -> Statements | None:
     return Whole(statements) if pen.chance(0.6) else statements
 
 
-def _remake(draft: Draft, table: TableModel) -> Statements | None:
+def _remake(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Dropped and made again under its name, and filled."""
     if not isinstance(table, PostgresTable) or not table.bounds:
         return None
@@ -68,7 +68,7 @@ def _remake(draft: Draft, table: TableModel) -> Statements | None:
     return Whole(statements) if table.identity == "full" or draft.pen.chance(0.3) else statements
 
 
-def _for_a_moment(draft: Draft, table: TableModel) -> Statements | None:
+def _for_a_moment(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Made, filled and gone, by DROP or as a table of its own, before anybody has looked."""
     ranged = [column for column in table.columns if column.number == "plain"]
     if not isinstance(table, PostgresTable) or not table.bounds or not ranged:
@@ -86,7 +86,7 @@ def _for_a_moment(draft: Draft, table: TableModel) -> Statements | None:
     return (*made, filled, gone)
 
 
-def _drop(draft: Draft, table: TableModel) -> Statements | None:
+def _drop(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Rows go without a trace in the log."""
     if not isinstance(table, PostgresTable) or len(table.bounds) <= MIN_PARTITIONS:
         return None
@@ -95,13 +95,13 @@ def _drop(draft: Draft, table: TableModel) -> Statements | None:
     return (f"DROP TABLE {quoted(gone)}",)
 
 
-def _truncate(draft: Draft, table: TableModel) -> Statements | None:
+def _truncate(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not isinstance(table, PostgresTable) or not table.parts:
         return None
     return (f"TRUNCATE {quoted(draft.pen.choice(table.parts))}",)
 
 
-def _reattach(draft: Draft, table: TableModel) -> Statements | None:
+def _reattach(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A partition is another table for a moment, and comes back; in one transaction or with its rows gone in
     between.
     """
@@ -116,7 +116,7 @@ def _reattach(draft: Draft, table: TableModel) -> Statements | None:
     return Whole((detached, back)) if draft.pen.chance(0.7) else (detached, back)
 
 
-def _move_rows(draft: Draft, table: TableModel) -> Statements | None:
+def _move_rows(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """From one partition to another: to the server a DELETE and an INSERT."""
     if not isinstance(table, PostgresTable) or not table.parts:
         return None
@@ -137,7 +137,7 @@ def _move_rows(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _by_leaf(draft: Draft, table: TableModel) -> Statements | None:
+def _by_leaf(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A change by the partition's own name."""
     if not isinstance(table, PostgresTable) or not table.parts:
         return None
@@ -145,7 +145,7 @@ def _by_leaf(draft: Draft, table: TableModel) -> Statements | None:
     return (f"DELETE FROM {leaf} WHERE ctid = ANY (ARRAY(SELECT ctid FROM {leaf} LIMIT {draft.pen.randint(1, 5)}))",)
 
 
-def _rename_part(draft: Draft, table: TableModel) -> Statements | None:
+def _rename_part(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if not isinstance(table, PostgresTable) or not table.parts:
         return None
     old, new = draft.pen.choice(table.parts), draft.maker.name("part", odd=0.4)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from testing.workload.changes import inserted
-from testing.workload.model import Alone, Draft, Operation
+from testing.workload.model import Alone, Operation, SchemaDraft
 from testing.workload.postgres.schemas import SchemaMaker
 from testing.workload.postgres.values import kinds
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import quoted, text
 from testing.workload.postgres.values.user_types import renewed
 from testing.workload.rng_literals import plain
@@ -37,7 +37,7 @@ def altered(table: TableModel, *clauses: str) -> str:
     return f"ALTER TABLE {table.sql} {', '.join(clauses)}"
 
 
-def wider(kind: Kind) -> Kind | None:
+def wider(kind: PostgresKind) -> PostgresKind | None:
     """A type that holds all of the values and more; None where there is none here."""
     size, scale, most_digits = kind.size or 1, kind.scale or 0, 60
     if kind.name == "varchar" and kind.size and size <= most_digits:
@@ -56,7 +56,7 @@ def wider(kind: Kind) -> Kind | None:
     )
 
 
-def narrower(kind: Kind) -> Kind | None:
+def narrower(kind: PostgresKind) -> PostgresKind | None:
     """A type that holds only some of the values; None where there is none here."""
     if kind.name in NARROWER and not kind.large:
         new = replace(kind, name=NARROWER[kind.name], size=None, scale=None)
@@ -68,7 +68,9 @@ def narrower(kind: Kind) -> Kind | None:
     return replace(kind, size=1) if kind.name in ("timestamp", "timestamptz", "time") else None
 
 
-def _retyped(draft: Draft, table: TableModel, column: ColumnModel, kind: Kind, using: str = "") -> Statements:
+def _retyped(
+    draft: SchemaDraft, table: TableModel, column: ColumnModel, kind: PostgresKind, using: str = ""
+) -> Statements:
     """ALTER COLUMN … TYPE; the default goes first, it may not fit."""
     new = replace(column, kind=kind, default="")
     draft.keep(table.with_column(column.name, new))
@@ -81,25 +83,25 @@ def _retyped(draft: Draft, table: TableModel, column: ColumnModel, kind: Kind, u
     )
 
 
-def _changeable(table: TableModel) -> list[tuple[ColumnModel, Kind]]:
+def _changeable(table: TableModel) -> list[tuple[ColumnModel, PostgresKind]]:
     columns = [column for column in table.free if not column.unique and not column.extra]
-    return [(column, column.kind) for column in columns if isinstance(column.kind, Kind)]
+    return [(column, column.kind) for column in columns if isinstance(column.kind, PostgresKind)]
 
 
-def _keys(table: TableModel) -> list[tuple[ColumnModel, Kind]]:
+def _keys(table: TableModel) -> list[tuple[ColumnModel, PostgresKind]]:
     """Parts of the key that may become wider."""
     if table.has_parts or table.constraints:
         return []
     columns = [c for c in table.columns if c.number in ("plain", "text") and not c.extra and c in table.renamable]
-    return [(column, column.kind) for column in columns if isinstance(column.kind, Kind)]
+    return [(column, column.kind) for column in columns if isinstance(column.kind, PostgresKind)]
 
 
-def _widen(draft: Draft, table: TableModel) -> Statements | None:
+def _widen(draft: SchemaDraft, table: TableModel) -> Statements | None:
     changes = [(column, wide) for column, kind in (*_changeable(table), *_keys(table)) if (wide := wider(kind))]
     return _retyped(draft, table, *draft.pen.choice(changes)) if changes else None
 
 
-def _narrow(draft: Draft, table: TableModel) -> Statements | None:
+def _narrow(draft: SchemaDraft, table: TableModel) -> Statements | None:
     changes = [(column, narrow) for column, kind in _changeable(table) if (narrow := narrower(kind))]
     if not changes:
         return None
@@ -110,7 +112,7 @@ def _narrow(draft: Draft, table: TableModel) -> Statements | None:
     return _retyped(draft, table, column, new, using)
 
 
-def _retype(draft: Draft, table: TableModel) -> Statements | None:
+def _retype(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """To text, which holds everything, or to any type by an expression."""
     columns = _changeable(table)
     if not columns:
@@ -118,16 +120,16 @@ def _retype(draft: Draft, table: TableModel) -> Statements | None:
     column, _ = draft.pen.choice(columns)
     name = quoted(column.name)
     if draft.pen.chance(0.5):
-        return _retyped(draft, table, column, Kind("text"), f" USING {name}::text")
+        return _retyped(draft, table, column, PostgresKind("text"), f" USING {name}::text")
     new = draft.maker.kind()
-    assert isinstance(new, Kind)
+    assert isinstance(new, PostgresKind)
     draft.used["retype by an expression"] += 1
     value = replace(new, large=False).value(draft.pen)  # no subquery may stand there
     other = f"CASE WHEN hashtext({name}::text) % 3 = 0 THEN {value} END" if column.nullable else value
     return _retyped(draft, table, column, new, f" USING {other}")
 
 
-def _add_label(draft: Draft, _table: TableModel) -> Statements | None:
+def _add_label(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """ALTER TYPE … ADD VALUE: no table changes."""
     maker = draft.maker
     assert isinstance(maker, SchemaMaker)
@@ -140,7 +142,7 @@ def _add_label(draft: Draft, _table: TableModel) -> Statements | None:
     return Alone((f"ALTER TYPE {kind.user} ADD VALUE {plain(label)}{where}",))
 
 
-def _rename_label(draft: Draft, _table: TableModel) -> Statements | None:
+def _rename_label(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """ALTER TYPE … RENAME VALUE: every row that holds it reads otherwise, and the log shows nothing of it."""
     maker = draft.maker
     assert isinstance(maker, SchemaMaker)
@@ -151,7 +153,7 @@ def _rename_label(draft: Draft, _table: TableModel) -> Statements | None:
     return Alone((f"ALTER TYPE {kind.user} RENAME VALUE {text(old, draft.pen)} TO {plain(new)}",))
 
 
-def _rename_label_and_back(draft: Draft, table: TableModel) -> Statements:
+def _rename_label_and_back(draft: SchemaDraft, table: TableModel) -> Statements:
     """Rows of the time between have the other label in the log, and only the type's own catalog row tells
     afterwards.
     """
@@ -167,7 +169,7 @@ def _rename_label_and_back(draft: Draft, table: TableModel) -> Statements:
     return Alone((there, rows, f"ALTER TYPE {kind.user} RENAME VALUE {plain(new)} TO {text(old, draft.pen)}"))
 
 
-def _recompute(draft: Draft, table: TableModel) -> Statements | None:
+def _recompute(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """ALTER COLUMN … TYPE to the type that it has, by an expression; once, or twice."""
     how = {
         "smallint": "{} / 2",
@@ -185,12 +187,12 @@ def _recompute(draft: Draft, table: TableModel) -> Statements | None:
     return (*statements, *statements[: draft.pen.randint(0, 1)])
 
 
-def _change_type(draft: Draft, old: Kind, new: Kind) -> None:
+def _change_type(draft: SchemaDraft, old: PostgresKind, new: PostgresKind) -> None:
     assert isinstance(draft.maker, SchemaMaker)
     draft.maker.types.changed(old, new)
     for name, table in draft.tables.items():
         columns = tuple(
-            replace(column, kind=renewed(column.kind, new)) if isinstance(column.kind, Kind) else column
+            replace(column, kind=renewed(column.kind, new)) if isinstance(column.kind, PostgresKind) else column
             for column in table.columns
         )
         draft.tables[name] = replace(table, columns=columns)

@@ -10,7 +10,7 @@ from testing.workload.keys import KeyModel
 from testing.workload.postgres.keys import numbered
 from testing.workload.postgres.values import kinds
 from testing.workload.postgres.values.kind_choice import any_kind
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.postgres.values.user_types import UserTypes
 from testing.workload.rng_literals import Pen
@@ -65,7 +65,7 @@ class TableModel(schemas.TableModel):
         return quoted(name)
 
     @staticmethod
-    def numbered(style: str, number: str, kind: kinds_of_all.Kind) -> str:
+    def numbered(style: str, number: str, kind: kinds_of_all.ValueKind) -> str:
         return numbered(style, number, kind)
 
     @staticmethod
@@ -119,7 +119,7 @@ class SchemaMaker(schemas.SchemaMaker):
         self.version = version
         self.types = UserTypes(pen, lambda stem: self.name(stem, odd=0.3), version, zero=zero)
 
-    def kind(self) -> Kind:
+    def kind(self) -> PostgresKind:
         return any_kind(self.pen, self.types, self.version, zero=self.zero)
 
     def column(self) -> ColumnModel:
@@ -129,7 +129,7 @@ class SchemaMaker(schemas.SchemaMaker):
             return ColumnModel(name, kind, nullable=False, generated="GENERATED ALWAYS AS IDENTITY")
         return ColumnModel(name, kind, pen.chance(0.75), self._default(kind))
 
-    def _default(self, kind: Kind) -> str:
+    def _default(self, kind: PostgresKind) -> str:
         pen = self.pen
         volatile = {
             "uuid": "gen_random_uuid()", "timestamptz": "clock_timestamp()", "double precision": "random()",
@@ -139,7 +139,7 @@ class SchemaMaker(schemas.SchemaMaker):
             return volatile  # an added column is filled with values that the log does not show
         return self.default(kind) if kind.has_default and pen.chance(0.35) else ""
 
-    def default(self, kind: kinds_of_all.Kind) -> str:
+    def default(self, kind: kinds_of_all.ValueKind) -> str:
         return kind.value(self.pen)
 
     def generated(self, columns: tuple[ColumnModel, ...]) -> ColumnModel | None:
@@ -149,9 +149,9 @@ class SchemaMaker(schemas.SchemaMaker):
             return None
         base = pen.choice(bases)
         kind, expression = {
-            "varchar": (Kind("integer"), f"char_length({quoted(base.name)})"),
-            "timestamp": (Kind("date"), f"{quoted(base.name)}::date"),
-        }.get(base.kind.name, (Kind("numeric", 30, 1), f"{quoted(base.name)} * 1.5"))
+            "varchar": (PostgresKind("integer"), f"char_length({quoted(base.name)})"),
+            "timestamp": (PostgresKind("date"), f"{quoted(base.name)}::date"),
+        }.get(base.kind.name, (PostgresKind("numeric", 30, 1), f"{quoted(base.name)} * 1.5"))
         how = "VIRTUAL" if self.version >= VIRTUAL and pen.chance(0.3) else "STORED"
         return ColumnModel(self.name("g"), kind, generated=f"GENERATED ALWAYS AS ({expression}) {how}")
 
@@ -165,13 +165,16 @@ class SchemaMaker(schemas.SchemaMaker):
         pen = self.pen
         columns = [*key_columns, *(self.column() for _ in range(pen.randint(2, most)))]
         if not key.columns:  # something to find rows by, and rows that are equal
-            columns = [ColumnModel(self.name("v"), Kind("integer"), number="few"), *columns[: pen.randint(1, 4)]]
+            columns = [
+                ColumnModel(self.name("v"), PostgresKind("integer"), number="few"),
+                *columns[: pen.randint(1, 4)],
+            ]
         if pen.chance(0.3):
             pen.shuffle(columns)
         if pen.chance(0.25) and (generated := self.generated(tuple(columns))) is not None:
             columns.insert(pen.randint(0, len(columns)), generated)
         if pen.chance(0.15):
-            columns.append(ColumnModel(self.name("u"), Kind("integer"), unique=True))
+            columns.append(ColumnModel(self.name("u"), PostgresKind("integer"), unique=True))
         options = pen.choice(("", "", "", " WITH (fillfactor = 70)", " WITH (toast_tuple_target = 200)"))
         table = replace(self.model(self.name("t", odd=0.4), tuple(columns), key), options=options)
         table = self._keyed(table) if key.columns else table

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from testing.workload import tables
 from testing.workload.changes import inserted
-from testing.workload.model import Alone, Draft, Operation, Whole
+from testing.workload.model import Alone, Operation, SchemaDraft, Whole
 from testing.workload.postgres.schemas import TableModel as PostgresTable
 from testing.workload.postgres.values.rng_literals import names, quoted
 from testing.workload.schemas import Statements, TableModel
@@ -14,20 +14,20 @@ from testing.workload.schemas import Statements, TableModel
 ASIDE = "tidemark aside"  # a schema that is not selected
 
 
-def _drop(draft: Draft, table: TableModel) -> Statements | None:
+def _drop(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if len(draft.tables) < 2:  # noqa: PLR2004
         return None
     del draft.tables[table.name]
     return (f"DROP TABLE {draft.pen.choice(('', 'IF EXISTS '))}{table.sql}{draft.pen.choice(('', ' CASCADE'))}",)
 
 
-def _recreate(draft: Draft, table: TableModel) -> Statements:
+def _recreate(draft: SchemaDraft, table: TableModel) -> Statements:
     new, rows = tables.reshaped(draft, table)
     statements = (f"DROP TABLE {table.sql} CASCADE", *new.created(), rows)
     return Whole(statements) if draft.pen.chance(0.5) else statements
 
 
-def _truncate(draft: Draft, table: TableModel) -> Statements:
+def _truncate(draft: SchemaDraft, table: TableModel) -> Statements:
     """Alone, or several at once."""
     pen, chosen = draft.pen, [table]
     others = [
@@ -44,7 +44,7 @@ def _truncate(draft: Draft, table: TableModel) -> Statements:
     return Whole((statement, rows)) if pen.chance(0.4) else (statement, rows)
 
 
-def _truncate_family(draft: Draft, _table: TableModel) -> Statements | None:
+def _truncate_family(draft: SchemaDraft, _table: TableModel) -> Statements | None:
     """A parent, and with it what refers to it."""
     parents = [
         one for one in draft.tables.values() if any(one.sql in " ".join(o.constraints) for o in draft.tables.values())
@@ -56,13 +56,13 @@ def _truncate_family(draft: Draft, _table: TableModel) -> Statements | None:
     return (f"TRUNCATE {parent.sql} CASCADE", inserted(draft, draft.tables[parent.name], 60))
 
 
-def _rename(draft: Draft, table: TableModel) -> Statements:
+def _rename(draft: SchemaDraft, table: TableModel) -> Statements:
     new = replace(table, name=draft.maker.name("t", odd=0.4))
     draft.keep(new, table.name)
     return (f"ALTER TABLE {table.sql} RENAME TO {new.sql}",)
 
 
-def _rename_and_back(draft: Draft, table: TableModel) -> Statements:
+def _rename_and_back(draft: SchemaDraft, table: TableModel) -> Statements:
     aside = replace(table, name=draft.maker.name("t"))
     return (
         f"ALTER TABLE {table.sql} RENAME TO {aside.sql}", inserted(draft, table, 2).replace(table.sql, aside.sql, 1),
@@ -70,7 +70,7 @@ def _rename_and_back(draft: Draft, table: TableModel) -> Statements:
     )  # fmt: skip
 
 
-def _swap(draft: Draft, table: TableModel) -> Statements | None:
+def _swap(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Two tables change names in one transaction."""
     others = [
         other for other in draft.tables.values() if other.name != table.name and not (other.fixed or other.refused)
@@ -90,7 +90,7 @@ def _swap(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _online_change(draft: Draft, table: TableModel) -> Statements | None:
+def _online_change(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A new table is filled beside the old one and takes its name."""
     if not isinstance(table, PostgresTable) or table.parts or any(c.generated for c in table.columns):
         return None
@@ -126,7 +126,7 @@ def _identified(copy: PostgresTable) -> Statements:
     return (f"DO $$ BEGIN IF {keyless} THEN ALTER TABLE {copy.sql} REPLICA IDENTITY FULL; END IF; END $$",)
 
 
-def _create_like(draft: Draft, table: TableModel) -> Statements | None:
+def _create_like(draft: SchemaDraft, table: TableModel) -> Statements | None:
     if len(draft.tables) >= tables.MAX_TABLES or not isinstance(table, PostgresTable):
         return None
     copy = replace(
@@ -143,7 +143,7 @@ def _create_like(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _create_select(draft: Draft, table: TableModel) -> Statements | None:
+def _create_select(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """The columns are as in the other table, without key."""
     if len(draft.tables) >= tables.MAX_TABLES:
         return None
@@ -158,7 +158,7 @@ def _create_select(draft: Draft, table: TableModel) -> Statements | None:
     return Whole((made, *copy.identified()))
 
 
-def _temporary(draft: Draft, table: TableModel) -> Statements | None:
+def _temporary(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """A table that only the session sees, and that the log must not show."""
     if table.top == 0:
         return None
@@ -173,7 +173,7 @@ def _temporary(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _set_schema(draft: Draft, table: TableModel) -> Statements | None:
+def _set_schema(draft: SchemaDraft, table: TableModel) -> Statements | None:
     """Out of what is selected, changed there, and back."""
     if not isinstance(table, PostgresTable):
         return None
@@ -186,7 +186,7 @@ def _set_schema(draft: Draft, table: TableModel) -> Statements | None:
     )
 
 
-def _rewrite(draft: Draft, table: TableModel) -> Statements:
+def _rewrite(draft: SchemaDraft, table: TableModel) -> Statements:
     """The same rows in another file, or read by the server for itself."""
     return Alone((draft.pen.choice((f"VACUUM FULL {table.sql}", f"ANALYZE {table.sql}", f"VACUUM {table.sql}")),))
 

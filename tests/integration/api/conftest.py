@@ -17,7 +17,7 @@ from replicator.model.identifiers import TableId
 from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
 from replicator.sources import registry
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, Status, TableInfo
+from replicator.sources.base import CheckResult, CheckStatus, DatabaseInfo, FormField, KeyRange, TableInfo
 from webapp.accounts import services as accounts
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
@@ -73,8 +73,10 @@ class FakeSource:
         good = self.config.get("password") == SECRET
         detail = f"as {self.config['user']} with password={self.config.get('password')}"
         return [
-            CheckResult("reachable", "Server reachable", Status.OK if good else Status.FAILED, detail, "SET x = 1;"),
-            CheckResult("tls", "TLS", Status.WARNING, "not encrypted", "REQUIRE SSL"),
+            CheckResult(
+                "reachable", "Server reachable", CheckStatus.OK if good else CheckStatus.FAILED, detail, "SET x = 1;"
+            ),
+            CheckResult("tls", "TLS", CheckStatus.WARNING, "not encrypted", "REQUIRE SSL"),
         ]
 
     def names(self) -> NameRule:

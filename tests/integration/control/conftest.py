@@ -16,7 +16,7 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import EXACT_NAMES, NameRule
 from replicator.model.types import BIGINT, STRING
 from replicator.sources import registry
-from replicator.sources.base import CheckResult, DatabaseInfo, FormField, KeyRange, SourceState, Status, TableInfo
+from replicator.sources.base import CheckResult, CheckStatus, DatabaseInfo, FormField, KeyRange, SourceState, TableInfo
 from replicator.state.journal import Checkpoint, JournalEntry, Segment, SegmentKind
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
@@ -95,7 +95,7 @@ class MemorySource:
     def check(self, tables: object = None) -> list[CheckResult]:
         del tables
         detail = f"{WORDS} (tried memory://me:{self.config['password']}@{self.config['host']}/)"
-        return [CheckResult("login", "Login", Status.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
+        return [CheckResult("login", "Login", CheckStatus.FAILED, detail, f"IDENTIFIED BY '{self.config['password']}'")]
 
     def names(self) -> NameRule:
         return EXACT_NAMES

@@ -21,7 +21,7 @@ from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState, SnapshotRun
 from webapp.worker.run import headless
-from webapp.worker.run.outcome import Outcome
+from webapp.worker.run.outcome import ExitCode
 from webapp.worker.store.chunk_store import OrmChunkStore, has_work
 from webapp.worker.store.journal import OrmRawChunkStore
 
@@ -231,7 +231,7 @@ def test_a_run_is_not_current_before_a_part_that_ends_while_it_looks(
     ReplicatorTable.objects.update(applied=9, last_sequence=9, made_load=F("load"))
     run, other = headless.HeadlessRun(captured.replicator), headless.HeadlessRun(captured.replicator)
     captured.commit(next_sequence=10)
-    assert run._look({"at": captured.at}) is Outcome.CURRENT
+    assert run._look({"at": captured.at}) is ExitCode.CURRENT
 
     def ended(_: Replicator) -> bool:
         captured.commit(next_sequence=20, segments=(segment(ORDERS, 12, 15, kind=SegmentKind.CHUNK),))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replicator.sources.base import CheckResult, Status
+from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.kafka.check import check
 from testing.servers.kafka import EmbeddedKafka
 from tests.integration.kafka.conftest import KafkaLab
@@ -46,9 +46,9 @@ def test_right_settings_pass_the_check(
 ) -> None:
     found = tried(broker, protocol, security_protocol=protocol, ca=authority.pem, **settings)
     assert [(line.name, line.status) for line in found] == [
-        ("brokers", Status.OK),
-        ("topics", Status.OK),
-        ("transactions", Status.OK),
+        ("brokers", CheckStatus.OK),
+        ("topics", CheckStatus.OK),
+        ("transactions", CheckStatus.OK),
     ], found
 
 
@@ -101,7 +101,7 @@ def test_what_is_wrong_is_told_in_a_sentence(
     begun = time.monotonic()
     [line] = tried(broker, listener or protocol, security_protocol=protocol, **settings)
     assert time.monotonic() - begun < PROMPT
-    assert line.status is Status.FAILED
+    assert line.status is CheckStatus.FAILED
     assert any(one in line.detail for one in message.split("|")), line.detail
     assert line.remedy.startswith(remedy)
     for text in (line.detail, line.remedy):

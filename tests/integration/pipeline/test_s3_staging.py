@@ -20,7 +20,7 @@ from webapp.replicators import services, staging
 from webapp.replicators.models import Replicator, SegmentRow
 from webapp.worker.run import wiring
 from webapp.worker.run.headless import HeadlessRun, source_position
-from webapp.worker.run.outcome import Outcome
+from webapp.worker.run.outcome import ExitCode
 from webapp.worker.upkeep.garbage_collection import collect
 from webapp.worker.upkeep.replicator_deletion import delete
 
@@ -90,7 +90,7 @@ def test_a_store_that_is_killed_in_the_middle_is_waited_for(lab: Lab, bucket: Pa
         finally:
             s3.start()
         lab.execute("UPDATE t SET price = price + 1 WHERE id % 5 = 0")
-        assert run.wait(source_position(replicator), 240) is Outcome.CURRENT
+        assert run.wait(source_position(replicator), 240) is ExitCode.CURRENT
     lab.assert_equal(2)
     failures = list(Failure.objects.filter(replicator=replicator))
     assert {failure.code for failure in failures} == {"staging"}

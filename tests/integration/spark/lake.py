@@ -20,7 +20,7 @@ from replicator.staging.storage import Storage
 from replicator.state.journal import Segment, SegmentKind
 from replicator.targets.base import Create, Merge, TargetTable
 from replicator.targets.iceberg.apply import LIMITS
-from replicator.targets.iceberg.direct.writer import Limits
+from replicator.targets.iceberg.direct.writer import DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.staged import TS, Change, Row, segment, stage
@@ -43,7 +43,7 @@ class Lake:
     def config(self) -> SparkConfig:
         return self.spark.config
 
-    def another_worker(self, replicator: str = "r1", limits: Limits = LIMITS) -> IcebergTarget:
+    def another_worker(self, replicator: str = "r1", limits: DirectLimits = LIMITS) -> IcebergTarget:
         return IcebergTarget(SparkPool(self.config), self.storage, replicator, limits)
 
     def table(

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from replicator.targets.base import DeleteBelow, Merge
-from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake
@@ -65,7 +65,7 @@ def test_sweeps_take_the_same_rows_both_ways(lake: Lake, in_spark: IcebergTarget
 
 
 def test_what_is_too_large_or_needs_spark_says_so(lake: Lake) -> None:
-    few = IcebergTarget(lake.spark, lake.storage, "r1", Limits(rows=3))
+    few = IcebergTarget(lake.spark, lake.storage, "r1", DirectLimits(rows=3))
     table = lake.table(KEYED)
     four = lake.segment(KEYED, [insert(n, n, "x") for n in range(4)])
     assert few.apply(table, Merge([four], KEYED, 3)).how == "append (Spark: 4 changes)"

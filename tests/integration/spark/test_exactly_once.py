@@ -13,7 +13,7 @@ import pytest
 from replicator.errors import TargetConflict, TargetError
 from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replace, TargetChange, TargetTable
 from replicator.targets.iceberg.apply import LIMITS
-from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.table import commit
 from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import maintenance
@@ -148,7 +148,7 @@ def test_a_crash_before_publishing_leaves_nothing_and_one_after_it_is_not_repeat
 
 
 @pytest.mark.parametrize("limits", [LIMITS, SPARK_ONLY], ids=["directly", "in Spark"])
-def test_truncate_and_sweep_take_the_rows_below_and_carry_the_position(lake: Lake, limits: Limits) -> None:
+def test_truncate_and_sweep_take_the_rows_below_and_carry_the_position(lake: Lake, limits: DirectLimits) -> None:
     target = lake.another_worker(limits=limits)
     table = lake.table(KEYED)
     lake.merge(table, KEYED, *[insert(i, i, "x") for i in range(4)])

@@ -15,7 +15,7 @@ from replicator.errors import TableError
 from replicator.model.mode import Mode
 from replicator.targets.base import Append, DeleteBelow, Evolve, Merge, Replace, TargetTable
 from replicator.targets.iceberg.apply import LIMITS
-from replicator.targets.iceberg.direct.writer import SPARK_ONLY, Limits
+from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.direct.play import Play
 from tests.integration.spark.lake import Lake
@@ -87,7 +87,7 @@ class Recording(dict[Key, tuple[Row, int]]):
 
 @pytest.mark.parametrize("limits", [LIMITS, SPARK_ONLY], ids=["direct", "Spark"])
 @pytest.mark.parametrize("mode", [Mode.SOFT_DELETE, Mode.HISTORY])
-def test_values_left_out_are_found_for_every_version(lake: Lake, mode: Mode, limits: Limits) -> None:
+def test_values_left_out_are_found_for_every_version(lake: Lake, mode: Mode, limits: DirectLimits) -> None:
     recording = Recording()
     target = IcebergTarget(lake.spark, lake.storage, "r1", limits)
     source = Source(Random(f"left out {mode}"), rows=recording)

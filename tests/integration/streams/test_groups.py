@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from replicator.errors import ConfigurationError, MemberGone, ShardNotHeld
-from replicator.streams.position import Position, checkpoint
+from replicator.streams.position import StreamPosition, checkpoint
 from tests.integration.streams.journal import Journal
 from webapp.database import clock
 from webapp.streams import groups, selectors, services
@@ -35,7 +35,7 @@ def expire(member: str) -> None:
 
 
 def ack(stream: Stream, shard: int, sequence: int, member: str = "") -> str:
-    text = checkpoint(stream.uid, shard, Position(sequence))
+    text = checkpoint(stream.uid, shard, StreamPosition(sequence))
     return groups.ack(stream=stream, group="g", shard=shard, text=text, member=member)
 
 
@@ -54,7 +54,7 @@ def test_a_shard_changes_hands_only_when_its_member_has_let_it_go(stream: Stream
     assert beat(stream, two.member, 2) == (2, 3)
     with pytest.raises(ShardNotHeld):
         ack(stream, 3, 9, one.member)
-    assert groups.acked(stream, "g", 3) == Position(7)
+    assert groups.acked(stream, "g", 3) == StreamPosition(7)
     ack(stream, 3, 9, two.member)
 
 
@@ -117,13 +117,13 @@ def test_a_group_without_members_acks_by_itself_and_one_with_members_does_not(st
     ack(stream, 0, 6, member)
     expire(member)
     ack(stream, 0, 7)
-    assert groups.acked(stream, "g", 0) == Position(7)
+    assert groups.acked(stream, "g", 0) == StreamPosition(7)
 
 
 def test_a_group_begins_at_the_oldest_or_at_the_end(stream: Stream) -> None:
     groups.join(stream=stream, group="g")
     groups.join(stream=stream, group="new", begin="latest")
-    assert (groups.acked(stream, "g", 1), groups.acked(stream, "new", 1)) == (Position(0), Position(50))
+    assert (groups.acked(stream, "g", 1), groups.acked(stream, "new", 1)) == (StreamPosition(0), StreamPosition(50))
     lags = {lag.group.name: lag for lag in selectors.group_lags([stream])[stream.pk]}
     assert (lags["g"].behind, lags["new"].behind, lags["new"].seconds) == (50, 0, 0)
     assert lags["g"].seconds > 0

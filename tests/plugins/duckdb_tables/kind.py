@@ -8,7 +8,7 @@ from pathlib import Path
 from replicator.errors import ConfigurationError
 from replicator.model.mode import Mode
 from replicator.model.types import DataType, Kind
-from replicator.sources.base import CheckResult, FormField, Status
+from replicator.sources.base import CheckResult, CheckStatus, FormField
 from replicator.state.journal import DDL_OPERATIONS
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.identifiers import IdentifierPolicy
@@ -46,8 +46,10 @@ def check(settings: Settings) -> list[CheckResult]:
     """Can the file be written?"""
     folder = Path(str(settings["path"])).parent
     if os.access(folder, os.W_OK):
-        return [CheckResult("folder", "Folder", Status.OK, "It can be written.")]
-    return [CheckResult("folder", "Folder", Status.FAILED, f"{folder} cannot be written.", "Choose another folder.")]
+        return [CheckResult("folder", "Folder", CheckStatus.OK, "It can be written.")]
+    return [
+        CheckResult("folder", "Folder", CheckStatus.FAILED, f"{folder} cannot be written.", "Choose another folder.")
+    ]
 
 
 def valid(settings: Settings) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from replicator.errors import TableError
 from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult
-from replicator.sources.shared.check_runner import Checks, Finding, failed, ok, without_tables
+from replicator.sources.shared.check_runner import CheckFinding, Checks, failed, ok, without_tables
 from tests.plugins.sqlite_log.catalog import SqliteCatalog
 from tests.plugins.sqlite_log.change_log import LOG
 from tests.plugins.sqlite_log.config import SqliteConfig
@@ -17,19 +17,19 @@ from tests.plugins.sqlite_log.database import connect, translated
 _REMEDY = "Call change_log.install(connection) on the file."
 
 
-def _wal(connection: sqlite3.Connection) -> Finding:
+def _wal(connection: sqlite3.Connection) -> CheckFinding:
     with translated(LOG):
         [(mode,)] = connection.execute("PRAGMA journal_mode").fetchall()
     return ok("WAL.") if mode == "wal" else failed(f"The journal mode is {mode}.", "PRAGMA journal_mode = WAL;")
 
 
-def _log(connection: sqlite3.Connection) -> Finding:
+def _log(connection: sqlite3.Connection) -> CheckFinding:
     with translated(LOG):
         there = connection.execute(f"SELECT 1 FROM sqlite_master WHERE name = '{LOG}'").fetchone()
     return ok("The file has a log.") if there else failed("The file has no log.", _REMEDY)
 
 
-def _definitions(connection: sqlite3.Connection, tables: TableSet | None) -> Finding:
+def _definitions(connection: sqlite3.Connection, tables: TableSet | None) -> CheckFinding:
     if tables is None:
         return without_tables()
     described = SqliteCatalog(connection, tables).describe(sorted(tables.tables))

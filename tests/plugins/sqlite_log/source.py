@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from replicator.errors import SourceMisconfigured
 from replicator.model.table_set import EXACT_NAMES, NameRule, TableSet
-from replicator.sources.base import WITHOUT_END, CheckResult, ReadOptions, SourceLog, SourceState, Waiting
+from replicator.sources.base import WITHOUT_END, CheckResult, ReadOptions, SourceLog, SourceState, SourceWait
 from replicator.sources.shared.source import ServerSource
 from tests.plugins.sqlite_log.catalog import SqliteCatalog
 from tests.plugins.sqlite_log.change_log import ABOUT, LOG, MARK
@@ -36,7 +36,7 @@ class SqliteLog(SourceLog):
             ).fetchall()
         return SourceState(RowOffset(row), identity, datetime.now(UTC), f"SQLite {sqlite3.sqlite_version}")
 
-    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
         """Nothing is missing."""
         del tables, first, waiting
         return self.state()

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from replicator.errors import SourceError, SourceUnreachable, TableDisappeared, UnsupportedType
-from replicator.verification.cells import Rule, show
+from replicator.verification.cells import CellRule, show
 from replicator.verification.model import TablePair
 from replicator.verification.source import Row, SourceTable
 
@@ -65,7 +65,7 @@ class SqliteReader:
         if not found:
             raise TableDisappeared(f"{pair} does not exist in the source", table=str(pair))
         taken = [FileColumn(row[1], row[2]) for row in found if row[1] not in pair.excluded_columns]
-        return SourceTable(tuple((column, Rule(_iceberg(column))) for column in taken), 0)
+        return SourceTable(tuple((column, CellRule(_iceberg(column))) for column in taken), 0)
 
     def read(self, pair: TablePair, table: SourceTable, where: str = "") -> Iterator[list[Row]]:
         """All rows, as of one moment."""

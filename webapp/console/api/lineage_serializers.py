@@ -7,12 +7,12 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from replicator.telemetry.lineage import ColumnHistory, FieldLine, Step
+from replicator.telemetry.lineage import ColumnHistory, ColumnStep, FieldLine
 from webapp.api.base import listed
 from webapp.replicators.lineage import TableLineage
 
 
-class StepSerializer(serializers.Serializer[Step]):
+class StepSerializer(serializers.Serializer[ColumnStep]):
     """What a version did to a column."""
 
     version = serializers.IntegerField()

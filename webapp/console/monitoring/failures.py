@@ -21,8 +21,8 @@ from webapp.monitoring.failures import (
     RANGES,
     STATES,
     WHOLE,
-    FailureCount,
     FailureFilters,
+    FailureTally,
     counts,
     failures,
 )
@@ -75,7 +75,7 @@ class FailureLine:
 class CountLine:
     """A count and the address of what it counts."""
 
-    count: FailureCount
+    count: FailureTally
     query: str
     chosen: bool
 
@@ -123,7 +123,7 @@ def _context(request: HttpRequest, replicator: Replicator | None) -> dict[str, A
     }
 
 
-def _count_lines(counted: Sequence[FailureCount], filters: FailureFilters, *, fleet: bool) -> list[CountLine]:
+def _count_lines(counted: Sequence[FailureTally], filters: FailureFilters, *, fleet: bool) -> list[CountLine]:
     return [
         CountLine(
             one,
@@ -135,7 +135,7 @@ def _count_lines(counted: Sequence[FailureCount], filters: FailureFilters, *, fl
     ]
 
 
-def _tables(counted: Sequence[FailureCount], *, fleet: bool) -> list[tuple[str, str]]:
+def _tables(counted: Sequence[FailureTally], *, fleet: bool) -> list[tuple[str, str]]:
     """Ids and names of those that failed within the range."""
     found = {
         (str(one.table_id), f"{one.replicator}: {one.table}" if fleet else one.table) for one in counted if one.table_id

@@ -12,7 +12,7 @@ from webapp.management.signals import stop_on_signals
 from webapp.replicators import selectors
 from webapp.replicators.models import Replicator
 from webapp.replicators.targets import kind_of
-from webapp.worker.run.outcome import Outcome
+from webapp.worker.run.outcome import ExitCode
 from webapp.worker.run.spark import start_ahead
 
 
@@ -50,17 +50,17 @@ class Command(MetadataCommand):
             outcome = run.wait(reached, options["timeout"])
         self._say(replicator, outcome)
 
-    def _say(self, replicator: Replicator, outcome: Outcome) -> None:
+    def _say(self, replicator: Replicator, outcome: ExitCode) -> None:
         replicator.refresh_from_db()
         for table in selectors.tables_of(replicator):
             self.stdout.write(f"{table}: {table.state}, {table.rows_read} read, {table.rows_inserted} inserted, "
                               f"{table.rows_updated} updated, {table.rows_deleted} deleted")  # fmt: skip
-        if outcome is Outcome.CURRENT:
+        if outcome is ExitCode.CURRENT:
             return
-        if outcome is Outcome.TIMEOUT:
+        if outcome is ExitCode.TIMEOUT:
             message = f"{replicator.name} did not become current in time."
-            raise CommandError(message, returncode=Outcome.TIMEOUT.value)
-        raise CommandError("\n".join(reasons(replicator)), returncode=Outcome.FAILED.value)
+            raise CommandError(message, returncode=ExitCode.TIMEOUT.value)
+        raise CommandError("\n".join(reasons(replicator)), returncode=ExitCode.FAILED.value)
 
 
 def reasons(replicator: Replicator) -> list[str]:

@@ -193,7 +193,7 @@ def measure(replicators: Sequence[Replicator], now: datetime | None = None) -> d
         watched = one.desired == Desired.RUNNING and one.status != Status.CREATED
         for key in [key for key in objectives if key[0] == one.pk]:
             objective = objectives[key]
-            staged = waiting.get(key, Waiting())
+            staged = waiting.get(key, StagedBacklog())
             found[key] = Figures(
                 objective=objective,
                 at=now,
@@ -250,7 +250,7 @@ def measure_tables(
     found = {}
     for table in tables:
         key = (replicator.pk, table)
-        late = waiting.get(key, Waiting()).late
+        late = waiting.get(key, StagedBacklog()).late
         found[table] = Attained(objectives[key], counted[key][window] + Tally(0, late), table in promised)
     return found
 
@@ -343,28 +343,28 @@ def _rows(objectives: Mapping[Key, Objective], edges: Edges) -> Iterable[LagOfSp
 
 
 @dataclass(frozen=True)
-class Waiting:
+class StagedBacklog:
     """Staged events that are not in the target yet, and the oldest one's commit time."""
 
     events: int = 0
     late: int = 0
     oldest: datetime | None = None
 
-    def __add__(self, other: Waiting) -> Waiting:
+    def __add__(self, other: StagedBacklog) -> StagedBacklog:
         oldest = min((moment for moment in (self.oldest, other.oldest) if moment), default=None)
-        return Waiting(self.events + other.events, self.late + other.late, oldest)
+        return StagedBacklog(self.events + other.events, self.late + other.late, oldest)
 
 
-def _waiting(objectives: Mapping[Key, Objective], now: datetime) -> dict[Key, Waiting]:
+def _waiting(objectives: Mapping[Key, Objective], now: datetime) -> dict[Key, StagedBacklog]:
     """Of replicators and of tables with their own objective: one query."""
     replicators = objectives_of(objectives)
     cutoffs = [now - timedelta(seconds=objectives[pk, None].seconds) for pk in replicators]
-    found: dict[Key, Waiting] = {}
+    found: dict[Key, StagedBacklog] = {}
     with connection.cursor() as cursor:
         cursor.execute(WAITING, [replicators, cutoffs, now])
         rows = cursor.fetchall()
     for replicator, table, staged, late, oldest in rows:
         for key in ((replicator, None), (replicator, table)):
             if key in objectives:
-                found[key] = found.get(key, Waiting()) + Waiting(int(staged), int(late), oldest)
+                found[key] = found.get(key, StagedBacklog()) + StagedBacklog(int(staged), int(late), oldest)
     return found

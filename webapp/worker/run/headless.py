@@ -26,7 +26,7 @@ from webapp.worker import signals
 from webapp.worker.failure.failures import retry_ahead
 from webapp.worker.lease.lease_store import live_leases
 from webapp.worker.run import wiring
-from webapp.worker.run.outcome import Outcome
+from webapp.worker.run.outcome import ExitCode
 from webapp.worker.run.work_slice import lease_name, run_slice
 from webapp.worker.supervisor import last_round
 from webapp.worker.upkeep import garbage_collection, quiet_tables
@@ -100,7 +100,7 @@ class HeadlessRun:
             running = (Status.STARTING, Status.RUNNING, Status.RETRYING, Status.STOPPING)
             Replicator.objects.filter(pk=self._replicator.pk, status__in=running).update(status=Status.STOPPED)
 
-    def wait(self, reached: Mapping[str, Any] | None, timeout: float | None) -> Outcome:
+    def wait(self, reached: Mapping[str, Any] | None, timeout: float | None) -> ExitCode:
         """Until current (the source's position `reached` is captured and everything is applied), failed, or `timeout`
         seconds.
 
@@ -111,18 +111,18 @@ class HeadlessRun:
             began = time.monotonic()
             with _patience():
                 if (outcome := self._look(reached)) is not None:
-                    self._current = outcome is Outcome.CURRENT
+                    self._current = outcome is ExitCode.CURRENT
                     return outcome
             time.sleep(min(MAX_POLL_SECONDS, max(POLL_SECONDS, MAX_LOOKING * (time.monotonic() - began))))
-        return Outcome.TIMEOUT
+        return ExitCode.TIMEOUT
 
-    def _look(self, reached: Mapping[str, Any] | None) -> Outcome | None:
+    def _look(self, reached: Mapping[str, Any] | None) -> ExitCode | None:
         replicator = self._replicator
         replicator.refresh_from_db()
         if replicator.status == Status.FAILED:
-            return Outcome.FAILED
+            return ExitCode.FAILED
         if self._stopped() or replicator.desired != Desired.RUNNING:
-            return Outcome.TIMEOUT if reached is not None else Outcome.CURRENT
+            return ExitCode.TIMEOUT if reached is not None else ExitCode.CURRENT
         if reached is None or not self._begun() or not captured(replicator, reached):
             return None
         if self._upto is None and selectors.parts_open(replicator):
@@ -133,7 +133,7 @@ class HeadlessRun:
         if not selectors.is_current(replicator, self._upto):
             return None
         failed = replicator.tables.filter(state=TableState.FAILED.value).exists()
-        return Outcome.FAILED if failed else Outcome.CURRENT
+        return ExitCode.FAILED if failed else ExitCode.CURRENT
 
     def _begun(self) -> bool:
         """Capture found the source to be the one it knows: another one's position says nothing about ours."""

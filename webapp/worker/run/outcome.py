@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 
-class Outcome(Enum):
+class ExitCode(Enum):
     """Exit codes of `manage.py run`."""
 
     CURRENT = 0

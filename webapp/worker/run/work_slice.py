@@ -23,7 +23,7 @@ from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import FenceLost, SourceBusy, SourceError, StateError, TidemarkError
 from replicator.faults import reach
 from replicator.periodic import periodically
-from replicator.sources.base import Source, Waiting
+from replicator.sources.base import Source, SourceWait
 from replicator.sources.registry import source_kind
 from replicator.state.journal import Checkpoint, JournalEntry
 from replicator.state.lease import Lease
@@ -192,7 +192,7 @@ def _begin_log(replicator: Replicator, journal: OrmJournal, source: Source, tenu
     lease = tenure.lease
     assert lease is not None
     if replicator.checkpoint_offset is None:
-        waiting = Waiting(tenure.hurried, partial(_waits, replicator, lease))
+        waiting = SourceWait(tenure.hurried, partial(_waits, replicator, lease))
         state = source.log(wiring.label(replicator)).prepare(table_set(replicator), first=True, waiting=waiting)
         journal.commit(
             lease, JournalEntry(checkpoint=Checkpoint(state.offset.to_dict(), replicator.next_sequence, state.identity))

@@ -12,13 +12,13 @@ from replicator.sources.mysql.check import log_settings, privileges
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 from replicator.sources.mysql.connection import connect
-from replicator.sources.shared.check_runner import Checks, Finding, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, Checks, failed, ok, warning
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MINIMUM = {"MySQL": (8, 0), "MariaDB": (10, 6)}
 
 
-def tls(server: Server) -> Finding:
+def tls(server: Server) -> CheckFinding:
     """Whether this very connection is encrypted."""
     rows = server.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'")
     cipher = str(rows[0][1]) if rows else ""
@@ -40,7 +40,7 @@ def tls(server: Server) -> Finding:
     return warning("The connection is not encrypted.", remedy)
 
 
-def version(server: Server) -> Finding:
+def version(server: Server) -> CheckFinding:
     """Older servers cannot describe rows in the log."""
     least = _MINIMUM[server.product]
     text = server.variables.get("version", "")
@@ -50,7 +50,9 @@ def version(server: Server) -> Finding:
     return failed(f"{server.product} {text} is too old.", f"Use {server.product} {wanted} or later.")
 
 
-def of_selected(check: Callable[[Server, TableSet | None], Finding]) -> Callable[[Server, TableSet | None], Finding]:
+def of_selected(
+    check: Callable[[Server, TableSet | None], CheckFinding],
+) -> Callable[[Server, TableSet | None], CheckFinding]:
     """The check of these tables under the names that the server gives them."""
     return lambda server, tables: check(server, None if tables is None else server.names.selection(tables))
 

@@ -11,7 +11,7 @@ from replicator.sources.mysql.log_identity import closed_by
 from replicator.sources.mysql.offset import Past
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire.binlog_dump import begin_dump
-from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.events import BinlogEvent, EventParser
 from replicator.sources.mysql.wire.packet_stream import PacketStream
 from replicator.sources.mysql.wire.stream_error import OK, stream_error
 
@@ -42,14 +42,14 @@ def file_begun(config: MySqlConfig, server_id: int, file: str) -> Past:
     return _begun(log_events(config, server_id, file, len(e.MAGIC)), file)
 
 
-def _begun(events: Iterator[Event], file: str) -> Past:
+def _begun(events: Iterator[BinlogEvent], file: str) -> Past:
     for event in events:
         if event.type == e.FORMAT_DESCRIPTION:
             return Past(file, event.timestamp)
     raise AssertionError("the stream of a log ends with an error")
 
 
-def _closed(events: Iterator[Event], begun: Past) -> Past | None:
+def _closed(events: Iterator[BinlogEvent], begun: Past) -> Past | None:
     """None where no event begins."""
     try:
         for event in events:
@@ -63,7 +63,7 @@ def _closed(events: Iterator[Event], begun: Past) -> Past | None:
     return None
 
 
-def log_events(config: MySqlConfig, server_id: int, file: str, position: int) -> Generator[Event]:
+def log_events(config: MySqlConfig, server_id: int, file: str, position: int) -> Generator[BinlogEvent]:
     """The log from there on, with what the server sends before; endless but for errors."""
     connection = begin_dump(config, server_id, file, position, follow=False)
     try:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from replicator.errors import TidemarkError
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.config import MAX_SERVER_ID
-from replicator.sources.shared.check_runner import Finding, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning
 
 _DAY = 24 * 3600
 _GIB = 1 << 30
@@ -15,7 +15,7 @@ _MAX_SKEW = 5.0
 _CLOUD = "On Amazon RDS, Aurora, Cloud SQL and Azure this is set in the parameter group, see the guide."
 
 
-def log_bin(server: Server) -> Finding:
+def log_bin(server: Server) -> CheckFinding:
     """Without the log there is nothing to follow."""
     if server.value("log_bin") in ("on", "1"):
         return ok("The binary log is enabled.")
@@ -28,7 +28,7 @@ class Setting:
     def __init__(self, name: str, wanted: str, reason: str) -> None:
         self._name, self._wanted, self._reason = name, wanted, reason
 
-    def __call__(self, server: Server) -> Finding:
+    def __call__(self, server: Server) -> CheckFinding:
         value = server.variables.get(self._name)
         if value is None:
             return failed(f"The server has no {self._name}: {self._reason}", "Use MySQL 8.0 or MariaDB 10.6, or later.")
@@ -46,7 +46,7 @@ binlog_row_image = Setting("binlog_row_image", "FULL", "the log omits columns.")
 binlog_row_metadata = Setting("binlog_row_metadata", "FULL", "the log lacks column names, signedness and enum labels.")
 
 
-def server_id(server: Server) -> Finding:
+def server_id(server: Server) -> CheckFinding:
     """The source needs an id, and a replica's id must be its own."""
     source = int(server.value("server_id") or 0)
     ours = server.config.server_id
@@ -75,7 +75,7 @@ def _replicas(server: Server) -> set[int]:
     return set()
 
 
-def gtid(server: Server) -> Finding:
+def gtid(server: Server) -> CheckFinding:
     """With GTIDs a replicator can move to another server of the topology."""
     if server.mariadb:
         return ok("MariaDB always writes GTIDs.")
@@ -88,7 +88,7 @@ def gtid(server: Server) -> Finding:
     )
 
 
-def retention(server: Server) -> Finding:
+def retention(server: Server) -> CheckFinding:
     """How long Tidemark may stand still before the log it needs is gone."""
     hours = _rds_hours(server)
     if hours is not None and hours * 3600 < _DAY:
@@ -120,7 +120,7 @@ def _rds_hours(server: Server) -> float | None:
     return float(str(rows[0][0] or 0)) if rows else 0.0
 
 
-def binlog_order_commits(server: Server) -> Finding:
+def binlog_order_commits(server: Server) -> CheckFinding:
     """Snapshots rely on it: what the log has before a mark is visible to what is read after it."""
     if server.mariadb or server.value("binlog_order_commits") in ("on", "1", ""):
         return ok("Transactions become visible in log order.")
@@ -128,7 +128,7 @@ def binlog_order_commits(server: Server) -> Finding:
     return failed("binlog_order_commits is OFF: a snapshot could miss a change.", remedy)
 
 
-def compression(server: Server) -> Finding:
+def compression(server: Server) -> CheckFinding:
     """Both kinds are read; said because it costs time."""
     name = "log_bin_compress" if server.mariadb else "binlog_transaction_compression"
     if server.value(name) in ("on", "1"):
@@ -136,7 +136,7 @@ def compression(server: Server) -> Finding:
     return ok("The log is not compressed.")
 
 
-def lower_case_table_names(server: Server) -> Finding:
+def lower_case_table_names(server: Server) -> CheckFinding:
     """Which names mean the same table; fixed for good when a server's data folder is made."""
     value = server.value("lower_case_table_names")
     if server.names.folds:
@@ -144,7 +144,7 @@ def lower_case_table_names(server: Server) -> Finding:
     return ok(f"lower_case_table_names is {value}: Shop.Orders and shop.orders are two tables.")
 
 
-def log_filters(server: Server) -> Finding:
+def log_filters(server: Server) -> CheckFinding:
     """Databases that the server keeps out of its log."""
     rows: list[tuple[object, ...]] = []
     for statement in ("SHOW BINARY LOG STATUS", "SHOW MASTER STATUS"):
@@ -164,7 +164,7 @@ def log_filters(server: Server) -> Finding:
     return warning(detail, remedy)
 
 
-def replica_updates(server: Server) -> Finding:
+def replica_updates(server: Server) -> CheckFinding:
     """A replica's log has the changes it gets from its own source only if it is told to write them."""
     on = (server.value("log_replica_updates") or server.value("log_slave_updates")) in ("on", "1")
     if on:
@@ -182,7 +182,7 @@ def replica_updates(server: Server) -> Finding:
     return ok("The server is not a replica.")
 
 
-def clock(server: Server) -> Finding:
+def clock(server: Server) -> CheckFinding:
     """Lag is the difference of two clocks."""
     before = datetime.now(UTC)
     source = server.rows("SELECT UTC_TIMESTAMP(6)")[0][0]

@@ -12,7 +12,7 @@ from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.connection import quoted
 from replicator.sources.mysql.stream.log_status import log_end
 from replicator.sources.mysql.watermark import WatermarkTable, create_statements
-from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
+from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
 _MAX_TABLES = 500
@@ -21,7 +21,7 @@ _CASCADES = "'CASCADE', 'SET NULL', 'SET DEFAULT'"
 _ON_ALL = re.compile(r"^GRANT (.*?) ON \*\.\* TO ", re.IGNORECASE)
 
 
-def replication_slave(server: Server) -> Finding:
+def replication_slave(server: Server) -> CheckFinding:
     """COM_BINLOG_DUMP needs it."""
     privileges: set[str] = set()
     for grant in server.grants():
@@ -34,7 +34,7 @@ def replication_slave(server: Server) -> Finding:
     )
 
 
-def replication_client(server: Server) -> Finding:
+def replication_client(server: Server) -> CheckFinding:
     """Asking for the log's end needs it."""
     try:
         file, position, _ = log_end(server.connection, server.where)
@@ -48,7 +48,7 @@ def replication_client(server: Server) -> Finding:
     return ok(f"The log ends at {file}:{position}.")
 
 
-def select(server: Server, tables: TableSet | None) -> Finding:
+def select(server: Server, tables: TableSet | None) -> CheckFinding:
     """Reads no row of each selected table."""
     if tables is None:
         return without_tables()
@@ -67,7 +67,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
     return ok(f"The user may read the {len(selected)} selected tables.")
 
 
-def definitions(server: Server, tables: TableSet | None) -> Finding:
+def definitions(server: Server, tables: TableSet | None) -> CheckFinding:
     """Tables that would stop because of a type, a character set or a name."""
     if tables is None:
         return without_tables()
@@ -86,7 +86,7 @@ def definitions(server: Server, tables: TableSet | None) -> Finding:
     return ok("All column types are supported and all tables have a key.")
 
 
-def cascades(server: Server, tables: TableSet | None) -> Finding:
+def cascades(server: Server, tables: TableSet | None) -> CheckFinding:
     """InnoDB carries a foreign key's action out below the log: before MySQL 9.6 no event is written for it."""
     if tables is None or (not server.mariadb and server.version >= (9, 6)):
         return ok("Foreign key actions are in the log.") if tables else without_tables()
@@ -104,7 +104,7 @@ def cascades(server: Server, tables: TableSet | None) -> Finding:
     )
 
 
-def watermark(server: Server) -> Finding:
+def watermark(server: Server) -> CheckFinding:
     """Makes the watermark table if it may, and writes one mark."""
     database = server.config.watermark_database
     try:

@@ -95,7 +95,7 @@ class UnseenRows:
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class TransactionStatement:
     """BEGIN, COMMIT, ROLLBACK, SAVEPOINT, ROLLBACK TO, XA START, XA END, XA COMMIT, XA ROLLBACK; `name`: savepoint or
     XA id.
     """
@@ -119,7 +119,7 @@ class Unparsable:
 
 Statement = (
     CreateTable | DropTables | RenameTables | TruncateTable | AlterTable | TemporaryTables | CreateDatabase
-    | DropDatabase | Dml | UnseenRows | Transaction | Irrelevant | Unparsable
+    | DropDatabase | Dml | UnseenRows | TransactionStatement | Irrelevant | Unparsable
 )  # fmt: skip
 
 
@@ -340,16 +340,16 @@ def _transaction(reader: TokenReader, verb: str) -> Statement:
         reader.accept("WORK")
         if reader.accept("TO"):
             reader.accept("SAVEPOINT")
-            return Transaction("ROLLBACK TO", reader.name())
+            return TransactionStatement("ROLLBACK TO", reader.name())
     if verb == "SAVEPOINT":
-        return Transaction(verb, reader.name())
+        return TransactionStatement(verb, reader.name())
     if verb == "BEGIN" and not reader.accept("WORK") and reader.rest():
         raise NotUnderstood
     if verb == "START" and not reader.accept("TRANSACTION"):
         return Irrelevant()
     if verb == "XA":
         return _xa(reader)
-    return Transaction({"START": "BEGIN"}.get(verb, verb))
+    return TransactionStatement({"START": "BEGIN"}.get(verb, verb))
 
 
 def _xa(reader: TokenReader) -> Statement:
@@ -359,7 +359,7 @@ def _xa(reader: TokenReader) -> Statement:
     texts = [(hexed or plain.encode().hex()).lower() for hexed, plain, number in parts if not number]
     number = next((number for _, _, number in parts if number), "1")
     gtrid, bqual = [*texts, "", ""][:2]
-    return Transaction(f"XA {'START' if verb == 'BEGIN' else verb}", f"X'{gtrid}',X'{bqual}',{number}")
+    return TransactionStatement(f"XA {'START' if verb == 'BEGIN' else verb}", f"X'{gtrid}',X'{bqual}',{number}")
 
 
 def _alter(reader: TokenReader, _verb: str) -> Statement:

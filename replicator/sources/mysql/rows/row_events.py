@@ -28,7 +28,7 @@ from replicator.sources.mysql.rows.values import shape_of
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.bounded_slices import inflate, part
-from replicator.sources.mysql.wire.events import Event, length_encoded
+from replicator.sources.mysql.wire.events import BinlogEvent, length_encoded
 from replicator.sources.shared.undecodable_rows import bisect_undecodable, undecodable_row
 
 DUMMY_TABLE = 0xFFFFFF  # a rows event that only ends a statement
@@ -47,7 +47,7 @@ class Image(NamedTuple):
     at: int
 
 
-def open_rows(event: Event) -> Image:
+def open_rows(event: BinlogEvent) -> Image:
     """The head of a rows event, version 1 or 2, compressed or not."""
     kind, body, at = event.type, event.body, 8
     if kind in e.ROWS_V2:
@@ -65,7 +65,7 @@ def open_rows(event: Event) -> Image:
     return Image(operation, kind == e.PARTIAL_UPDATE, present, count, body, at)
 
 
-class Run(NamedTuple):
+class RowEventRun(NamedTuple):
     """Rows events in their order: `events` as frame_kernel has them, with images in `data`.
 
     names[i]: of the transactions in the range number i, up to the number.
@@ -85,7 +85,7 @@ class _Group(NamedTuple):
     file: str
 
 
-class Mark(NamedTuple):
+class GatheringMark(NamedTuple):
     """Where a gathering stands."""
 
     groups: int
@@ -115,7 +115,7 @@ class TableRows:
         self._images = Images([shape_of(column) for column in columns])
         self._groups: list[_Group] = []
 
-    def add(self, event: Event, ordinal: int, commit_us: int, txn: str) -> int:
+    def add(self, event: BinlogEvent, ordinal: int, commit_us: int, txn: str) -> int:
         """The rows of one event; the first gets `ordinal`.  Returns their number; RowImageIncomplete."""
         image = open_rows(event)
         self._check(image)
@@ -134,7 +134,7 @@ class TableRows:
             self.bytes += len(image.rows)
         return count
 
-    def add_run(self, run: Run, first: int, last: int) -> None:
+    def add_run(self, run: RowEventRun, first: int, last: int) -> None:
         """The rows of its events from `first` up to `last`, whose numbers of rows are set; until `take`, the ordinals
         must be.
         """
@@ -155,17 +155,17 @@ class TableRows:
                 message = f"A row event of {self.schema.table} does not hold all columns."
                 raise incomplete(message, str(self.schema.table))
 
-    def mark(self) -> Mark:
+    def mark(self) -> GatheringMark:
         """The present end, for `truncate`."""
-        return Mark(len(self._groups), self.rows, self.bytes, self._images.mark())
+        return GatheringMark(len(self._groups), self.rows, self.bytes, self._images.mark())
 
-    def truncate(self, mark: Mark) -> None:
+    def truncate(self, mark: GatheringMark) -> None:
         """Forget what came after `mark` (a rollback in the log); `take` must not have been called since."""
         del self._groups[mark.groups :]
         self.rows, self.bytes = mark.rows, mark.bytes
         self._images.truncate(mark.images)
 
-    def restamp(self, mark: Mark, commit_us: int) -> None:
+    def restamp(self, mark: GatheringMark, commit_us: int) -> None:
         """Another commit time for what came after `mark`."""
         for group in self._groups[mark.groups :]:
             group.events[f.TIME] = commit_us

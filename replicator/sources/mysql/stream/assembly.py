@@ -11,7 +11,7 @@ from replicator.sources.mysql.offset import BinlogOffset, GtidPosition
 from replicator.sources.mysql.stream.row_buffer import Pending
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas, Resolved
 from replicator.sources.mysql.stream.xa_transactions import Decided, PreparedTransactions
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 
 class Assembly(Protocol):
@@ -44,23 +44,23 @@ class Assembly(Protocol):
     def flush(self) -> None:
         """Hand on all rows."""
 
-    def stamp(self, event: Event) -> None:
+    def stamp(self, event: BinlogEvent) -> None:
         """Something of the transaction stands in the log from this event on."""
 
-    def begin(self, event: Event) -> None:
+    def begin(self, event: BinlogEvent) -> None:
         """A transaction begins."""
 
-    def end(self, event: Event) -> None:
+    def end(self, event: BinlogEvent) -> None:
         """It is committed."""
 
-    def rollback(self, event: Event) -> None:
+    def rollback(self, event: BinlogEvent) -> None:
         """It is given up."""
 
-    def begin_xa(self, event: Event) -> None:
+    def begin_xa(self, event: BinlogEvent) -> None:
         """The transaction is an XA transaction's first phase."""
 
-    def decide(self, event: Event, decided: Decided) -> None:
+    def decide(self, event: BinlogEvent, decided: Decided) -> None:
         """An XA transaction's second phase: its rows come now."""
 
-    def unannounced(self, resolved: Resolved, event: Event) -> None:
+    def unannounced(self, resolved: Resolved, event: BinlogEvent) -> None:
         """A TABLE_MAP shows a schema that no statement explained."""

@@ -18,7 +18,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.schema_tracker import Resolved
 from replicator.sources.mysql.stream.table_registry import LogTables
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 _STATEMENT_SHOWN = 200
 _BRINGING = (ClauseKind.ROWS, ClauseKind.TAKEN)  # rows that the log did not show
@@ -30,14 +30,14 @@ class DdlEffects:
 
     def __init__(self, assembly: Assembly, registry: LogTables, tables: TableSet) -> None:
         self._assembly, self._registry, self._tables = assembly, registry, tables
-        self._event: Event | None = None
+        self._event: BinlogEvent | None = None
         self._text = ""
 
     @property
     def _known(self) -> dict[TableId, TableSchema]:
         return self._assembly.schemas.current
 
-    def apply(self, statement: parser.Statement, event: Event, text: str) -> None:
+    def apply(self, statement: parser.Statement, event: BinlogEvent, text: str) -> None:
         """One statement; a table that cannot go on fails, the others do not notice."""
         self._event, self._text = event, text
         match statement:
@@ -63,14 +63,14 @@ class DdlEffects:
                 for table in tables & self._known.keys():
                     self._fail(table)
 
-    def unannounced(self, resolved: Resolved, event: Event) -> None:
+    def unannounced(self, resolved: Resolved, event: BinlogEvent) -> None:
         """A TABLE_MAP shows a schema that no statement explained."""
         self._event, self._text = event, ""
         operation = Ddl.CREATE_TABLE if resolved.known is None else Ddl.ALTER_TABLE
         renamed = recased(resolved.known, resolved.schema) if resolved.known else None
         self._emit(operation, resolved.schema.table, resolved.schema, reload=resolved.reload, renamed=renamed)
 
-    def reload(self, table: TableId, event: Event, text: str) -> None:
+    def reload(self, table: TableId, event: BinlogEvent, text: str) -> None:
         """Rows that were handed on did not happen: the table must be read anew."""
         self._event, self._text = event, text
         self._emit(Ddl.ALTER_TABLE, table, self._known.get(table), reload=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from replicator.sources.mysql.rows.columns import Bytes, Places
-from replicator.sources.mysql.rows.row_events import Run, TableRows
+from replicator.sources.mysql.rows.row_events import RowEventRun, TableRows
 from replicator.sources.mysql.rows.table_map import table_id
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
@@ -85,7 +85,7 @@ class WholeTransactions(NamedTuple):
 class DecodedRun(NamedTuple):
     """A run, None where there was none; `cut`: the next transaction has begun to arrive, and not yet ended."""
 
-    run: Run | None
+    run: RowEventRun | None
     whole: WholeTransactions | None
     cut: bool
 
@@ -106,7 +106,7 @@ def plain_run(stream: PacketStream, parser: EventParser, known: KnownTables, mos
         return DecodedRun(None, None, short)
     stream.at, parser.position = at, position
     gtids = [_gtid_range(stream.data, *numbers) for numbers in ranges[:reached].tolist()]
-    run = Run(stream.data, events[:, :count].copy(), [one.source for one in gtids], parser.file)
+    run = RowEventRun(stream.data, events[:, :count].copy(), [one.source for one in gtids], parser.file)
     if inside:
         return DecodedRun(run, None, short)
     tail = stream.data[max(at - _TAIL, 0) : at].tobytes()

@@ -17,7 +17,7 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.sources.mysql.stream.schema_tracker import LogSchemas
 from replicator.sources.mysql.stream.transaction_assembler import TransactionAssembler
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event, EventParser
+from replicator.sources.mysql.wire.events import BinlogEvent, EventParser
 from replicator.sources.mysql.wire.transaction_payload import open_payload
 
 _READ = 1 << 20
@@ -58,7 +58,7 @@ def read_file(
     yield from interpreter.take_out()
 
 
-def read_events(path: Path, parser: EventParser | None = None) -> Iterator[Event]:
+def read_events(path: Path, parser: EventParser | None = None) -> Iterator[BinlogEvent]:
     """The events of one file.  A file that a crash cut short ends with LogCorrupt."""
     name = path.name.removesuffix(".gz")
     parser = parser or EventParser(name, whole=True)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from replicator.errors import LogPurged, SourcePermissionDenied, SourceReplaced, TableDisappeared
 from replicator.model.offset import Offset
 from replicator.model.table_set import TableSet
-from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
+from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, SourceWait
 from replicator.sources.mysql.check.log_continuity import file_begun
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, literal, server_is_mariadb
@@ -43,7 +43,7 @@ class MySqlLog:
         at = row[1] if isinstance(row[1], datetime) else datetime.now()  # noqa: DTZ005 - UTC is set below
         return SourceState(BinlogOffset(file, position, executed), name, at.replace(tzinfo=UTC), str(row[2]))
 
-    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
         """Nothing is missing: the log has all tables, and marks make their table themselves."""
         del tables, waiting
         state = self.state()

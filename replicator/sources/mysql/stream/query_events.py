@@ -21,7 +21,7 @@ from replicator.sources.mysql.stream.ddl_applier import DdlEffects
 from replicator.sources.mysql.stream.table_registry import LogTables
 from replicator.sources.mysql.types import CHARSETS
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 FORMAT_REMEDY = "SET GLOBAL binlog_format = 'ROW'; then reconnect the writing sessions and resnapshot the table."
 
@@ -34,7 +34,7 @@ class Statements:
         self.hidden = HiddenTables()
         self._further: dict[tuple[frozenset[TableId], frozenset[str]], bool] = {}
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: BinlogEvent) -> None:
         """One QUERY event."""
         query = e.parse_query(event)
         if query.sql == b"BEGIN":
@@ -44,13 +44,13 @@ class Statements:
         else:
             self._statement(event, query)
 
-    def _statement(self, event: Event, query: e.Query) -> None:
+    def _statement(self, event: BinlogEvent, query: e.Query) -> None:
         assembly, text = self._assembly, self._text(query)
         parsed = parser.parse(text, query.database, query.sql_mode, mariadb=assembly.mariadb)
         statement = self.hidden.seen(folded(parsed, assembly.names), query, mariadb=assembly.mariadb)
         if assembly.idle:
             statement = parser.Irrelevant()
-        if isinstance(statement, parser.Transaction):
+        if isinstance(statement, parser.TransactionStatement):
             self._transaction(event, statement)
             return
         if isinstance(statement, parser.Dml):
@@ -79,7 +79,7 @@ class Statements:
         named = folded(parser.mentioned(tokens, query.database), self._assembly.names)
         return not self._assembly.schemas.current.keys().isdisjoint(named)
 
-    def _statement_rows(self, statement: parser.Dml, event: Event, text: str) -> None:
+    def _statement_rows(self, statement: parser.Dml, event: BinlogEvent, text: str) -> None:
         known, wanted = self._assembly.schemas.current, self._registry
         for table in statement.tables:
             if wanted.wants(table) and (table in known or table in self._tables.tables):
@@ -103,7 +103,7 @@ class Statements:
         if rules:
             self._assembly.out.append(CascadesAdded(rules))
 
-    def _transaction(self, event: Event, statement: parser.Transaction) -> None:
+    def _transaction(self, event: BinlogEvent, statement: parser.TransactionStatement) -> None:
         assembly, verb = self._assembly, statement.verb
         if verb == "BEGIN":
             assembly.begin(event)

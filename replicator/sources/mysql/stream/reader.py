@@ -21,7 +21,7 @@ from replicator.sources.mysql.check.log_continuity import check_past, log_events
 from replicator.sources.mysql.config import MySqlConfig
 from replicator.sources.mysql.connection import Connection, connect, server_is_mariadb, translated
 from replicator.sources.mysql.names import names_of
-from replicator.sources.mysql.offset import BinlogOffset, Prepared
+from replicator.sources.mysql.offset import BinlogOffset, PreparedXa
 from replicator.sources.mysql.stream.event_runs import PLAIN, plain_run
 from replicator.sources.mysql.stream.log_status import log_end
 from replicator.sources.mysql.stream.resume_point import find_start
@@ -80,7 +80,7 @@ class BinlogReader:
         finally:
             self.close()
 
-    def _recall(self, one: Prepared, interpreter: TransactionAssembler) -> None:
+    def _recall(self, one: PreparedXa, interpreter: TransactionAssembler) -> None:
         """Where the log has it no more, its tables are read anew when it is committed."""
         if one.start >= e.WRAP:
             return
@@ -215,7 +215,7 @@ class _Loop:
         still = not interpreter.in_transaction and not interpreter.unsettled
         return Heartbeat(interpreter.boundary if still else None, self._quiet_since if still else None)
 
-    def _next_event(self) -> e.Event | None:
+    def _next_event(self) -> e.BinlogEvent | None:
         """None where it has not wholly arrived."""
         packet = self._stream.next()
         if packet is None:
@@ -224,7 +224,7 @@ class _Loop:
             raise stream_error(bytes(packet))
         return self._parser.parse(memoryview(packet)[1:])
 
-    def _take(self, event: e.Event) -> Iterable[LogMessage]:
+    def _take(self, event: e.BinlogEvent) -> Iterable[LogMessage]:
         kind = event.type
         if kind == e.TRANSACTION_PAYLOAD:
             return self._take_payload(event)
@@ -237,7 +237,7 @@ class _Loop:
         self._interpreter.feed(event)
         return self._drain() if self._interpreter.ready else ()
 
-    def _take_payload(self, payload: e.Event) -> Iterator[LogMessage]:
+    def _take_payload(self, payload: e.BinlogEvent) -> Iterator[LogMessage]:
         """One event after the other, so that what they amount to does not pile up (invariant 9)."""
         for event in open_payload(payload):
             self._interpreter.feed(event, payload)
@@ -254,7 +254,7 @@ class _Loop:
         self._server_stands = stands
 
 
-def _unpacked(events: Iterator[e.Event]) -> Iterator[e.Event]:
+def _unpacked(events: Iterator[e.BinlogEvent]) -> Iterator[e.BinlogEvent]:
     for event in events:
         yield from open_payload(event) if event.type == e.TRANSACTION_PAYLOAD else (event,)
 

@@ -9,7 +9,7 @@ from replicator.errors import TableError
 from replicator.model.change import ChangeBatch, UndecodableRow
 from replicator.model.identifiers import TableId
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.rows.row_events import Mark, TableRows
+from replicator.sources.mysql.rows.row_events import GatheringMark, TableRows
 
 _MIN_ROWS = 1_000  # rows of a table
 _MAX_BATCHES = 4  # batches' rows
@@ -19,7 +19,7 @@ _KEPT_BYTES = 1 << 26  # of memory that stays for the next rows, of all tables
 @dataclass
 class _Savepoint:
     ordinal: int
-    marks: dict[TableRows, Mark]
+    marks: dict[TableRows, GatheringMark]
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Pending:
     crowded: bool = False
     spilled: set[TableId] = field(default_factory=set)
     _tables: dict[TableId, TableRows] = field(default_factory=dict)
-    _touched: dict[TableRows, Mark] = field(default_factory=dict)
+    _touched: dict[TableRows, GatheringMark] = field(default_factory=dict)
     _savepoints: dict[str, _Savepoint] = field(default_factory=dict)
     _began_at: int = 0
 
@@ -49,7 +49,7 @@ class Pending:
         """`rows` takes the changes of its table from now on; the one before must have been flushed."""
         self._tables[rows.schema.table] = rows
 
-    def touch(self, rows: TableRows) -> Mark:
+    def touch(self, rows: TableRows) -> GatheringMark:
         """Before rows are added: where they will begin."""
         mark = rows.mark()
         self._touched.setdefault(rows, mark)

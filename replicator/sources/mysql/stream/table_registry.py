@@ -14,13 +14,13 @@ from replicator.model.schema import Column, TableSchema
 from replicator.model.table_set import TableSet
 from replicator.model.types import STRING
 from replicator.sources.base import ReadOptions
-from replicator.sources.mysql.rows.row_events import DUMMY_TABLE, Run, TableRows
+from replicator.sources.mysql.rows.row_events import DUMMY_TABLE, RowEventRun, TableRows
 from replicator.sources.mysql.rows.table_map import LogColumn, TableMap, parse_table_map, table_id, table_name
 from replicator.sources.mysql.stream.assembly import Assembly
 from replicator.sources.mysql.stream.event_runs import KnownTables
 from replicator.sources.mysql.stream.schema_tracker import positional
 from replicator.sources.mysql.wire import frame_kernel as f
-from replicator.sources.mysql.wire.events import Event, undecodable
+from replicator.sources.mysql.wire.events import BinlogEvent, undecodable
 
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table, but never described as one
 _MAX_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
@@ -96,7 +96,7 @@ class LogTables:
 
     # ---- TABLE_MAP
 
-    def table_map(self, event: Event) -> None:
+    def table_map(self, event: BinlogEvent) -> None:
         """The rows events that follow with its number are of this table."""
         number = table_id(event.body)
         target = self._targets.get(number)
@@ -107,7 +107,7 @@ class LogTables:
             self._targets[number] = self._target(event)
             self._known = None
 
-    def _target(self, event: Event) -> _Target:
+    def _target(self, event: BinlogEvent) -> _Target:
         table = self._assembly.names.table(table_name(event.body))
         if self._marks and table == self._marks.table:
             return _Target(event.body, self._rows_of_marks(table, event), marks=True)
@@ -121,7 +121,7 @@ class LogTables:
             return _Target(event.body)
         return _Target(event.body, rows if self.wants(table) else None)
 
-    def _rows_of_marks(self, table: TableId, event: Event) -> TableRows | None:
+    def _rows_of_marks(self, table: TableId, event: BinlogEvent) -> TableRows | None:
         """None: it has another form than Tidemark gave it."""
         try:
             with undecodable(table, f"{event.file}:{event.start}"):
@@ -138,12 +138,12 @@ class LogTables:
             message = f"Ignored rows in the watermark table that Tidemark did not write: {error}"
             self._assembly.out.append(Notice(message))
 
-    def _parse(self, event: Event) -> TableMap:
+    def _parse(self, event: BinlogEvent) -> TableMap:
         assembly = self._assembly
         found = parse_table_map(event.body, mariadb=assembly.mariadb, years=assembly.signs_years)
         return replace(found, table=assembly.names.table(found.table))
 
-    def _rows_for(self, found: TableMap, event: Event) -> TableRows | None:
+    def _rows_for(self, found: TableMap, event: BinlogEvent) -> TableRows | None:
         assembly = self._assembly
         if found.columns[0].name == _SEQUENCE_COLUMN and found.table not in assembly.schemas.current:
             return None
@@ -160,7 +160,7 @@ class LogTables:
 
     # ---- rows
 
-    def add(self, event: Event) -> None:
+    def add(self, event: BinlogEvent) -> None:
         """One rows event."""
         number = table_id(event.body)
         target = self._targets.get(number)
@@ -194,7 +194,7 @@ class LogTables:
             self._known = KnownTables([(target.body, target.rows, target.marks) for target in targets])
         return self._known
 
-    def add_run(self, known: KnownTables, run: Run) -> None:
+    def add_run(self, known: KnownTables, run: RowEventRun) -> None:
         """Rows events of the tables that were known: table by table."""
         slots = run.events[f.SLOT]
         if not len(slots):
@@ -230,7 +230,7 @@ class LogTables:
         for table, error in failed:
             self.fail(table, error)
 
-    def _mark(self, rows: TableRows, event: Event) -> None:
+    def _mark(self, rows: TableRows, event: BinlogEvent) -> None:
         """Marks are no changes: they take no ordinal."""
         assembly = self._assembly
         assert self._marks

@@ -11,7 +11,7 @@ from replicator.sources.base import ReadOptions
 from replicator.sources.mysql.ddl.parser import UnseenRows
 from replicator.sources.mysql.log_identity import closed_by, closed_by_xid
 from replicator.sources.mysql.offset import BinlogOffset, GtidPosition, Past
-from replicator.sources.mysql.rows.row_events import Run
+from replicator.sources.mysql.rows.row_events import RowEventRun
 from replicator.sources.mysql.rows.table_map import signs_years
 from replicator.sources.mysql.stream.ddl_applier import DdlEffects
 from replicator.sources.mysql.stream.event_runs import KnownTables, WholeTransactions
@@ -22,7 +22,7 @@ from replicator.sources.mysql.stream.table_registry import LogTables, Marks
 from replicator.sources.mysql.stream.xa_transactions import Decided, PreparedTransactions
 from replicator.sources.mysql.wire import events as e
 from replicator.sources.mysql.wire import frame_kernel as f
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -52,7 +52,7 @@ class TransactionAssembler:
         self.out: list[LogMessage] = []
         self._past = start.past
         self._file: Past | None = None
-        self._payload: Event | None = None
+        self._payload: BinlogEvent | None = None
         self.schemas = schemas
         self.pending = Pending()
         self.mariadb = False
@@ -119,7 +119,7 @@ class TransactionAssembler:
             else:
                 self.out.append(UndecodableRows(table, tuple(bad), self.boundary))
 
-    def unannounced(self, resolved: Resolved, event: Event) -> None:
+    def unannounced(self, resolved: Resolved, event: BinlogEvent) -> None:
         """A TABLE_MAP shows a schema that no statement explained."""
         self._effects.unannounced(resolved, event)
 
@@ -137,7 +137,7 @@ class TransactionAssembler:
 
     # ---- events
 
-    def feed(self, event: Event, payload: Event | None = None) -> None:
+    def feed(self, event: BinlogEvent, payload: BinlogEvent | None = None) -> None:
         """One event, a TRANSACTION_PAYLOAD's inner ones one by one (`payload.open_payload`)."""
         kind, self._payload = event.type, payload
         if kind == e.TABLE_MAP or kind in e.ROWS:
@@ -154,7 +154,7 @@ class TransactionAssembler:
         else:
             self._control(event)
 
-    def _control(self, event: Event) -> None:
+    def _control(self, event: BinlogEvent) -> None:
         kind = event.type
         if kind in (e.GTID, e.ANONYMOUS_GTID, e.TAGGED_GTID, e.MARIADB_GTID):
             self._begin_gtid(event)
@@ -184,7 +184,7 @@ class TransactionAssembler:
             message = f"The log holds an event of type {kind} at {event.file}:{event.start}, which is not supported."
             raise SourceError(message)
 
-    def _begin_gtid(self, event: Event) -> None:
+    def _begin_gtid(self, event: BinlogEvent) -> None:
         gtid = e.parse_gtid(event)
         if self.in_transaction:  # never half (invariant 6)
             message = (
@@ -201,19 +201,19 @@ class TransactionAssembler:
             if gtid.prepares:
                 self.begin_xa(event)
 
-    def stamp(self, event: Event) -> None:
+    def stamp(self, event: BinlogEvent) -> None:
         """The transaction under way, where nothing said it before, is of this event's time."""
         if not self._stamped:
             self.commit_us = event.timestamp * 1_000_000
 
-    def begin(self, event: Event) -> None:
+    def begin(self, event: BinlogEvent) -> None:
         """A transaction begins, unless its GTID said so before."""
         self.in_transaction = True
         if not self._stamped:
             self.pending.begin()
             self.txn, self.commit_us = f"{event.file}:{event.start}", event.timestamp * 1_000_000
 
-    def end(self, event: Event) -> None:
+    def end(self, event: BinlogEvent) -> None:
         """The transaction's end, whatever it came to."""
         self.stamp(event)
         if not self._stamped:
@@ -230,22 +230,22 @@ class TransactionAssembler:
         if self.pending.due(self._options):
             self.settle()
 
-    def rollback(self, event: Event) -> None:
+    def rollback(self, event: BinlogEvent) -> None:
         """The transaction's end: it never was."""
         for table in self.pending.rollback():
             self._effects.reload(table, event, "ROLLBACK")
         self.xa.abandon()
         self.end(event)
 
-    def _xa_prepare(self, event: Event) -> None:
+    def _xa_prepare(self, event: BinlogEvent) -> None:
         one_phase, name = e.parse_xa_prepare(event)
         self.decide(event, self.xa.prepare(name, keep=not one_phase))
 
-    def begin_xa(self, event: Event) -> None:
+    def begin_xa(self, event: BinlogEvent) -> None:
         """What comes until XA PREPARE counts later, if at all."""
         self.xa.start(event.file, self._began if self._stamped else event.start, event.timestamp)
 
-    def decide(self, event: Event, decided: Decided) -> None:
+    def decide(self, event: BinlogEvent, decided: Decided) -> None:
         """The end of an XA transaction, with what it comes to."""
         payload = self._payload
         for earlier in decided.events:
@@ -264,7 +264,7 @@ class TransactionAssembler:
         """The tables whose rows `feed_run` takes; None where rows are to be fed one by one."""
         return None if self.xa.recording else self.tables.known()
 
-    def feed_run(self, known: KnownTables, run: Run, whole: WholeTransactions | None) -> None:
+    def feed_run(self, known: KnownTables, run: RowEventRun, whole: WholeTransactions | None) -> None:
         """Rows events of the transaction under way, or `whole` ones."""
         if whole is None:
             run.events[f.RANGE], run.events[f.NUMBER], run.events[f.TIME] = 0, -1, self.commit_us

@@ -19,10 +19,10 @@ from replicator.model.change import Notice
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import NameRule, TableSet
 from replicator.sources.mysql.ddl import parser
-from replicator.sources.mysql.offset import Prepared
+from replicator.sources.mysql.offset import PreparedXa
 from replicator.sources.mysql.rows.table_map import table_id, table_name
 from replicator.sources.mysql.wire import events as e
-from replicator.sources.mysql.wire.events import Event
+from replicator.sources.mysql.wire.events import BinlogEvent
 
 _TOLD_AFTER = 5.0  # seconds: those that are decided in time are nothing to tell
 _MAX_TABLES = 100  # of one transaction that an offset names
@@ -41,7 +41,7 @@ class Decided(NamedTuple):
     changed).
     """
 
-    events: list[Event]
+    events: list[BinlogEvent]
     again: Iterable[TableId] | None = ()
 
 
@@ -50,7 +50,7 @@ class _Recording:
     file: str
     start: int
     at: int
-    events: list[Event] | None = field(default_factory=list)
+    events: list[BinlogEvent] | None = field(default_factory=list)
     tables: set[TableId] = field(default_factory=set)
     wanted: dict[int, bool] = field(default_factory=dict)
 
@@ -63,15 +63,15 @@ class _Recording:
 class _Waiting:
     """`events` None: too many, or not to be had any more."""
 
-    what: Prepared
-    events: list[Event] | None
+    what: PreparedXa
+    events: list[BinlogEvent] | None
     told: bool = False
 
 
 class PreparedTransactions:
     """Those between XA PREPARE and XA COMMIT or ROLLBACK."""
 
-    def __init__(self, tables: TableSet, names: NameRule, limit: int, known: Iterable[Prepared]) -> None:
+    def __init__(self, tables: TableSet, names: NameRule, limit: int, known: Iterable[PreparedXa]) -> None:
         """`tables` have their names under `names`.
 
         `limit` in bytes, for all that wait (invariant 9); `known`: what was undecided where reading begins.
@@ -90,7 +90,7 @@ class PreparedTransactions:
         """What follows is kept back until XA PREPARE; it begins with the event there, `at` this time in seconds."""
         self._recording = _Recording(file, start, at)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: BinlogEvent) -> None:
         """A TABLE_MAP or rows event of the XA transaction; of tables that are not wanted only the names are."""
         one, number = self._recording, table_id(event.body)
         assert one is not None
@@ -119,12 +119,12 @@ class PreparedTransactions:
         if one is None:
             return Decided([])
         if keep:
-            what = Prepared(xid, one.file, one.start, one.at, one.names)
+            what = PreparedXa(xid, one.file, one.start, one.at, one.names)
             self._put(_Waiting(what, one.events))
             return Decided([])
         return self._decided(one.events, one.names)
 
-    def recall(self, what: Prepared, events: Iterator[Event]) -> None:
+    def recall(self, what: PreparedXa, events: Iterator[BinlogEvent]) -> None:
         """The rows of one that was prepared before reading began; `events` are the log's from its beginning on."""
         self.start(what.file, what.start, what.at)
         for event in events:
@@ -181,7 +181,7 @@ class PreparedTransactions:
             self._waiting[one.what.xid] = _Waiting(one.what._replace(start=e.WRAP, tables=tables), None, one.told)
         self.prepared = tuple(waiting.what for waiting in self._waiting.values())
 
-    def wanted(self, what: Prepared) -> bool:
+    def wanted(self, what: PreparedXa) -> bool:
         """May it have changed a table that is wanted?"""
         return what.tables is None or any(table in self._tables for table in what.tables)
 
@@ -192,7 +192,7 @@ class PreparedTransactions:
                 one.told = True
                 yield Notice(_sentence(one.what, self._tables))
 
-    def _decided(self, events: list[Event] | None, tables: tuple[TableId, ...] | None) -> Decided:
+    def _decided(self, events: list[BinlogEvent] | None, tables: tuple[TableId, ...] | None) -> Decided:
         self._forget(events)
         return Decided([], tables) if events is None else Decided(events)
 
@@ -207,7 +207,7 @@ class PreparedTransactions:
         self.prepared = tuple(waiting.what for waiting in self._waiting.values())
         return one
 
-    def _forget(self, events: list[Event] | None) -> None:
+    def _forget(self, events: list[BinlogEvent] | None) -> None:
         self._bytes -= sum(len(event.body) for event in events or ())
 
 
@@ -226,7 +226,7 @@ def _touches(statement: parser.Statement, tables: AbstractSet[TableId]) -> bool:
     return False
 
 
-def _sentence(what: Prepared, tables: TableSet) -> str:
+def _sentence(what: PreparedXa, tables: TableSet) -> str:
     changed = ", ".join(str(table) for table in what.tables or () if table in tables) or "tables"
     return (
         f"The XA transaction {what.xid} on the source has been prepared since"

@@ -58,7 +58,7 @@ _SPECIAL = frozenset({FORMAT_DESCRIPTION, ROTATE, HEARTBEAT, HEARTBEAT_V2})
 TOLERATED = frozenset({BEGIN_LOAD_QUERY, 9, 11, HEARTBEAT, HEARTBEAT_V2, START_ENCRYPTION})
 
 
-class Event(NamedTuple):
+class BinlogEvent(NamedTuple):
     """One event; `start` and `end` are its place in `file`, `body` is without header and checksum."""
 
     type: int
@@ -77,7 +77,7 @@ class Event(NamedTuple):
 
 
 class EventParser:
-    """Raw events in their order → `Event`.  Keeps what the format description says, and the place in the file."""
+    """Raw events in their order → `BinlogEvent`.  Keeps what the format description says, and the place in the file."""
 
     def __init__(self, file: str = "", position: int = 4, *, whole: bool = False) -> None:
         """`whole`: a file is read from its beginning, so that no event may be missing (a server may leave some out)."""
@@ -93,7 +93,7 @@ class EventParser:
         """May the next event be read without `parse`, by its length alone?"""
         return self._described and not self._whole
 
-    def parse(self, raw: bytes | memoryview) -> Event:
+    def parse(self, raw: bytes | memoryview) -> BinlogEvent:
         """One event; LogCorrupt where length or checksum do not hold."""
         if len(raw) < HEADER_SIZE:
             raise self.corrupt("An event is shorter than its header")
@@ -111,7 +111,7 @@ class EventParser:
         else:
             body = bytes(raw[HEADER_SIZE:])
         start, end = self._place(len(raw), end, flags)
-        return Event(kind, timestamp, server_id, flags, self.file, start, end, body)
+        return BinlogEvent(kind, timestamp, server_id, flags, self.file, start, end, body)
 
     def _place(self, size: int, end: int, flags: int) -> tuple[int, int]:
         """Where an event begins and ends in its file; the next one begins there.
@@ -132,24 +132,24 @@ class EventParser:
         self.position = end
         return end - size, end
 
-    def _parse_special(self, raw: bytes, when: int, kind: int, server_id: int, end: int, flags: int) -> Event:
+    def _parse_special(self, raw: bytes, when: int, kind: int, server_id: int, end: int, flags: int) -> BinlogEvent:
         if kind == FORMAT_DESCRIPTION:
             body = self._format_description(raw, flags)
             if self._whole:
                 self._place(len(raw), end, flags)
             elif end and not flags & ARTIFICIAL:
                 self.position = max(self.position, end)
-            return Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
+            return BinlogEvent(kind, when, server_id, flags, self.file, self.position, self.position, body)
         # Before the first format description nothing says whether these have a checksum: a fitting one is one.
         fits = len(raw) >= HEADER_SIZE + CHECKSUM_SIZE and crc32(raw[:-4]) == int.from_bytes(raw[-4:], "little")
         if self.checksum and not fits:
             raise self.corrupt(f"The checksum of an event of type {kind} does not hold")
         body = raw[HEADER_SIZE:-4] if fits else raw[HEADER_SIZE:]
         if kind != ROTATE:  # its end is where the server's reading stands
-            return Event(kind, when, server_id, flags, self.file, self.position, end, body)
+            return BinlogEvent(kind, when, server_id, flags, self.file, self.position, end, body)
         if self._whole or (end and when and not flags & ARTIFICIAL):
             self._place(len(raw), end, flags)
-        event = Event(kind, when, server_id, flags, self.file, self.position, self.position, body)
+        event = BinlogEvent(kind, when, server_id, flags, self.file, self.position, self.position, body)
         self.file, self.position = rotation(body)
         self._described = False
         return event
@@ -259,7 +259,7 @@ _STATUS_SIZES = {0: 4, 1: 8, 3: 4, 4: 6}
 _COLLATIONS = 131  # MariaDB 11.2 and later: pairs of collations, where the statement names a character set
 
 
-def parse_query(event: Event) -> Query:
+def parse_query(event: BinlogEvent) -> Query:
     """QUERY, MariaDB's QUERY_COMPRESSED, EXECUTE_LOAD_QUERY."""
     body = event.body
     database_size, error_code, status_size = struct.unpack_from("<BHH", body, 8)
@@ -322,7 +322,7 @@ def uuid_text(data: bytes) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def parse_gtid(event: Event) -> Gtid:
+def parse_gtid(event: BinlogEvent) -> Gtid:
     """GTID, ANONYMOUS_GTID, tagged GTID and MariaDB's GTID."""
     body, seconds = event.body, event.timestamp * 1_000_000
     if event.type == MARIADB_GTID:
@@ -388,7 +388,7 @@ def _tagged_gtid(body: bytes, seconds: int) -> Gtid:
     return Gtid(f"{uuid}:{tag}:{number}" if tag else f"{uuid}:{number}", commit_us)
 
 
-def parse_previous_gtids(event: Event) -> str:
+def parse_previous_gtids(event: BinlogEvent) -> str:
     """The set executed before this file; the tagged encoding of MySQL 8.3 too."""
     body, result = event.body, GtidSet()
     count = int.from_bytes(body[:8], "little")
@@ -412,7 +412,7 @@ def parse_previous_gtids(event: Event) -> str:
     return str(result)
 
 
-def parse_gtid_list(event: Event) -> str:
+def parse_gtid_list(event: BinlogEvent) -> str:
     """MariaDB's GTID_LIST as a position: the last GTID of each domain (the list gives it last)."""
     count = int.from_bytes(event.body[:4], "little") & 0x0FFFFFFF
     last: dict[int, str] = {}
@@ -421,7 +421,7 @@ def parse_gtid_list(event: Event) -> str:
     return ",".join(last[domain] for domain in sorted(last))
 
 
-def parse_xa_prepare(event: Event) -> tuple[bool, str]:
+def parse_xa_prepare(event: BinlogEvent) -> tuple[bool, str]:
     """Whether it commits in one phase, and the XA id as XA COMMIT writes it: `X'gtrid',X'bqual',format`."""
     one_phase, form, size, more = struct.unpack_from("<?III", event.body)
     gtrid, bqual = part(event.body, 13, size), part(event.body, 13 + size, more)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from replicator.sources.mysql.wire.bounded_slices import part
-from replicator.sources.mysql.wire.events import HEADER, HEADER_SIZE, Event, length_encoded
+from replicator.sources.mysql.wire.events import HEADER, HEADER_SIZE, BinlogEvent, length_encoded
 
 _SIZE, _COMPRESSION, _WHOLE_SIZE = 1, 2, 3  # fields of its head
 _NO_COMPRESSION = 255
 _PIECE = 1 << 20
 
 
-def open_payload(event: Event) -> Iterator[Event]:
+def open_payload(event: BinlogEvent) -> Iterator[BinlogEvent]:
     """The events in a TRANSACTION_PAYLOAD, one by one as they are decompressed; they carry the payload's own place."""
     body, at = event.body, 0
     fields = {}
@@ -43,7 +43,9 @@ def open_payload(event: Event) -> Iterator[Event]:
         raise IndexError(message) from error
 
 
-def _payload_events(stream: io.BufferedIOBase | pa.NativeFile, event: Event, whole: int | None) -> Iterator[Event]:
+def _payload_events(
+    stream: io.BufferedIOBase | pa.NativeFile, event: BinlogEvent, whole: int | None
+) -> Iterator[BinlogEvent]:
     """`whole`: bytes of all events together, where the payload says it."""
     read = 0
     while header := _read(stream, HEADER_SIZE):
@@ -53,7 +55,7 @@ def _payload_events(stream: io.BufferedIOBase | pa.NativeFile, event: Event, who
         if len(header) + len(inner) != size or (whole is not None and read > whole):
             message = "transaction payload"
             raise IndexError(message)
-        yield Event(kind, timestamp, server_id, flags, event.file, event.start, event.end, inner)
+        yield BinlogEvent(kind, timestamp, server_id, flags, event.file, event.start, event.end, inner)
     if whole is not None and read != whole:
         message = "the end of a transaction payload"
         raise IndexError(message)

@@ -10,13 +10,13 @@ from replicator.sources.postgres.check import log_settings, privileges
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import connect
-from replicator.sources.shared.check_runner import Checks, Finding, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, Checks, failed, ok, warning
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LEAST, _NEWEST = 13, 18
 
 
-def tls(server: Server) -> Finding:
+def tls(server: Server) -> CheckFinding:
     """Whether this very connection is encrypted."""
     rows = server.rows(
         "SELECT version, cipher FROM pg_catalog.pg_stat_ssl WHERE pid = pg_catalog.pg_backend_pid() AND ssl"
@@ -33,7 +33,7 @@ def tls(server: Server) -> Finding:
     return warning("The connection is not encrypted.", remedy)
 
 
-def version(server: Server) -> Finding:
+def version(server: Server) -> CheckFinding:
     """Older servers have no rows of partitioned tables as one in their log."""
     text = server.value("server_version")
     if server.service is Service.YUGABYTE:

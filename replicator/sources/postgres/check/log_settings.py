@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from replicator.sources.postgres.blocking_transactions import Holder, endings, listed, writing
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.connection import literal
-from replicator.sources.shared.check_runner import Finding, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning
 
 _MAX_SKEW = 5.0
 _MIN_SENDER_TIMEOUT = 10_000  # ms; feedback is sent every few seconds
@@ -28,7 +28,7 @@ _LOGICAL = {
 _IN_GROUP = "On a managed service this is set among the server's parameters, see the guide."
 
 
-def primary(server: Server) -> Finding:
+def primary(server: Server) -> CheckFinding:
     """A standby can be written no marks, and makes no publication."""
     if server.rows("SELECT pg_catalog.pg_is_in_recovery()")[0][0]:
         return failed(
@@ -37,7 +37,7 @@ def primary(server: Server) -> Finding:
     return ok("The server is a primary.")
 
 
-def wal_level(server: Server) -> Finding:
+def wal_level(server: Server) -> CheckFinding:
     """Below `logical` the log does not say which rows changed."""
     value = server.value("wal_level")
     if value == "logical":
@@ -45,7 +45,7 @@ def wal_level(server: Server) -> Finding:
     return failed(f"wal_level is {value}: the log does not contain rows.", _LOGICAL[server.service])
 
 
-def free_slots(server: Server) -> Finding:
+def free_slots(server: Server) -> CheckFinding:
     """A replicator takes one slot and one WAL sender, which share a limit with standbys and backups."""
     slots, own, senders = server.rows(
         "SELECT (SELECT pg_catalog.count(*) FROM pg_catalog.pg_replication_slots), "
@@ -66,7 +66,7 @@ def free_slots(server: Server) -> Finding:
     return ok(said)
 
 
-def own_slot(server: Server) -> Finding:
+def own_slot(server: Server) -> CheckFinding:
     """A slot that the user has brought."""
     name = server.config.slot
     if not name:
@@ -95,7 +95,7 @@ def own_slot(server: Server) -> Finding:
     return ok(f"The slot {name} exists.")
 
 
-def retention(server: Server) -> Finding:
+def retention(server: Server) -> CheckFinding:
     """How much WAL may wait for a replicator that stands still."""
     limit = server.number("max_slot_wal_keep_size", -1)
     idle = server.number("idle_replication_slot_timeout")
@@ -118,7 +118,7 @@ def retention(server: Server) -> Finding:
     return ok(f"Tidemark drops its slot when it retains more than {ours} MB of WAL.")
 
 
-def sender_timeout(server: Server) -> Finding:
+def sender_timeout(server: Server) -> CheckFinding:
     """Within it the reader has to be heard of."""
     value = server.number("wal_sender_timeout")
     if 0 < value < _MIN_SENDER_TIMEOUT:
@@ -127,7 +127,7 @@ def sender_timeout(server: Server) -> Finding:
     return ok(f"wal_sender_timeout is {value // 1000} s." if value else "The server has no timeout for its readers.")
 
 
-def other_slots(server: Server) -> Finding:
+def other_slots(server: Server) -> CheckFinding:
     """Slots that nobody reads hold WAL, whoever made them."""
     rows = server.rows(
         "SELECT slot_name::text, pg_catalog.pg_wal_lsn_diff(pg_catalog.pg_current_wal_lsn(), restart_lsn)::int8 "
@@ -144,14 +144,14 @@ def other_slots(server: Server) -> Finding:
     )
 
 
-def decoding_memory(server: Server) -> Finding:
+def decoding_memory(server: Server) -> CheckFinding:
     """Beyond it a transaction is streamed (14 and later) or spilled to the server's disk."""
     size = server.number("logical_decoding_work_mem", 65536)
     how = "streamed to Tidemark" if server.version >= 140000 else "spilled to the server's disk"  # noqa: PLR2004
     return ok(f"Transactions of more than {size // 1024} MB are {how} (logical_decoding_work_mem).")
 
 
-def prepared(server: Server) -> Finding:
+def prepared(server: Server) -> CheckFinding:
     """Changes of a prepared transaction come with its COMMIT PREPARED; an old one, of any database, holds WAL and slots
     up.
     """
@@ -162,7 +162,7 @@ def prepared(server: Server) -> Finding:
     return ok("No prepared transactions are open. Future ones are replicated at their COMMIT PREPARED.")
 
 
-def open_transactions(server: Server) -> Finding:
+def open_transactions(server: Server) -> CheckFinding:
     """A new slot begins when every transaction that writes just now, in any database, has ended."""
     old = [one for one in _open(server) if one.gid is None]
     if not old:
@@ -175,7 +175,7 @@ def _open(server: Server) -> list[Holder]:
     return [one for one in writing(server.connection, server.config.where) if (one.seconds or 0) >= _OLD]
 
 
-def standby(server: Server) -> Finding:
+def standby(server: Server) -> CheckFinding:
     """Where a synchronous standby is away, commits wait for it; a failover takes the slot along from 17."""
     names = server.value("synchronous_standby_names")
     kept = server.value("synchronized_standby_slots")
@@ -186,7 +186,7 @@ def standby(server: Server) -> Finding:
     return ok("No synchronous standby.")
 
 
-def clock(server: Server) -> Finding:
+def clock(server: Server) -> CheckFinding:
     """Lag is the difference of two clocks."""
     before = datetime.now(UTC)
     source: datetime = server.rows("SELECT pg_catalog.clock_timestamp()")[0][0]

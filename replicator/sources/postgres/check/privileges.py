@@ -17,14 +17,14 @@ from replicator.sources.postgres.catalog.describe_sql import named
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.connection import connect, literal, quoted
 from replicator.sources.postgres.watermark import create_statements, needs_table, write_mark
-from replicator.sources.shared.check_runner import Finding, failed, ok, warning, without_tables
+from replicator.sources.shared.check_runner import CheckFinding, failed, ok, warning, without_tables
 
 _PROBE_REPLICATOR = "connection-test"
 _MAX_TABLES = 2000
 _SHOWN = 5
 
 
-def replication(server: Server) -> Finding:
+def replication(server: Server) -> CheckFinding:
     """Opens a connection that could read the log."""
     try:
         connect(server.config, connection_factory=LogicalReplicationConnection).close()
@@ -42,7 +42,7 @@ def replication(server: Server) -> Finding:
     return ok("The user may read the log.")
 
 
-def marks(server: Server) -> Finding:
+def marks(server: Server) -> CheckFinding:
     """Writes one mark, as a snapshot does; on 13 only looks whether the table for them is there or can be made."""
     statements = "".join(f"{statement};\n" for statement in create_statements())
     if needs_table(server.connection):
@@ -65,7 +65,7 @@ def marks(server: Server) -> Finding:
     return ok("Watermarks are written as logical messages; no table is created on the source.")
 
 
-def event_trigger(server: Server) -> Finding:
+def event_trigger(server: Server) -> CheckFinding:
     """Only superusers may make one; services have roles that stand for them."""
     if not server.config.event_trigger:
         return ok("The DDL trigger is off. Schema changes are detected with the next row.")
@@ -77,7 +77,7 @@ def event_trigger(server: Server) -> Finding:
     return failed("The user may not create an event trigger.", remedy)
 
 
-def publication(server: Server, tables: TableSet | None) -> Finding:
+def publication(server: Server, tables: TableSet | None) -> CheckFinding:
     """One that the user has brought is as it must be; or we may make one, and put the tables into it."""
     if server.config.publication:
         return _brought(server, tables)
@@ -105,7 +105,7 @@ def publication(server: Server, tables: TableSet | None) -> Finding:
     return failed(f"The user does not own these tables and cannot publish them: {_names(sorted(foreign))}.", remedy)
 
 
-def _brought(server: Server, tables: TableSet | None) -> Finding:
+def _brought(server: Server, tables: TableSet | None) -> CheckFinding:
     name = server.config.publication
     generated = "pubgencols::text" if server.version >= 180000 else "''"  # noqa: PLR2004
     rows = server.rows(
@@ -137,7 +137,7 @@ def _brought(server: Server, tables: TableSet | None) -> Finding:
     return _members(server, name, selected, tables)
 
 
-def _members(server: Server, name: str, selected: Sequence[TableId], tables: TableSet) -> Finding:
+def _members(server: Server, name: str, selected: Sequence[TableId], tables: TableSet) -> CheckFinding:
     """All tables, with all rows and all columns."""
     newer = "t.attnames::text[], t.rowfilter" if server.version >= 150000 else "NULL::text[], NULL::text"  # noqa: PLR2004
     rows = server.rows(
@@ -170,7 +170,7 @@ def _members(server: Server, name: str, selected: Sequence[TableId], tables: Tab
     return ok(f"The publication {name} has the {len(selected)} selected tables.")
 
 
-def select(server: Server, tables: TableSet | None) -> Finding:
+def select(server: Server, tables: TableSet | None) -> CheckFinding:
     """Rights on each selected table; a policy that hides rows counts as a missing one."""
     if tables is None:
         return without_tables()
@@ -196,7 +196,7 @@ def select(server: Server, tables: TableSet | None) -> Finding:
     return ok(f"The user may read the {len(selected)} selected tables.")
 
 
-def replica_identity(server: Server, tables: TableSet | None) -> Finding:
+def replica_identity(server: Server, tables: TableSet | None) -> CheckFinding:
     """What of an old row the log has."""
     if tables is None:
         return without_tables()
@@ -213,7 +213,7 @@ def replica_identity(server: Server, tables: TableSet | None) -> Finding:
     )
 
 
-def definitions(server: Server, tables: TableSet | None) -> Finding:
+def definitions(server: Server, tables: TableSet | None) -> CheckFinding:
     """Tables that would stop because of what they are, of a type or of a name."""
     if tables is None:
         return without_tables()

@@ -48,7 +48,7 @@ class Layout:
     width: int
 
 
-class Transaction(NamedTuple):
+class CommittedTransaction(NamedTuple):
     """Whose rows these are: its number, commit time in microseconds since 1970, and the place of its commit record."""
 
     xid: int
@@ -109,10 +109,10 @@ class TableRows:
         self._groups: list[_Group] = []
         self._parts: list[bytes] = []
         self._ordinals: list[int] = []
-        self._owners: list[tuple[int, Transaction]] = []
+        self._owners: list[tuple[int, CommittedTransaction]] = []
         self._used = self.rows = 0
 
-    def add(self, message: bytes, ordinal: int, transaction: Transaction) -> None:
+    def add(self, message: bytes, ordinal: int, transaction: CommittedTransaction) -> None:
         """An `I`, `U` or `D` message."""
         if not self._owners or self._owners[-1][1] is not transaction:
             self._owners.append((len(self._parts), transaction))

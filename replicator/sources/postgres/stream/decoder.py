@@ -32,10 +32,10 @@ from replicator.sources.postgres.ddl import event_trigger
 from replicator.sources.postgres.log_identity import Past
 from replicator.sources.postgres.offset import LastCommit, LsnOffset
 from replicator.sources.postgres.rows.columns import exact
-from replicator.sources.postgres.rows.row_messages import Layout, TableRows, Transaction
+from replicator.sources.postgres.rows.row_messages import CommittedTransaction, Layout, TableRows
 from replicator.sources.postgres.stream.catalog_observer import CatalogSnapshot, Now
-from replicator.sources.postgres.stream.message_runs import KnownRelations, Run
-from replicator.sources.postgres.stream.relations import Outcome, Relations, Step
+from replicator.sources.postgres.stream.message_runs import KnownRelations, RowMessageRun
+from replicator.sources.postgres.stream.relations import Outcome, RelationChange, Relations
 from replicator.sources.postgres.stream.streamed_transactions import StreamedTransactions
 from replicator.sources.postgres.wire import messages as m
 from replicator.sources.postgres.wire.frame_kernel import END, LAST, RECORD, STAMP, TIME, XID
@@ -104,7 +104,7 @@ class Decoder:
         self._known: KnownRelations | None = None
         self._marks: dict[bytes, int] = {}
         self._ordinal = self._waiting_rows = self._waiting_bytes = 0
-        self.transaction: Transaction | None = None
+        self.transaction: CommittedTransaction | None = None
         self._skipping = False
         self._committed_us: int | None = None
         self._uncommitted = False
@@ -200,7 +200,7 @@ class Decoder:
         now = self._nows[0].lsn if self._nows else _NOWHERE
         return min(now, self._sights[0].now.lsn if self._sights else _NOWHERE)
 
-    def feed_run(self, known: KnownRelations, run: Run) -> None:
+    def feed_run(self, known: KnownRelations, run: RowMessageRun) -> None:
         """What `feed` does with each of these messages; it ends where the log is read up to `looks_at`.  LogCorrupt."""
         transactions = run.transactions
         if len(run.slots):
@@ -218,7 +218,7 @@ class Decoder:
             self.reached(int(ended[-1, LAST]))
         self._spill()
 
-    def _add_rows(self, known: KnownRelations, run: Run) -> int:
+    def _add_rows(self, known: KnownRelations, run: RowMessageRun) -> int:
         """Their bytes."""
         ordinals = np.arange(self._ordinal, self._ordinal + len(run.slots))
         owners = np.repeat(np.arange(len(run.transactions)), np.diff(run.transactions[:, END], prepend=0))
@@ -265,7 +265,7 @@ class Decoder:
     # ---- transactions
 
     def _begin(self, xid: int, commit_record: int, commit_us: int) -> None:
-        self.transaction = Transaction(xid, commit_us, commit_record)
+        self.transaction = CommittedTransaction(xid, commit_us, commit_record)
         self._skipping = self._past.has(commit_record, xid, commit_us)
 
     def _committed(self, commit: LastCommit) -> None:
@@ -393,7 +393,7 @@ class Decoder:
 
     def _tell(self, outcomes: Iterable[Outcome], at: float | None = None) -> None:
         for outcome in outcomes:
-            if isinstance(outcome, Step):
+            if isinstance(outcome, RelationChange):
                 self._change_schema(outcome, at)
             else:
                 self.fail(*outcome)
@@ -415,7 +415,7 @@ class Decoder:
         self._rows[name] = rows
         self._known = None
 
-    def _change_schema(self, step: Step, at: float | None) -> None:
+    def _change_schema(self, step: RelationChange, at: float | None) -> None:
         self.flush()
         self._failed.pop(step.new_table or step.table, None)
         if step.operation is Ddl.CREATE_TABLE:
@@ -451,7 +451,7 @@ class Decoder:
         for oid in oids:
             table = self.relations.table(oid)
             if table is not None and not self._skipping:
-                self._change_schema(Step(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
+                self._change_schema(RelationChange(Ddl.TRUNCATE_TABLE, table, text=f"TRUNCATE {table}"), None)
 
     def fail(self, table: TableId, error: TableError) -> None:
         """The table is passed over from here on (invariant 7).  What a description says once more is told once."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from replicator.sources.postgres.rows.row_messages import TableRows, Transaction
+from replicator.sources.postgres.rows.row_messages import CommittedTransaction, TableRows
 from replicator.sources.postgres.wire.frame_kernel import frame
 from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 
@@ -32,7 +32,7 @@ class KnownRelations:
         self.transactions = np.empty((_TRANSACTIONS, 6), np.int64)
 
 
-class Run(NamedTuple):
+class RowMessageRun(NamedTuple):
     """Row messages data[begin:end] of wanted relations (`slots`: by their place) in their order, and the transactions
     they are of.
 
@@ -49,8 +49,14 @@ class Run(NamedTuple):
 
 
 def plain_run(
-    arrived: MessageBuffer, known: KnownRelations, inside: Transaction | None, *, start: int, limit: int, whole: bool
-) -> Run | None:
+    arrived: MessageBuffer,
+    known: KnownRelations,
+    inside: CommittedTransaction | None,
+    *,
+    start: int,
+    limit: int,
+    whole: bool,
+) -> RowMessageRun | None:
     """The plain messages that come next are taken; None where there was none.
 
     `inside` the transaction whose messages these are first.  `start`, `limit` and `whole` are explained in `frame`.
@@ -65,4 +71,4 @@ def plain_run(
     if at == arrived.at:
         return None
     arrived.at = at
-    return Run(arrived.data, slots[:rows], begins[:rows], ends[:rows], transactions[:count], is_open)
+    return RowMessageRun(arrived.data, slots[:rows], begins[:rows], ends[:rows], transactions[:count], is_open)

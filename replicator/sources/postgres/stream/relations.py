@@ -37,7 +37,7 @@ Described = TableDescription | TableError
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RelationChange:
     """What a `SchemaChange` says, but for its place in the log."""
 
     operation: Ddl
@@ -49,7 +49,7 @@ class Step:
     text: str = ""
 
 
-Outcome = Step | tuple[TableId, TableError]
+Outcome = RelationChange | tuple[TableId, TableError]
 
 
 class Relations:
@@ -180,7 +180,7 @@ class Relations:
         present = ColumnFingerprint.parse(self._known[table].identity) if table else None
         if table is not None and present is not None and (more := present.with_partition(relation.oid)) != present:
             self._known[table] = replace(self._known[table], identity=str(more))
-            yield Step(Ddl.ALTER_TABLE, table, self._known[table])
+            yield RelationChange(Ddl.ALTER_TABLE, table, self._known[table])
 
     def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
         """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that
@@ -232,14 +232,14 @@ class Relations:
                 taken[present[oid]] = oid
         return ordered
 
-    def _left(self, oid: int) -> Iterator[Step]:
+    def _left(self, oid: int) -> Iterator[RelationChange]:
         table = self._names.pop(oid, None)
         if table is not None:
             yield self._gone(table)
 
-    def _gone(self, table: TableId) -> Step:
+    def _gone(self, table: TableId) -> RelationChange:
         del self._known[table]
-        return Step(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
+        return RelationChange(Ddl.DROP_TABLE, table, text=f"{table} no longer exists")
 
     def _become(self, schema: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Outcome]:
         """From here on the relation has this name and this schema."""
@@ -264,13 +264,15 @@ class Relations:
                     before = None
         if before is None:
             self._keep(schema, now.oid)
-            yield Step(Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection")
+            yield RelationChange(
+                Ddl.CREATE_TABLE, table, schema, reload=True, text=f"{table} was added to the selection"
+            )
             return
         old = self._known[before]
         if before != table:
             del self._known[before]
             renamed = replace(old, table=table)
-            yield Step(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
+            yield RelationChange(Ddl.RENAME_TABLE, before, renamed, table, text=f"{before} is called {table} now")
             old = renamed
         self._keep(schema, now.oid)
         yield from _altered(self._with_empty(old, now), schema, attributes)
@@ -364,7 +366,7 @@ def _consistent(identity: str, columns: Iterable[RelationColumn], described: Tab
     return identity == described.identity and [(c.name, c.type, c.typmod) for c in columns] == shown
 
 
-def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[Step]:
+def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attribute]) -> Iterator[RelationChange]:
     before, now = ColumnFingerprint.parse(old.identity), ColumnFingerprint.parse(new.identity)
     rewritten = before is None or now is None or now.rewritten(before)
     numbers = {c.number: c.name for c in old.columns if c.number}
@@ -382,12 +384,12 @@ def _altered(old: TableSchema, new: TableSchema, attributes: Mapping[str, Attrib
         else "has another schema"
     )
     if differs or reload or rewritten or republished:
-        yield Step(
+        yield RelationChange(
             Ddl.ALTER_TABLE, new.table, new, renamed=renamed, reload=reload or rewritten or republished,
             text=f"{new.table} {said}",
         )  # fmt: skip
     elif not replace(old, table=new.table).same_as(new):
-        yield Step(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
+        yield RelationChange(Ddl.ALTER_TABLE, new.table, new)  # only so that who reads on from here knows it again
 
 
 def _fills(column: Column, was: Column | None, attributes: Mapping[str, Attribute], width: int) -> bool:

@@ -25,7 +25,7 @@ from replicator.errors import (
 from replicator.model.identifiers import TableId
 from replicator.model.offset import Offset
 from replicator.model.table_set import TableSet
-from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, Waiting
+from replicator.sources.base import WITHOUT_END, LogHeld, SourceLoad, SourceState, SourceWait
 from replicator.sources.postgres.blocking_transactions import endings, listed, lock_holders, locked_by, writing
 from replicator.sources.postgres.catalog.catalog import GENERATED_LOGGED, PostgresCatalog
 from replicator.sources.postgres.catalog.publication import FILTERS_SINCE, published, sound
@@ -89,7 +89,7 @@ class ReplicationSlot:
         offset, identity = LsnOffset(parse_lsn(row[3])), f"postgres-{row[0]}-{row[1]}"
         return SourceState(offset, identity, seen.at, row[2], has_gaps=True)
 
-    def prepare(self, tables: TableSet, *, first: bool, waiting: Waiting = WITHOUT_END) -> SourceState:
+    def prepare(self, tables: TableSet, *, first: bool, waiting: SourceWait = WITHOUT_END) -> SourceState:
         """The publication before the slot: the log is decoded under the catalog of its own time, and must find it
         there.
         """
@@ -350,7 +350,7 @@ class ReplicationSlot:
         """Of a slot that cannot be read: its publication was not there all the time."""
         return f" AND NOT EXISTS (SELECT FROM pg_catalog.pg_publication WHERE pubname = {literal(self.publication)})"
 
-    def _begin(self, waiting: Waiting) -> int:
+    def _begin(self, waiting: SourceWait) -> int:
         """Where the slot begins.
 
         One that is whole stays: a successor's, if our lease has run out, or an earlier attempt's.

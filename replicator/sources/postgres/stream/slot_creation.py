@@ -13,7 +13,7 @@ from contextlib import suppress
 import psycopg2
 
 from replicator.errors import SourceBusy, TidemarkError
-from replicator.sources.base import Waiting
+from replicator.sources.base import SourceWait
 from replicator.sources.postgres.blocking_transactions import endings, listed, writing
 from replicator.sources.postgres.config import PostgresConfig
 from replicator.sources.postgres.connection import Connection, connect, read_rows, server_version
@@ -24,7 +24,7 @@ _TOLD_SECONDS = 30.0
 _CHECKED_SINCE = 140000
 
 
-def create_slot(control: Connection, config: PostgresConfig, statement: str, waiting: Waiting) -> int:
+def create_slot(control: Connection, config: PostgresConfig, statement: str, waiting: SourceWait) -> int:
     """Where the slot begins.  `statement` makes it and returns its place; `control` looks at what it waits for.
 
     Raises SourceBusy once `waiting.stopped()`; the server then takes away what was made of the slot.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from replicator.folding import history_and_soft_delete
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.folding.history_and_soft_delete import RowVersions
 from replicator.model.mode import Mode
 from replicator.model.schema import TableSchema
@@ -31,7 +31,12 @@ class HistoryWriter:
 
 
 def fold(
-    files: LakeFiles, table: IcebergTable, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], most: int
+    files: LakeFiles,
+    table: IcebergTable,
+    schema: TableSchema,
+    changes: pa.Table,
+    ranges: Sequence[KeyColumnRange],
+    most: int,
 ) -> HistoryWriter | None:
     """Of timed changes; None where the rows to read lie in row groups of more than `most` bytes.  Raises Unreadable."""
     lookup, target = Lookup(files, table, schema), target_schema(table)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, sequence_id
 from replicator.targets.iceberg.direct.file_cache import MEMORY
@@ -48,7 +48,7 @@ class LookupResult:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _RowGroup:
     """A row group: its first row, its number of rows, the codes of its keys where known, its sequence numbers where
     known.
     """
@@ -73,7 +73,7 @@ class Lookup:
         self._types = tuple(column.type.arrow for column in key)
         self._sequence = sequence_id(table)
 
-    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyRange]) -> LookupResult:
+    def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyColumnRange]) -> LookupResult:
         """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants
         4 and 5).
 
@@ -86,7 +86,7 @@ class Lookup:
                 self._look_into(file, wanted, seq, found)
         return found
 
-    def held(self, keys: pa.Table, ranges: Sequence[KeyRange]) -> list[MatchedRows]:
+    def held(self, keys: pa.Table, ranges: Sequence[KeyColumnRange]) -> list[MatchedRows]:
         """All rows under these keys, ascending in each file.  Raises Unreadable."""
         wanted, found = Wanted.of(keys), []
         for file in planned(self._table, ranges):
@@ -97,7 +97,7 @@ class Lookup:
 
     def below(self, sequence: int) -> Iterator[RowsToDelete]:
         """Rows with a smaller number, of each file that has any left.  Raises Unreadable."""
-        for file in planned(self._table, [KeyRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
+        for file in planned(self._table, [KeyColumnRange(SEQUENCE, pa.int64(), 0, sequence - 1)]):
             parts = [
                 group.first + self._rows_below(file, number, group, sequence)
                 for number, group in enumerate(self._layout(file))
@@ -106,7 +106,7 @@ class Lookup:
             if not _among(rows, self.deleted(file)).all():
                 yield self.doomed(file, rows)
 
-    def _rows_below(self, file: PlannedFile, number: int, group: _Group, sequence: int) -> Places:
+    def _rows_below(self, file: PlannedFile, number: int, group: _RowGroup, sequence: int) -> Places:
         if group.oldest is not None and group.oldest >= sequence:
             return np.zeros(0, np.int64)
         if group.newest is not None and group.newest < sequence:
@@ -117,7 +117,7 @@ class Lookup:
         """These rows of the file go."""
         return RowsToDelete(file, ascending([self.deleted(file), rows]))
 
-    def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _Group, Places, Places]]:
+    def _live(self, file: PlannedFile, wanted: Wanted) -> Iterator[tuple[int, _RowGroup, Places, Places]]:
         """Of each row group that has wanted keys: its number, itself, places of keys, and their rows in it."""
         gone: Places | None = None
         for number, group in enumerate(self._layout(file)):
@@ -150,7 +150,7 @@ class Lookup:
         """Rows that the table has deleted already, ascending."""
         return deleted(self._files, file)
 
-    def _older(self, file: PlannedFile, number: int, group: _Group, rows: Places, seq: Places) -> Flags:
+    def _older(self, file: PlannedFile, number: int, group: _RowGroup, rows: Places, seq: Places) -> Flags:
         if group.newest is not None and len(seq) and group.newest < seq.min():
             return np.ones(len(rows), bool)
         return np.asarray(self._numbers(file, number)[rows] < seq)
@@ -160,8 +160,8 @@ class Lookup:
         with self._files.open(file.uri) as opened:
             return np.asarray(_read(opened, number, [self._sequence]).column(0).to_numpy())
 
-    def _layout(self, file: PlannedFile) -> tuple[_Group, ...]:
-        def read() -> tuple[_Group, ...]:
+    def _layout(self, file: PlannedFile) -> tuple[_RowGroup, ...]:
+        def read() -> tuple[_RowGroup, ...]:
             with self._files.open(file.uri) as opened:
                 return _layout(opened, self._keys, self._types, self._sequence)
 
@@ -198,7 +198,7 @@ def remember_positions(uri: str, rows: Places) -> None:
 
 def _layout(
     file: pq.ParquetFile, keys: Sequence[int], types: Sequence[pa.DataType], sequence: int
-) -> tuple[_Group, ...]:
+) -> tuple[_RowGroup, ...]:
     """None where a key column is younger than the file: none of its rows has such a key."""
     places = {number: place for place, number in enumerate(field_ids(file.schema_arrow))}
     if not set(keys) <= places.keys():
@@ -207,7 +207,7 @@ def _layout(
     for number in range(file.metadata.num_row_groups):
         info = file.metadata.row_group(number)
         low, high = _bounds(info.column(places[keys[0]]), types[0]) if len(keys) == 1 else (None, None)
-        found.append(_Group(first, info.num_rows, low, high, *_bounds(info.column(places[sequence]), pa.int64())))
+        found.append(_RowGroup(first, info.num_rows, low, high, *_bounds(info.column(places[sequence]), pa.int64())))
         first += info.num_rows
     return tuple(found)
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE
 from replicator.targets.iceberg.table.catalog import IcebergTable
 
 
-def nothing_in(table: IcebergTable, ranges: Sequence[KeyRange]) -> bool:
+def nothing_in(table: IcebergTable, ranges: Sequence[KeyColumnRange]) -> bool:
     """True where no file can have a row in these key ranges: then every key of the batch is new to the table.
 
     It holds at the snapshot that `commit` compares with, so that an append is as safe as a MERGE.
@@ -19,7 +19,7 @@ def nothing_in(table: IcebergTable, ranges: Sequence[KeyRange]) -> bool:
     return bool(ranges) and not _any(table.handle.newScan().filter(within(table, ranges)).planFiles())
 
 
-def within(table: IcebergTable, ranges: Sequence[KeyRange]) -> Any:
+def within(table: IcebergTable, ranges: Sequence[KeyColumnRange]) -> Any:
     """Iceberg's expression for rows in all of these ranges; true for all where there are none."""
     expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
     condition = expressions.alwaysTrue()

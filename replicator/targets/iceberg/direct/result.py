@@ -12,7 +12,7 @@ DIRECT = "direct"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ChangeOutcome:
     """How a change was done, what it did (Spark: the summary of its commit), and why it took the way that it took.
 
     `reason`: DIRECT, or why Spark did it; empty where there is no choice.

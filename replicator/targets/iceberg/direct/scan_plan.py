@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.targets.iceberg.direct.data_files import FILE_PATH_ID
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.pruning import within
@@ -45,7 +45,7 @@ class Unreadable(Exception):
     """The table has files that only Iceberg's own readers understand."""
 
 
-def planned(table: IcebergTable, ranges: Sequence[KeyRange] = ()) -> Sequence[PlannedFile]:
+def planned(table: IcebergTable, ranges: Sequence[KeyColumnRange] = ()) -> Sequence[PlannedFile]:
     """Data files of the snapshot in `table` that may hold rows in these key ranges, and perhaps others.
 
     Raises Unreadable.

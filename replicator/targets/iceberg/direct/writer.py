@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from replicator.folding import fold, staged_changes, unchanged_values
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import DELETED, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.staging.storage import Storage
@@ -41,7 +41,7 @@ from replicator.targets.iceberg.table.commit import commit_directly, staging
 
 
 @dataclass(frozen=True)
-class Limits:
+class DirectLimits:
     """Up to where a merge is done directly: changes, bytes of their files, bytes that they take in memory."""
 
     rows: int = 200_000
@@ -51,7 +51,7 @@ class Limits:
 
 WRITERS = 2
 Rows = Callable[[Segment], Iterator[pa.Table]]
-SPARK_ONLY = Limits(-1, -1, -1)
+SPARK_ONLY = DirectLimits(-1, -1, -1)
 
 
 class FallBackToSpark(Exception):
@@ -70,13 +70,13 @@ class Counts:
 class Direct:
     """Direct changes of one table, as it was read."""
 
-    def __init__(self, storage: Storage, table: IcebergTable, files: LakeFiles, limits: Limits) -> None:
+    def __init__(self, storage: Storage, table: IcebergTable, files: LakeFiles, limits: DirectLimits) -> None:
         """`storage`: the segments'; `files`: the target's."""
         self._storage, self._table, self._files, self._limits = storage, table, files, limits
         self._written: list[str] = []
 
     @classmethod
-    def of(cls, storage: Storage, table: IcebergTable, warehouse: str, limits: Limits) -> Direct:
+    def of(cls, storage: Storage, table: IcebergTable, warehouse: str, limits: DirectLimits) -> Direct:
         """Raises NotDirectly."""
         files = lake_files(warehouse)
         if files is None:
@@ -102,7 +102,7 @@ class Direct:
         self,
         schema: TableSchema,
         segments: Sequence[Segment],
-        ranges: Sequence[KeyRange],
+        ranges: Sequence[KeyColumnRange],
         at: Position,
         after: Position,
         *,
@@ -146,7 +146,7 @@ class Direct:
         self._commit(written, found.doomed, deletes, after)
         return counts
 
-    def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange]) -> pa.Table:
+    def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyColumnRange]) -> pa.Table:
         """With the values that UPDATEs left out."""
         names = {*schema.key, SEQUENCE, *(schema.names[place] for place in unchanged_values.places(changes))}
         columns = pa.schema([field for field in target_schema(self._table) if field.name in names])
@@ -163,7 +163,9 @@ class Direct:
             raise FallBackToSpark("values left out")
         return filled
 
-    def _keep(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyRange], after: Position) -> Counts:
+    def _keep(
+        self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyColumnRange], after: Position
+    ) -> Counts:
         """The same where rows that go are kept."""
         try:
             kept = history_writer.fold(self._files, self._table, schema, changes, ranges, self._limits.memory)

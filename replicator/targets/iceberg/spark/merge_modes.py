@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_FROM, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import DeleteBelow
@@ -21,7 +21,11 @@ from replicator.targets.iceberg.table.naming import sql_name, sql_string
 
 
 def put_folded(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession,
+    table: IcebergTable,
+    schema: TableSchema,
+    folded: DataFrame,
+    ranges: Sequence[KeyColumnRange] | None,
 ) -> None:
     """A mirror's fold.  ranges: of the batch's keys; None where the table has no row under any of them."""
     if ranges is None:
@@ -31,7 +35,11 @@ def put_folded(
 
 
 def put_changes(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession,
+    table: IcebergTable,
+    schema: TableSchema,
+    changes: DataFrame,
+    ranges: Sequence[KeyColumnRange] | None,
 ) -> None:
     """Timed changes of a table that keeps what goes: soft delete, history_fold."""
     if table.mode is Mode.HISTORY:
@@ -45,7 +53,11 @@ def put_changes(
 
 
 def _put_versions(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange] | None
+    spark: SparkSession,
+    table: IcebergTable,
+    schema: TableSchema,
+    changes: DataFrame,
+    ranges: Sequence[KeyColumnRange] | None,
 ) -> None:
     held = None if ranges is None else _held(spark, table, schema, changes, ranges)
     versions = history_fold.fold(changes, held, schema)
@@ -56,7 +68,7 @@ def _put_versions(
 
 
 def _held(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, changes: DataFrame, ranges: Sequence[KeyColumnRange]
 ) -> DataFrame:
     """The newest version of each key that the changes touch."""
     keys = key_places(schema)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import DataFrame, SparkSession
 
-from replicator.folding.footers import KeyRange
+from replicator.folding.footers import KeyColumnRange
 from replicator.model.mode import CURRENT, DELETED, DELETED_AT, VALID_TO, Mode
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.iceberg.spark.changes import GONE, SEQ, quoted, row
@@ -19,7 +19,7 @@ from replicator.targets.iceberg.table.naming import sql_literal, sql_name
 
 
 def merge_keyed(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyColumnRange]
 ) -> None:
     """Apply a fold (c0…, _seq, _gone) to the table."""
     newer = f"s.{SEQ} > t.{quoted(SEQUENCE)}"  # invariants 4 and 5
@@ -33,7 +33,7 @@ def merge_keyed(
 
 
 def merge_soft_deleted(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, folded: DataFrame, ranges: Sequence[KeyColumnRange]
 ) -> None:
     """Apply a fold of `merge.soft_delete`: what goes is marked, and keeps the values that the table has where the batch
     knows none.
@@ -50,7 +50,7 @@ def merge_soft_deleted(
 
 
 def merge_versions(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, versions: DataFrame, ranges: Sequence[KeyRange]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, versions: DataFrame, ranges: Sequence[KeyColumnRange]
 ) -> None:
     """Apply a fold of `merge.history`: new versions, and ends of present ones."""
     own = quoted(SEQUENCE)
@@ -76,7 +76,7 @@ def merge_keyless(
         ).collect()
 
 
-def _same_key(schema: TableSchema, ranges: Sequence[KeyRange]) -> str:
+def _same_key(schema: TableSchema, ranges: Sequence[KeyColumnRange]) -> str:
     same = [f"t.{quoted(name)} = s.{row(schema.names.index(name))}" for name in schema.key]
     return " AND ".join([*same, *bounds(ranges, "t.")])  # literals: files outside of them are not read
 
@@ -93,7 +93,7 @@ def _insert(schema: TableSchema, mode: Mode = Mode.MIRROR) -> str:
     return f"INSERT ({names}) VALUES ({values})"
 
 
-def bounds(ranges: Sequence[KeyRange], prefix: str = "") -> Iterator[str]:
+def bounds(ranges: Sequence[KeyColumnRange], prefix: str = "") -> Iterator[str]:
     """Conditions that the keys of a batch meet."""
     for one in ranges:
         column = f"{prefix}{quoted(one.column)}"

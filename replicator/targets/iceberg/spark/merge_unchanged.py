@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from replicator.errors import ValuesLost
-from replicator.folding.footers import KeyRange, LeftOut
+from replicator.folding.footers import KeyColumnRange, LeftOut
 from replicator.model.schema import SEQUENCE, TableSchema
 from replicator.targets.base import Merge
 from replicator.targets.iceberg.spark import unchanged_values
@@ -28,7 +28,7 @@ def _held(
     table: IcebergTable,
     schema: TableSchema,
     changes: DataFrame,
-    ranges: Sequence[KeyRange],
+    ranges: Sequence[KeyColumnRange],
     left_out: LeftOut,
 ) -> DataFrame:
     """The target's rows under the keys whose changes left something out: key columns, columns left out, _seq.
@@ -55,7 +55,7 @@ def folded(
     table: IcebergTable,
     change: Merge,
     changes: DataFrame,
-    ranges: Sequence[KeyRange] | None,
+    ranges: Sequence[KeyColumnRange] | None,
     left_out: LeftOut,
 ) -> Iterator[DataFrame]:
     """The fold (c0…, _seq, _gone) of `changes` with all values in their places.
@@ -77,7 +77,7 @@ def filled(
     table: IcebergTable,
     change: Merge,
     changes: DataFrame,
-    ranges: Sequence[KeyRange] | None,
+    ranges: Sequence[KeyColumnRange] | None,
     left_out: LeftOut,
 ) -> Iterator[DataFrame]:
     """As `folded`, but all changes with their values, unfolded.

@@ -37,7 +37,7 @@ _VALUE = "v"
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldedFrame:
     """As `fold.fold` gives it: c0…, _seq, _gone, and _lacks: a value of it is not known anywhere; `unknown`: how many
     rows are so.
     """
@@ -57,7 +57,9 @@ def concerned(changes: DataFrame, schema: TableSchema) -> DataFrame:
 
 
 @contextmanager
-def folded(changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]) -> Iterator[Folded]:
+def folded(
+    changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]
+) -> Iterator[FoldedFrame]:
     """Fold; what is kept for it in Spark is freed at the end.
 
     places: columns that may be left out.  held: the target's rows under `concerned` keys (key columns, `places`, _seq),
@@ -65,11 +67,13 @@ def folded(changes: DataFrame, held: DataFrame | None, schema: TableSchema, plac
     as the logarithm of the longest chain of moves that leave the same column out.
     """
     with _known_of(_events(changes, held, schema, places), schema, places) as (whole, unknown):
-        yield Folded(_rows(whole, schema, places), unknown)
+        yield FoldedFrame(_rows(whole, schema, places), unknown)
 
 
 @contextmanager
-def filled(changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]) -> Iterator[Folded]:
+def filled(
+    changes: DataFrame, held: DataFrame | None, schema: TableSchema, places: Sequence[int]
+) -> Iterator[FoldedFrame]:
     """All changes, unfolded, with the values in their places; as `folded` otherwise, but without _gone and _lacks.
 
     A change whose values are nowhere to be found is not among them; of these, `unknown` counts those that are the
@@ -82,7 +86,7 @@ def filled(changes: DataFrame, held: DataFrame | None, schema: TableSchema, plac
         rows = changes.join(found, F.col(SEQ) == F.col("f_seq"), "left")
         lost = F.col("f_seq").isNotNull() & reduce(Column.__or__, [F.col(f"f{i}").isNull() for i in places])
         values = {row(i): F.when(_named(i), F.col(f"f{i}.{_VALUE}")).otherwise(F.col(row(i))) for i in places}
-        yield Folded(rows.where(~lost).withColumns(values).select(*changes.columns), unknown)
+        yield FoldedFrame(rows.where(~lost).withColumns(values).select(*changes.columns), unknown)
 
 
 @contextmanager

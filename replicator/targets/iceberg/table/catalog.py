@@ -359,7 +359,7 @@ def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json) -> Any
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSnapshot:
     """A snapshot that is written and not published: the metadata with it."""
 
     table: IcebergTable
@@ -379,7 +379,7 @@ class Prepared:
                 io.deleteFile(path)
 
 
-def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> Prepared:
+def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> PreparedSnapshot:
     """Write the snapshot of the update that `build` makes, on a transaction on the table as it was read.
 
     Raises TargetConflict where another table has its name by now.
@@ -396,7 +396,7 @@ def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str
     for key, value in said.items():
         update.set(key, value)
     update.commit()
-    return Prepared(table, transaction.table().operations().current())
+    return PreparedSnapshot(table, transaction.table().operations().current())
 
 
 def refused(error: Exception) -> bool:

@@ -30,7 +30,7 @@ _MANIFEST = re.compile(r"\bpath=(.*?), length=\d")
 
 
 @dataclass(frozen=True, order=True)
-class Waiting:
+class PendingDeletions:
     """A list: when it was written (ms), what it lists, the table's last sequence number then, and about how many bytes
     it is about.
     """
@@ -58,13 +58,15 @@ def write(table: IcebergTable, kind: str, entries: Sequence[Any], size: int = 0)
         stream.close()
 
 
-def lists(table: IcebergTable) -> list[Waiting]:
+def lists(table: IcebergTable) -> list[PendingDeletions]:
     """All, the oldest first: one listing of a folder that has a file per expiry pass of the last day."""
     names = [(uri, LIST_NAME.fullmatch(uri.rpartition("/")[2])) for uri in listed(table, _folder(table))]
-    return sorted(Waiting(int(name[1]), name[2], int(name[3]), int(name[4]), uri) for uri, name in names if name)
+    return sorted(
+        PendingDeletions(int(name[1]), name[2], int(name[3]), int(name[4]), uri) for uri, name in names if name
+    )
 
 
-def behind(table: IcebergTable, found: Iterable[Waiting]) -> bool:
+def behind(table: IcebergTable, found: Iterable[PendingDeletions]) -> bool:
     """The catalog names an older state of the table than one that was there before: a restored database.
 
     What it does not know may need what it does not name.
@@ -72,7 +74,7 @@ def behind(table: IcebergTable, found: Iterable[Waiting]) -> bool:
     return any(one.sequence > table.last_sequence for one in found)
 
 
-def delete_due(table: IcebergTable, found: Sequence[Waiting], grace: float, now: float) -> int:
+def delete_due(table: IcebergTable, found: Sequence[PendingDeletions], grace: float, now: float) -> int:
     """Delete what waited for long enough and is not needed, then its list.  Returns the number of files.
 
     Whatever is interrupted is done again: a snapshot's manifest list goes last, a list after all its files.

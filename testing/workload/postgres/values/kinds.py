@@ -25,7 +25,7 @@ _LETTERS = "aZé ßñЖ表🎈\u0301İ"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(kinds.Kind):
+class PostgresKind(kinds.ValueKind):
     """A type; its values that are no dates are infinite or BC.
 
     element   of an array or a multirange; the type under a domain; the enum of a range of labels
@@ -34,8 +34,8 @@ class Kind(kinds.Kind):
     version   of the server: what is newer does not occur
     """
 
-    element: Kind | None = None
-    fields: tuple[Kind, ...] = ()
+    element: PostgresKind | None = None
+    fields: tuple[PostgresKind, ...] = ()
     user: str = ""
     dimensions: int = 1
     large: bool = False
@@ -112,12 +112,12 @@ def _large(name: str, pen: Pen, most: int = MOST) -> str:
     return f"repeat('{seed}', {parts * 4})" if pen.chance(0.15) else source
 
 
-def _integer(kind: Kind, pen: Pen) -> str:
+def _integer(kind: PostgresKind, pen: Pen) -> str:
     low, high = -(2 ** (INTEGERS[kind.name] - 1)), 2 ** (INTEGERS[kind.name] - 1) - 1
     return str(pen.choice((low, high, 0, 1, pen.randint(0, 9), pen.randint(0, 9), pen.randint(low, high))))
 
 
-def _numeric(kind: Kind, pen: Pen) -> str:
+def _numeric(kind: PostgresKind, pen: Pen) -> str:
     if kind.size is None:
         infinite: tuple[str, ...] = ("Infinity", "-Infinity") if kind.version >= 14 else ()  # noqa: PLR2004
         odd = ("NaN", "1.50", "1.500", "1e40", "-1e-40", "0", "0.00", "-0.1", "9" * 60, "1e-300", *infinite)
@@ -148,18 +148,18 @@ _DOUBLE = (
 )  # fmt: skip
 
 
-def _float(kind: Kind, pen: Pen) -> str:
+def _float(kind: PostgresKind, pen: Pen) -> str:
     odd: tuple[str, ...] = _SINGLE if kind.name == "real" else _DOUBLE
     return pen.choice((*odd, repr(pen.uniform(-1e6, 1e6)), str(pen.randint(0, 9))))
 
 
-def _money(_kind: Kind, pen: Pen) -> str:
+def _money(_kind: PostgresKind, pen: Pen) -> str:
     return pen.choice(
         ("-92233720368547758.08", "92233720368547758.07", "0", f"{pen.randint(-(10**7), 10**7) / 100:.2f}")
     )
 
 
-def _characters(kind: Kind, pen: Pen) -> str:
+def _characters(kind: PostgresKind, pen: Pen) -> str:
     if kind.name == '"char"':
         return pen.choice(("a", "Z", "", "'", "\\", " "))
     most = kind.size or (60 if kind.name == "name" else 300)
@@ -173,14 +173,14 @@ def _characters(kind: Kind, pen: Pen) -> str:
     return "".join(pen.choices(letters, k=count if kind.name != "name" else min(count, 30)))
 
 
-def _bits(kind: Kind, pen: Pen) -> str:
+def _bits(kind: PostgresKind, pen: Pen) -> str:
     most = kind.size or (1 if kind.name == "bit" else 70)
     size = most if kind.name == "bit" else pen.choice((0, 1, most, pen.randint(0, most)))
     number = pen.choice((0, 2**size - 1, pen.getrandbits(size) if size else 0))
     return f"{number:0{size}b}" if size else ""
 
 
-def _bytes(_kind: Kind, pen: Pen) -> str:
+def _bytes(_kind: PostgresKind, pen: Pen) -> str:
     size = pen.choice((0, 1, 8, pen.randint(0, 600)))
     return "\\x" + pen.choice((pen.randbytes(size), bytes(size), b"\xff" * size, b"\\x41'\n\0")).hex()
 
@@ -192,7 +192,7 @@ def quoted_part(value: str, also: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _array(kind: Kind, pen: Pen) -> str:
+def _array(kind: PostgresKind, pen: Pen) -> str:
     assert kind.element is not None
     delimiter = ";" if kind.element.name == "box" else ","
     if pen.chance(0.12):
@@ -209,38 +209,38 @@ def _bounded(body: str, sizes: list[int], pen: Pen) -> str:
     return "".join(f"[{low}:{low + size - 1}]" for size in sizes) + "=" + body
 
 
-def _nested(element: Kind, pen: Pen, sizes: list[int], delimiter: str) -> str:
+def _nested(element: PostgresKind, pen: Pen, sizes: list[int], delimiter: str) -> str:
     if not sizes:
         return "NULL" if pen.chance(0.15) else quoted_part(element.raw(pen), delimiter)
     return "{" + delimiter.join(_nested(element, pen, sizes[1:], delimiter) for _ in range(sizes[0])) + "}"
 
 
-def _composite(kind: Kind, pen: Pen) -> str:
+def _composite(kind: PostgresKind, pen: Pen) -> str:
     return "(" + ",".join("" if pen.chance(0.2) else quoted_part(field.raw(pen), ",") for field in kind.fields) + ")"
 
 
-def _multirange(kind: Kind, pen: Pen) -> str:
+def _multirange(kind: PostgresKind, pen: Pen) -> str:
     name = MULTIRANGES[kind.name]
     return "{" + ",".join(shapes.VALUES[name](pen) for _ in range(pen.randint(0, 3))) + "}"
 
 
-def _label_range(kind: Kind, pen: Pen) -> str:
+def _label_range(kind: PostgresKind, pen: Pen) -> str:
     """Of one label: which of two comes first, a label that is added later decides."""
     assert kind.element is not None
     label = quoted_part(kind.element.raw(pen), ",")
     return "empty" if pen.chance(0.1) else f"[{label},{label}]"
 
 
-def _label_multirange(kind: Kind, pen: Pen) -> str:
+def _label_multirange(kind: PostgresKind, pen: Pen) -> str:
     return "{" + ",".join(_label_range(kind, pen) for _ in range(pen.randint(0, 2))) + "}"
 
 
-def _domain(kind: Kind, pen: Pen) -> str:
+def _domain(kind: PostgresKind, pen: Pen) -> str:
     assert kind.element is not None
     return kind.element.raw(pen)
 
 
-_VALUES: dict[str, Callable[[Kind, Pen], str]] = {
+_VALUES: dict[str, Callable[[PostgresKind, Pen], str]] = {
     "boolean": lambda _kind, pen: pen.choice(("t", "f", "yes", "off")),
     "oid": lambda _kind, pen: str(pen.choice((0, 1, 4294967295, pen.randrange(2**32)))),
     "numeric": _numeric, "real": _float, "double precision": _float, "money": _money, "bytea": _bytes, "array": _array,

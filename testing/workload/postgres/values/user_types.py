@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from testing.workload.postgres.values.kinds import Kind
+from testing.workload.postgres.values.kinds import PostgresKind
 from testing.workload.postgres.values.rng_literals import quoted, text
 from testing.workload.rng_literals import Pen
 from testing.workload.schemas import Statements
@@ -21,7 +21,7 @@ class UserTypes:
     def __init__(self, pen: Pen, named: Named, version: int, *, zero: bool) -> None:
         """`named` gives names that are free, from a stem."""
         self._pen, self._named, self._version, self._zero = pen, named, version, zero
-        self.kinds: list[Kind] = []
+        self.kinds: list[PostgresKind] = []
         self.created: Statements = ()
         for make in (
             self._enum,
@@ -39,67 +39,72 @@ class UserTypes:
                 self.created = (*self.created, statement)
 
     @property
-    def enums(self) -> list[Kind]:
+    def enums(self) -> list[PostgresKind]:
         return [kind for kind in self.kinds if kind.name == "enum"]
 
-    def changed(self, old: Kind, new: Kind) -> None:
+    def changed(self, old: PostgresKind, new: PostgresKind) -> None:
         """Of now on."""
         self.kinds = [new if kind == old else renewed(kind, new) for kind in self.kinds]
 
     def _name(self, stem: str) -> str:
         return quoted(self._named(stem))
 
-    def _enum(self) -> tuple[Kind, str]:
+    def _enum(self) -> tuple[PostgresKind, str]:
         pen, name = self._pen, self._name("mood")
         labels = tuple(pen.sample(_LABELS, pen.randint(2, 6)))
         listed = ", ".join(text(label, pen) for label in labels)
-        return Kind("enum", user=name, labels=labels), f"CREATE TYPE {name} AS ENUM ({listed})"
+        return PostgresKind("enum", user=name, labels=labels), f"CREATE TYPE {name} AS ENUM ({listed})"
 
-    def _domain(self) -> tuple[Kind, str]:
+    def _domain(self) -> tuple[PostgresKind, str]:
         pen, name = self._pen, self._name("domain")
         base, check = pen.choice(
             (
-                (Kind("integer"), " CHECK (VALUE <> 13)"), (Kind("text"), ""), (Kind("numeric", 10, 2), ""),
-                (Kind("bigint"), ""),
-                (Kind("varchar", 20), " CHECK (VALUE <> 'no')"), (Kind("timestamptz", zero=self._zero), ""),
-                (Kind("jsonb"), ""), (Kind("boolean"), ""), (self.enums[0], ""), (Kind("bytea"), ""),
+                (PostgresKind("integer"), " CHECK (VALUE <> 13)"), (PostgresKind("text"), ""),
+                (PostgresKind("numeric", 10, 2), ""),
+                (PostgresKind("bigint"), ""),
+                (PostgresKind("varchar", 20), " CHECK (VALUE <> 'no')"),
+                (PostgresKind("timestamptz", zero=self._zero), ""),
+                (PostgresKind("jsonb"), ""), (PostgresKind("boolean"), ""), (self.enums[0], ""),
+                (PostgresKind("bytea"), ""),
             )
         )  # fmt: skip
-        return Kind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}{check}"
+        return PostgresKind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}{check}"
 
-    def _array_domain(self) -> tuple[Kind, str]:
+    def _array_domain(self) -> tuple[PostgresKind, str]:
         name = self._name("domain")
-        base = Kind("array", element=self._pen.choice((Kind("integer"), Kind("text"), self.enums[0])))
-        return Kind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}"
+        base = PostgresKind(
+            "array", element=self._pen.choice((PostgresKind("integer"), PostgresKind("text"), self.enums[0]))
+        )
+        return PostgresKind("domain", user=name, element=base), f"CREATE DOMAIN {name} AS {base.sql}"
 
-    def _composite(self) -> tuple[Kind, str]:
+    def _composite(self) -> tuple[PostgresKind, str]:
         name = self._name("pair")
         more = (
-            Kind("numeric"),
-            Kind("timestamptz"),
-            Kind("array", element=Kind("text")),
-            Kind("bytea"),
-            Kind("date"),
+            PostgresKind("numeric"),
+            PostgresKind("timestamptz"),
+            PostgresKind("array", element=PostgresKind("text")),
+            PostgresKind("bytea"),
+            PostgresKind("date"),
             *self.kinds,
         )
-        fields = (Kind("integer"), Kind("text"), *self._pen.sample(more, 2))
+        fields = (PostgresKind("integer"), PostgresKind("text"), *self._pen.sample(more, 2))
         listed = ", ".join(f"{quoted(f'f {at}')} {field.sql}" for at, field in enumerate(fields))
-        return Kind("composite", user=name, fields=fields), f"CREATE TYPE {name} AS ({listed})"
+        return PostgresKind("composite", user=name, fields=fields), f"CREATE TYPE {name} AS ({listed})"
 
-    def _range(self) -> tuple[Kind, str]:
+    def _range(self) -> tuple[PostgresKind, str]:
         name = self._name("span")
-        return Kind("custom range", user=name), f"CREATE TYPE {name} AS RANGE (SUBTYPE = float8)"
+        return PostgresKind("custom range", user=name), f"CREATE TYPE {name} AS RANGE (SUBTYPE = float8)"
 
-    def _label_range(self) -> tuple[Kind, str]:
+    def _label_range(self) -> tuple[PostgresKind, str]:
         """Of an enum, or a multirange of that (14 and later)."""
         name, many, enum = self._name("span"), self._name("spans"), self.enums[0]
         made = f"CREATE TYPE {name} AS RANGE (SUBTYPE = {enum.user}"
         if self._version < MULTIRANGES or self._pen.chance(0.3):
-            return Kind("label range", user=name, element=enum), f"{made})"
-        return Kind("label multirange", user=many, element=enum), f"{made}, MULTIRANGE_TYPE_NAME = {many})"
+            return PostgresKind("label range", user=name, element=enum), f"{made})"
+        return PostgresKind("label multirange", user=many, element=enum), f"{made}, MULTIRANGE_TYPE_NAME = {many})"
 
 
-def renewed(kind: Kind, new: Kind) -> Kind:
+def renewed(kind: PostgresKind, new: PostgresKind) -> PostgresKind:
     """The kind where the user's type of that name has become `new`."""
     if kind.user == new.user and kind.name == new.name:
         return new
