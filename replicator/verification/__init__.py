@@ -15,10 +15,10 @@ from replicator.verification.source import OpenReader
 
 __all__ = [
     "CatalogConfig",
-    "RowDifference",
     "DifferenceKind",
     "OpenReader",
     "Options",
+    "RowDifference",
     "SelectionLine",
     "SourceConfig",
     "TablePair",

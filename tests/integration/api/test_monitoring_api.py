@@ -197,8 +197,9 @@ def test_the_objective_and_those_of_tables(client: APIClient, url: str, replicat
     assert slo["tables"][str(second)]["windows"]["24h"] == {"good": 100, "total": 100, "percent": 100.0}
     assert [one["name"] for one in client.get(f"{url}slo/tables/").json()] == [str(second)]
     tables = {line["id"]: line["slo"] for line in client.get(f"{url}tables/").json()["results"]}
+    objective = {"percent": 99.0, "seconds": 300.0}
     assert tables[first.pk] == {
-        "objective": {"percent": 99.0, "seconds": 300.0}, "own": False, "good": 90, "total": 100, "percent": 90.0
+        "objective": objective, "promise": objective, "own": False, "good": 90, "total": 100, "percent": 90.0
     }  # fmt: skip
     assert client.get(f"{url}tables/{second.pk}/").json()["slo"]["own"] is True
     assert client.delete(own).status_code == 204
