@@ -1,6 +1,8 @@
 # Targets: env jars kernels classes demo up test test-browser test-long screenshots bench docs lint clean. `make demo` is all a bare machine needs.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
+# Compiled modules are kept, whatever the caller's environment says: a run starts hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 PY := $(VENV)/bin/python
 HISTORIES ?= 200

@@ -46,8 +46,8 @@ urlpatterns = [
     path(ONE + "do/<slug:action>/", actions.act, name="act"),
     path(ONE + "tables/<int:table>/rename-target/", actions.rename_target, name="rename_target"),
     path(ONE + "tables/<int:table>/mode/", actions.change_mode, name="change_mode"),
-    path(ONE + "tables/<int:table>/taking/", table_columns.columns, name="columns"),  # deprecated
-    path(ONE + "tables/<int:table>/columns/", table_columns.columns, name="columns"),
+    path(ONE + "tables/<int:table>/taking/", table_columns.columns, name="table_columns"),  # deprecated
+    path(ONE + "tables/<int:table>/columns/", table_columns.columns, name="table_columns"),
     path(ONE + "tables/<int:table>/snapshots/", partial_snapshots.snapshots, name="table_snapshots"),
     path(ONE + "tables/<int:table>/<slug:action>/", actions.act_on_table, name="act_on_table"),
 ]

@@ -174,7 +174,7 @@ def test_from_the_wizard_to_a_copy_that_is_equal(shop: sqlite3.Connection, tmp_p
     ]
     pages += [reverse("replicators:lineage_table", args=[replicator.pk, orders.pk]), reverse("connections:list")]
     pages += [
-        reverse("replicators:columns", args=[replicator.pk, orders.pk]),
+        reverse("replicators:table_columns", args=[replicator.pk, orders.pk]),
         reverse("connections:edit", args=[connection.pk]),
     ]
     pages += [reverse("connections:guide", args=["sqlite_log"])]

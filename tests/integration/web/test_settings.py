@@ -70,7 +70,7 @@ def test_neither_do_rules_masks_and_connections(browser: Client, made: Installat
     assert "These settings were changed" in browser.post(rules, stale, follow=True).content.decode()
     connection = reverse("connections:edit", args=[made.connection.pk])
     assert "These settings were changed" in browser.post(connection, stale).content.decode()
-    taking = reverse("replicators:columns", args=[one.pk, one.tables.get(name="orders").pk])
+    taking = reverse("replicators:table_columns", args=[one.pk, one.tables.get(name="orders").pk])
     columns = {"column": ["id"], "apply": "1"}
     assert "These settings were changed" in browser.post(taking, columns | stale).content.decode()
     for path, marker in ((connection, "Save"), (taking, "columns-show")):

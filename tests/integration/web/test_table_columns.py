@@ -18,7 +18,7 @@ def orders(made: Installation) -> ReplicatorTable:
 
 
 def test_the_effect_is_shown_before_it_is_applied(browser: Client, orders: ReplicatorTable) -> None:
-    page = reverse("replicators:columns", args=[orders.replicator_id, orders.pk])
+    page = reverse("replicators:table_columns", args=[orders.replicator_id, orders.pk])
     shown = browser.get(page)
     columns = [line.name for line in shown.context["columns"]]
     place = next(line.place for line in shown.context["columns"] if not line.key and "hash" in dict(line.kinds))
@@ -40,7 +40,7 @@ def test_the_effect_is_shown_before_it_is_applied(browser: Client, orders: Repli
 
 
 def test_a_mask_that_does_not_fit_is_said_beside_its_column(browser: Client, orders: ReplicatorTable) -> None:
-    page = reverse("replicators:columns", args=[orders.replicator_id, orders.pk])
+    page = reverse("replicators:table_columns", args=[orders.replicator_id, orders.pk])
     lines = browser.get(page).context["columns"]
     number = next(line for line in lines if not line.key and line.column.type.kind in {"int", "bigint", "decimal"})
     values = {"column": [line.name for line in lines], f"mask-{number.place}": "fixed", f"value-{number.place}": "x"}
