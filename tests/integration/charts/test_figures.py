@@ -7,6 +7,7 @@ import math
 import random
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -110,42 +111,42 @@ def check(point: Point, merges: list[Merge]) -> None:
         )  # never flattering, and as near as is said
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        {"range": "1h"},
-        {"range": "6h"},
-        {"range": "24h"},
-        {"range": "7d"},
-        {"range": "30d"},
-        {"from": "2026-03-30T08:15", "to": "2026-03-30T20:00Z"},
-        {"from": "2026-03-20T00:00", "to": "2026-03-24T12:00"},
-        {"from": "2026-02-01T00:00"},
-    ],
-)
+QUERIES: list[dict[str, str]] = [
+    {"range": "1h"},
+    {"range": "6h"},
+    {"range": "24h"},
+    {"range": "7d"},
+    {"range": "30d"},
+    {"from": "2026-03-30T08:15", "to": "2026-03-30T20:00Z"},
+    {"from": "2026-03-20T00:00", "to": "2026-03-24T12:00"},
+    {"from": "2026-02-01T00:00"},
+]
+
+
 def test_every_point_is_what_a_count_over_the_raw_merges_gives(
-    query: dict[str, str], monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+    monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any, subtests: pytest.Subtests
 ) -> None:
     replicator, tables = make()
     months = {table.pk: month_of(table, table.name.__len__()) for table in tables}
     write([one for month in months.values() for one in month])
     drop_old(NOW)  # what is kept by policy is enough for every range
     drop_old_rows(NOW)
-    asked = shown(monkeypatch, **query)
-    for table in (None, *tables):
-        own = [one for pk, month in months.items() if table is None or pk == table.pk for one in month]
-        with django_assert_max_num_queries(5):
-            points = history.read(replicator, asked, table=table)
-        assert 2 <= len(points) <= 300
-        assert points[0].at <= max(asked.begin, NOW - timedelta(days=90))
-        seen = 0
-        for point in points:
-            there = [one for one in own if inside(point, asked.step, one.at)]
-            seen += len(there)
-            check(point, there)
-        begin = points[0].at
-        until = asked.points[-1] + timedelta(seconds=asked.step)
-        assert seen == sum(begin <= one.at < until for one in own) > 0
+    for query, table in product(QUERIES, (None, *tables)):
+        with subtests.test(query=query, table=table):
+            asked = shown(monkeypatch, **query)
+            own = [one for pk, month in months.items() if table is None or pk == table.pk for one in month]
+            with django_assert_max_num_queries(5):
+                points = history.read(replicator, asked, table=table)
+            assert 2 <= len(points) <= 300
+            assert points[0].at <= max(asked.begin, NOW - timedelta(days=90))
+            seen = 0
+            for point in points:
+                there = [one for one in own if inside(point, asked.step, one.at)]
+                seen += len(there)
+                check(point, there)
+            begin = points[0].at
+            until = asked.points[-1] + timedelta(seconds=asked.step)
+            assert seen == sum(begin <= one.at < until for one in own) > 0
 
 
 def test_hours_and_days_are_the_sums_of_their_minutes() -> None:
