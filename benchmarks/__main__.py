@@ -10,25 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import (
-    capture_memory,
-    datasets,
-    initial_load,
-    latency,
-    left_out,
-    many_tables,
-    merging,
-    mysql_log,
-    pages,
-    planning,
-    postgres_datasets,
-    postgres_log,
-    snapshots,
-    worker_ready,
-)
+from benchmarks import initial_load, latency, left_out, many_tables, merging, pages, planning, snapshots, worker_ready
+from benchmarks.data import datasets, postgres_datasets
+from benchmarks.data.sources import MariaDBSource, PostgresSource, Source
+from benchmarks.data.world import ROOT, World
+from benchmarks.logs import capture_memory, mysql_log, postgres_log
 from benchmarks.report import Row, write_section
-from benchmarks.sources import MariaDBSource, PostgresSource, Source
-from benchmarks.world import ROOT, World
 
 DATA = ROOT.parent / "shared" / "data"
 SOURCES: dict[str, tuple[Callable[[Path], Source], Any]] = {

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import snapshots
-from benchmarks.datasets import Dataset, S
+from benchmarks.data.datasets import Dataset, S
+from benchmarks.data.world import World
+from benchmarks.data.writer import Writer
 from benchmarks.memory import PeakMemory
 from benchmarks.report import Row
-from benchmarks.world import World
-from benchmarks.writer import Writer
 from replicator.model.identifiers import TableId
 
 if TYPE_CHECKING:  # Django is set up when a world is entered

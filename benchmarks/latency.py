@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import traffic
+from benchmarks.data import traffic
+from benchmarks.data.sources import Source
+from benchmarks.data.world import World
 from benchmarks.freshness import Reader
 from benchmarks.initial_load import say
 from benchmarks.product import Usage, current, replicated, running, usage, wait
 from benchmarks.report import Row
-from benchmarks.sources import Source
-from benchmarks.world import World
 
 RATE = 2000  # changes a second
 STATEMENT = 50_000  # rows

@@ -7,9 +7,9 @@ import time
 from contextlib import closing
 from typing import Any
 
+from benchmarks.data.world import World
 from benchmarks.initial_load import check, say, verify
 from benchmarks.report import Row
-from benchmarks.world import World
 
 DATABASE, NAME = "many", "many tables"
 TABLES, ROWS = 1500, 3

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.data.world import World
 from benchmarks.initial_load import say
 from benchmarks.report import Row
-from benchmarks.world import World
 from replicator.model.identifiers import TableId
 from replicator.model.schema import BEFORE, SEQUENCE, Column, TableSchema
 from replicator.model.types import DataType

@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import clients, installation
+from benchmarks.data import clients, installation
+from benchmarks.data.world import World
 from benchmarks.report import Row
-from benchmarks.world import World
 
 PAGE_GOAL, CHARTS_GOAL = 500.0, 300.0  # milliseconds
 HTMX = {"HTTP_HX_REQUEST": "true"}

@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 from benchmarks import many_tables
+from benchmarks.data.world import World
 from benchmarks.initial_load import say
 from benchmarks.report import Row
-from benchmarks.world import World
 
 TABLES, GOAL = 20_000, 60.0  # seconds
 

@@ -16,8 +16,8 @@ from urllib.request import urlopen
 
 import psutil
 
+from benchmarks.data.world import World
 from benchmarks.initial_load import say
-from benchmarks.world import World
 from webapp.embedded.ports import free_port
 
 if TYPE_CHECKING:  # Django is set up when a world is entered

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from benchmarks.capture_process import REPLICATOR, MemoryJournal, Stderr
+from benchmarks.logs.capture_process import REPLICATOR, MemoryJournal, Stderr
 from replicator.engine.capture.capture import CaptureOptions, run_capture
 from replicator.engine.snapshot import SnapshotOptions, run_snapshot
 from replicator.errors import TidemarkError

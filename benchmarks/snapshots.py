@@ -24,15 +24,15 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks import snapshot_table
-from benchmarks.capture_process import REPLICATOR
-from benchmarks.capture_side import begin
+from benchmarks.data import snapshot_table
+from benchmarks.data.snapshot_table import DATABASE, TABLE
+from benchmarks.data.sources import MariaDBSource, Source
+from benchmarks.data.writer import Writer
 from benchmarks.debezium import engine
-from benchmarks.log_reading import LogReader, Speed, alternating, python, stamp
+from benchmarks.logs.capture_process import REPLICATOR
+from benchmarks.logs.capture_side import begin
+from benchmarks.logs.log_reading import LogReader, Speed, alternating, python, stamp
 from benchmarks.report import Row
-from benchmarks.snapshot_table import DATABASE, TABLE
-from benchmarks.sources import MariaDBSource, Source
-from benchmarks.writer import Writer
 from replicator.model.identifiers import TableId
 from replicator.model.table_set import TableSet
 from replicator.sources.registry import source_kind

@@ -11,8 +11,8 @@ import tempfile
 import time
 from typing import Any
 
+from benchmarks.data.world import ROOT, World
 from benchmarks.report import Row
-from benchmarks.world import ROOT, World
 from webapp.embedded.redis import EmbeddedRedis
 
 READY = "takes tasks"

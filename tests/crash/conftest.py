@@ -12,8 +12,8 @@ import pytest
 from django.conf import settings
 from django.db import connections
 
+from tests.crash.faults.traffic import fill
 from tests.crash.fleet import Fleet
-from tests.crash.traffic import fill
 from tests.environment import HOME
 from tests.integration.pipeline.lab import Lab
 from webapp.embedded.mariadb import EmbeddedMariaDB

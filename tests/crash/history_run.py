@@ -27,12 +27,12 @@ from replicator.verification.target import open_catalog
 from testing.workload.runner import Player
 from testing.workload.workload import History
 from tests.crash.consistency_checker import KEYED, KEYLESS, Reader, Writer
-from tests.crash.errors import TEXT
-from tests.crash.external_faults import Strikes, patiently
+from tests.crash.faults.errors import TEXT
+from tests.crash.faults.external_faults import Strikes, patiently
+from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
 from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
-from tests.crash.proxy import Proxy
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
 from webapp.management.commands.verify import catalog_config, pairs, source_reader

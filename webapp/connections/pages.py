@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import URLPattern, path
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
 
 from replicator.errors import ConfigurationError, TidemarkError
 from webapp.connections.endpoints import Endpoints
@@ -180,3 +183,17 @@ def _incomplete(request: HttpRequest, form: EndpointForm) -> HttpResponse:
     problems = " ".join(str(error) for errors in form.errors.values() for error in errors)
     error = ConfigurationError(f"The form is not complete: {problems}", remedy="Correct the settings, then test again.")
     return render(request, "parts/check_results.html", {"error": error})
+
+
+def addresses(pages: EndpointPages) -> list[URLPattern]:
+    """Of the pages, below the section's name."""
+    at = pages.section
+    return [
+        path(f"{at}/", login_required(require_safe(pages.index)), name="list"),
+        path(f"{at}/new/", login_required(pages.create), name="new"),
+        path(f"{at}/test/<slug:kind>/", login_required(require_POST(pages.test_unsaved)), name="test_unsaved"),
+        path(f"{at}/guide/<slug:kind>/", login_required(require_safe(pages.setup_guide)), name="guide"),
+        path(f"{at}/<int:pk>/", login_required(pages.edit), name="edit"),
+        path(f"{at}/<int:pk>/test/", login_required(require_POST(pages.test)), name="test"),
+        path(f"{at}/<int:pk>/delete/", login_required(require_POST(pages.delete)), name="delete"),
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webapp.connections.addresses import addresses
+from webapp.connections.pages import addresses
 from webapp.connections.views import PAGES
 
 app_name = "connections"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from django.core.management.base import CommandError
 
-from tests.crash.proxy import Proxy
+from tests.crash.faults.proxy import Proxy
 from tests.integration.pipeline.lab import Lab
 from tests.integration.pipeline.postgres_lab import PostgresLab
 from webapp.embedded.postgres_source import EmbeddedPostgresSource

@@ -1,0 +1,1 @@
+"""Reading a log, by ours and by others."""

@@ -1,0 +1,109 @@
+"""A table's copy gets a name of its own in the target, while it goes on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from replicator.errors import ConfigurationError
+from tests.integration.pipeline.lab import Lab
+from webapp.console.definitions.apply import apply
+from webapp.management.commands.verify import catalog_config
+from webapp.monitoring.models import TimelineEvent
+from webapp.replicators import services
+from webapp.replicators.models import ReplicatorTable
+
+pytestmark = [pytest.mark.integration, pytest.mark.spark, pytest.mark.django_db(transaction=True)]
+ROOT = Path(__file__).resolve().parents[4]
+
+
+def called(lab: Lab) -> dict[str, str]:
+    rows = ReplicatorTable.objects.filter(replicator=lab.replicator).exclude(state="dropped")
+    return {row.name: f"{row.target_namespace}.{row.target_name}" for row in rows}
+
+
+@pytest.mark.timeout(600)
+def test_copies_are_renamed_whatever_happens_beside_it(lab: Lab, process_environment: dict[str, str]) -> None:
+    lab.execute("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "CREATE TABLE keyless (v INT)")
+    lab.execute("INSERT INTO keyed VALUES (1, 1), (2, 2)", "INSERT INTO keyless VALUES (1), (1), (2)")
+    lab.replicate()
+    lab.run_and_compare(2)
+    lab.execute("UPDATE keyed SET v = 20 WHERE id = 2", "DELETE FROM keyless WHERE v = 2")
+    services.rename_target(table=lab.table("keyed"), namespace=f"{lab.name}_lake", name="customers")
+    services.rename_target(table=lab.table("keyless"), namespace=lab.name, name="numbers")
+    # The target is renamed, and the worker dies before the journal knows.
+    done = subprocess.run(
+        [sys.executable, "manage.py", "run", lab.name, "--until-current", "--timeout", "120"], cwd=ROOT, check=False,
+        env=process_environment | {"TIDEMARK_FAULTS": "apply.move.before=kill"}, capture_output=True, timeout=200,
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stdout.decode() + done.stderr.decode()
+    lab.run_and_compare(2)
+    assert called(lab) == {"keyed": f"{lab.name}_lake.customers", "keyless": f"{lab.name}.numbers"}
+    # A source's own rename moves it no more; what takes its old name has its old target.
+    lab.execute("RENAME TABLE keyed TO renamed", "CREATE TABLE keyed (id INT PRIMARY KEY, w INT)")
+    lab.execute("INSERT INTO keyed VALUES (7, 7)", "ALTER TABLE renamed ADD COLUMN more INT DEFAULT 5")
+    lab.execute("INSERT INTO renamed VALUES (3, 3, 3)")
+    lab.run_and_compare(3)
+    assert called(lab) == {
+        "renamed": f"{lab.name}_lake.customers", "keyless": f"{lab.name}.numbers", "keyed": f"{lab.name}.keyed",
+    }  # fmt: skip
+    for name in ("renamed", "keyless"):
+        services.resnapshot_table(table=lab.table(name))
+    lab.execute("DELETE FROM renamed WHERE id = 1", "INSERT INTO keyless VALUES (3)")
+    lab.run_and_compare(3)
+    assert called(lab)["renamed"] == f"{lab.name}_lake.customers"
+    assert TimelineEvent.objects.filter(replicator=lab.replicator, kind="target_renamed").count() == 2
+    lab.execute("DROP TABLE renamed")
+    lab.run()
+    config = catalog_config()
+    catalog = SqlCatalog(config.name, uri=config.uri, warehouse=config.warehouse, **config.properties)
+    assert not catalog.table_exists((f"{lab.name}_lake", "customers"))
+    assert catalog.table_exists((lab.name, "numbers"))
+
+
+def test_a_name_that_cannot_be_had_answers_with_a_sentence(lab: Lab) -> None:
+    lab.execute("CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)")
+    lab.replicate("a", "b", start=False)
+    for namespace, name, said in (
+        (lab.name, "b", "is the target table of"),
+        ("", "x", "namespace"),
+        (lab.name, "\n", "name in"),
+    ):
+        with pytest.raises(ConfigurationError, match=said):
+            services.rename_target(table=lab.table("a"), namespace=namespace, name=name)
+    services.rename_target(table=lab.table("a"), namespace=lab.name, name="c")
+    with pytest.raises(ConfigurationError, match="is the target table of"):
+        services.rename_target(table=lab.table("b"), namespace=lab.name, name="c")
+    lab.execute("INSERT INTO a VALUES (1)")
+    services.start_replicator(replicator=lab.replicator)
+    lab.run_and_compare(2)
+    assert called(lab)["a"] == f"{lab.name}.c"
+
+
+def test_a_file_names_copies_before_and_after_they_are_made(lab: Lab) -> None:
+    lab.execute(
+        "CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)"
+    )
+    connection = lab.connection().name
+
+    def file(a: str, b: str) -> str:
+        names = [f"{{table: {lab.database}.{one}, target: {lab.name}.{two}}}" for one, two in (("a", a), ("b", b))]
+        lines = f"tables: [{', '.join(names)}], state: running"
+        return f"replicators: [{{name: {lab.name}, connection: {connection}, {lines}}}]"
+
+    assert f"replicator {lab.name}: the target table of {lab.database}.a is {lab.name}.first" in apply(
+        file("first", "a"), {}
+    )
+    lab.run_and_compare(2)
+    assert called(lab) == {"a": f"{lab.name}.first", "b": f"{lab.name}.a"}
+    lab.execute("INSERT INTO a VALUES (2)", "INSERT INTO b VALUES (3)")
+    assert apply(file("first", "b"), {}) == [
+        f"replicator {lab.name}: the target table of {lab.database}.b is renamed from {lab.name}.a to {lab.name}.b"
+    ]
+    lab.run_and_compare(2)
+    assert called(lab) == {"a": f"{lab.name}.first", "b": f"{lab.name}.b"}
