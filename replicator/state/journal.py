@@ -309,8 +309,8 @@ class ApplyTable:
     (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
-    home: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that begins
-    anew goes there.
+    target_name: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that
+    begins anew goes there.
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     mode: of this generation.
     reload_from: the sequence number at which the present run began; -1 where there is none.
@@ -330,7 +330,7 @@ class ApplyTable:
     load: str
     schema_version: int
     attempt: int = 0
-    home: tuple[str, str] = ("", "")
+    target_name: tuple[str, str] = ("", "")
     own: bool = False
     others: Container[str] = frozenset()
     mode: Mode = Mode.MIRROR

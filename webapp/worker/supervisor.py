@@ -46,7 +46,7 @@ DELETE_TASK = "tidemark.delete_replicator"
 
 
 @dataclass(frozen=True)
-class Sight:
+class WorkOverview:
     """What a round goes by, asked once for all replicators: the same few queries whatever their number.
 
     live, lost: names of live leases, and of those that ran out; waiting: (replicator, stage) whose retry time is ahead;
@@ -73,13 +73,13 @@ class Sight:
         return stage is not Stage.APPLY or replicator_id in self.pending
 
 
-def look(replicator_id: int | None = None) -> Sight:
+def look(replicator_id: int | None = None) -> WorkOverview:
     """At all replicators, or at one."""
     runs = SnapshotRun.objects.filter(state__in=(RunState.PLANNING, RunState.READING))
     if replicator_id is not None:
         runs = runs.filter(table__replicator_id=replicator_id)
     live, lost = live_and_lost()
-    return Sight(
+    return WorkOverview(
         live=live,
         lost=lost,
         waiting=retries_ahead(clock(), replicator_id),
@@ -92,9 +92,9 @@ def look(replicator_id: int | None = None) -> Sight:
 def supervise(send: Send) -> None:
     """One round over all replicators."""
     _say_alive()
-    sight = look()
+    overview = look()
     for replicator in Replicator.objects.all():
-        reconcile(replicator, sight, send)
+        reconcile(replicator, overview, send)
 
 
 def _say_alive() -> None:
@@ -119,42 +119,46 @@ def apply_soon(replicator_id: int, send: Send) -> None:
         supervise_one(replicator_id, send)
 
 
-def reconcile(replicator: Replicator, sight: Sight, send: Send) -> None:
+def reconcile(replicator: Replicator, overview: WorkOverview, send: Send) -> None:
     """Desired → actual, one step."""
-    held = sight.held(replicator.pk)
+    held = overview.held(replicator.pk)
     if replicator.desired == Desired.RUNNING:
         if replicator.status != Status.FAILED:
-            _run(replicator, held, sight, send)
+            _run(replicator, held, overview, send)
     elif held:
         _set_status(replicator, Status.DELETING if replicator.desired == Desired.DELETED else Status.STOPPING)
     elif replicator.desired == Desired.DELETED:
         name = f"delete:{replicator.pk}"
-        if replicator.status != Status.FAILED and sight.has_work(Stage.CONTROL, replicator.pk) and claim_dispatch(name):
+        if (
+            replicator.status != Status.FAILED
+            and overview.has_work(Stage.CONTROL, replicator.pk)
+            and claim_dispatch(name)
+        ):
             _send(name, DELETE_TASK, replicator.pk, send)
     elif replicator.status != Status.CREATED:
         _settle(replicator)
 
 
-def _run(replicator: Replicator, held: set[Stage], sight: Sight, send: Send) -> None:
+def _run(replicator: Replicator, held: set[Stage], overview: WorkOverview, send: Send) -> None:
     if replicator.status not in {Status.STARTING, Status.RUNNING, Status.RETRYING}:
         _set_status(replicator, Status.STARTING)
     for stage in STAGES:
         name = lease_name(stage, replicator.pk)
-        if stage in held or not sight.has_work(stage, replicator.pk):
+        if stage in held or not overview.has_work(stage, replicator.pk):
             continue
         sent_before = stage is Stage.SNAPSHOT and Dispatch.objects.filter(name=name).exists()
         if claim_dispatch(name, AGAIN_SECONDS):
             if sent_before:
-                _say_what_it_waits_for(replicator, sight)
-            _send(name, TASKS[stage], replicator.pk, send, copies=COPIES if name in sight.lost else 1)
+                _say_what_it_waits_for(replicator, overview)
+            _send(name, TASKS[stage], replicator.pk, send, copies=COPIES if name in overview.lost else 1)
 
 
-def _say_what_it_waits_for(replicator: Replicator, sight: Sight) -> None:
+def _say_what_it_waits_for(replicator: Replicator, overview: WorkOverview) -> None:
     """No worker has taken its snapshot: all are busy with others'.
 
     The snapshot itself takes it back when it begins.
     """
-    at_work = [int(name.partition(":")[2]) for name in sight.live if name.startswith("snapshot:")]
+    at_work = [int(name.partition(":")[2]) for name in overview.live if name.startswith("snapshot:")]
     under_way = ChunkRow.objects.filter(state=ChunkState.READING, run__table__replicator__in=at_work).order_by("id")
     reading = [
         f"{one.run.table.replicator} ({one.run.table})" for one in under_way.select_related("run__table__replicator")

@@ -22,7 +22,7 @@ class TargetNames:
     @property
     def wanted(self) -> TargetTable:
         """What it is to be called in the end."""
-        return TargetTable(*self._session.table.home)
+        return TargetTable(*self._session.table.target_name)
 
     def skip_renames(self) -> None:
         """A table that is made (anew) needs not go through the renames before: nothing of it stays under its old
@@ -94,7 +94,7 @@ class TargetNames:
 
     def _renamed(self, event: TableEvent) -> TargetTable:
         database, name = event.detail["new"]
-        prefix = self._session.table.home[0].removesuffix(self._session.table.table.database)
+        prefix = self._session.table.target_name[0].removesuffix(self._session.table.table.database)
         return TargetTable(prefix + database, name)
 
     def _temporary(self, name: TargetTable) -> TargetTable:

@@ -77,7 +77,7 @@ class InFlightTransactions:
             self._read = {EVERY}
         self._read.update(map(str, xids.tolist()))
 
-    def sighted(self, lsn: int, snapshot: Snapshot) -> None:
+    def observed(self, lsn: int, snapshot: Snapshot) -> None:
         """`lsn`: the end of the log, asked for after the snapshot was taken."""
         self._sightings.append((lsn, snapshot))
 

@@ -192,7 +192,7 @@ def test_a_locked_table_that_came_while_the_log_was_read_holds_nobody_up(log: Lo
     log.run("CREATE TABLE fresh (id int PRIMARY KEY)")
     with held(log, "LOCK TABLE fresh IN SHARE UPDATE EXCLUSIVE MODE"):
         log.run("INSERT INTO old VALUES (1)")
-        assert changes(log.read(sight=True), "id") == [("INSERT", 1)]
+        assert changes(log.read(observation=True), "id") == [("INSERT", 1)]
         assert log.table("fresh") not in log.log.published()
 
 
@@ -202,7 +202,7 @@ def test_what_comes_late_into_the_publication_has_no_other_table_wait(log: Log) 
     log.follow("old", whole=True)
     log.run("CREATE TABLE fresh (id int PRIMARY KEY)")
     with held(log, "LOCK TABLE fresh IN SHARE UPDATE EXCLUSIVE MODE"):
-        for message in log.read(sight=True):
+        for message in log.read(observation=True):
             if isinstance(message, SchemaChange) and message.schema:
                 log.schemas[message.table] = message.schema
     assert {table.name: schema.identity[-2:] == "/-" for table, schema in log.schemas.items()} == {
@@ -286,7 +286,7 @@ def test_a_refused_table_that_was_seen_too_early_to_be_told_is_told_later(
         told = []
         start = LsnOffset(log.start.lsn, lambda: open_ones)
         for message in log.until(lambda m: isinstance(m, TableFailed) and m.table == log.table("child"), start):
-            if looks[0] == 3:  # the first sight was passed over, the second was taken after that
+            if looks[0] == 3:  # the first observation was passed over, the second was taken after that
                 cursor.execute("COMMIT")
             told += [message.table] if isinstance(message, TableFailed) else []
     assert log.table("child") in told

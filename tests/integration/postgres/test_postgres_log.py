@@ -94,11 +94,13 @@ class Log:
         found = PostgresCatalog(self.control, left_out=self.tables).describe(sorted(named))
         self.schemas = {table: schema for table, schema in found.items() if isinstance(schema, TableSchema)}
 
-    def read(self, start: Any = None, *, sight: bool = False) -> list[LogMessage]:
-        """All messages up to a mark that is written now; `sight`: and until the catalog was looked at after it."""
+    def read(self, start: Any = None, *, observation: bool = False) -> list[LogMessage]:
+        """All messages up to a mark that is written now; `observation`: and until the catalog was looked at after
+        it.
+        """
         end = f"{END} {next(_numbers)}"
         write_mark(self.control, self.name, end, "")
-        found = list(self.until(lambda m: isinstance(m, Watermark) and m.token == end, start, more=sight))
+        found = list(self.until(lambda m: isinstance(m, Watermark) and m.token == end, start, more=observation))
         return [*found, *self.rest]
 
     def until(
@@ -306,7 +308,7 @@ def test_a_new_definition_is_told_where_it_is_and_only_values_that_may_have_chan
     log.run("INSERT INTO t VALUES (2, 'a', 'b')", "BEGIN", *statements, "COMMIT")
     if row:
         log.run("INSERT INTO t (id, %s) VALUES (3, 'z')" % expected["names"][1])  # noqa: UP031
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     told = ddl(found)
     assert [one.operation for one in told] == [Ddl.ALTER_TABLE], told
     schema = told[0].schema
@@ -338,7 +340,7 @@ def test_vacuum_full_and_truncate_do_not_have_the_table_read_again(log: Log) -> 
         "CREATE INDEX ON t (v)",
         "INSERT INTO t VALUES (2, 'b')",
     )
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert [one.operation for one in ddl(found) if one.statement] == [Ddl.TRUNCATE_TABLE]
     assert not any(one.reload for one in ddl(found))
 
@@ -352,9 +354,9 @@ def test_a_label_that_is_renamed_has_the_table_read_again_and_one_that_is_added_
     )  # fmt: skip
     log.follow("t")
     log.run("ALTER TYPE mood ADD VALUE 'fine'")
-    assert not any(one.reload for one in ddl(log.read(sight=True)))
+    assert not any(one.reload for one in ddl(log.read(observation=True)))
     log.run("ALTER TYPE mood RENAME VALUE 'ok' TO 'good'")
-    assert [one.reload for one in ddl(log.read(sight=True))][-1:] == [True]
+    assert [one.reload for one in ddl(log.read(observation=True))][-1:] == [True]
 
 
 @pytest.mark.parametrize("rows_after", [False, True])
@@ -374,7 +376,7 @@ def test_a_generated_column_that_becomes_a_plain_one_is_read(
     log.run("ALTER TABLE t ALTER g DROP EXPRESSION", "ALTER TABLE u ADD x int")
     if rows_after:
         log.run("INSERT INTO t VALUES (3, 7)", "INSERT INTO u (id, x) VALUES (3, 7)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert {one.table.name for one in ddl(found) if one.reload} == {"t"}
     assert "g" in schemas(found)[log.table("t")].names
 
@@ -388,7 +390,7 @@ def test_a_label_that_is_renamed_inside_a_multirange_has_the_table_read_again(lo
     )  # fmt: skip
     log.follow("t")
     log.run("ALTER TYPE mood RENAME VALUE 'ok' TO 'good'")
-    assert [one.reload for one in ddl(log.read(sight=True))][-1:] == [True]
+    assert [one.reload for one in ddl(log.read(observation=True))][-1:] == [True]
 
 
 def test_a_definition_that_a_chunk_shows_before_the_log_is_looked_for_at_once(
@@ -432,7 +434,7 @@ def test_tables_come_go_and_are_renamed_in_a_schema_that_is_followed_whole(log: 
     log.follow("a", "b", whole=True)
     log.run("CREATE TABLE c (id int PRIMARY KEY, v text)", "INSERT INTO c VALUES (1, 'before it was published')")
     log.run("ALTER TABLE b RENAME TO d", "DROP TABLE a", "CREATE TABLE a (n bigint PRIMARY KEY)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     told = [
         (one.operation, one.table.name, one.new_table.name if one.new_table else "", one.reload) for one in ddl(found)
     ]
@@ -449,9 +451,9 @@ def test_a_new_table_has_time_to_get_its_identity(log: Log, monkeypatch: pytest.
     log.run("CREATE TABLE a (id int PRIMARY KEY)")
     log.follow("a", whole=True)
     log.run("CREATE TABLE b (id int)", "INSERT INTO b VALUES (1)", "CREATE TABLE c (v text)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     log.run("INSERT INTO b VALUES (2)", "INSERT INTO c VALUES ('x')")
-    found += log.read(sight=True)
+    found += log.read(observation=True)
     assert not [*ddl(found), *(m for m in found if isinstance(m, TableFailed))]
     log.run("ALTER TABLE b ADD PRIMARY KEY (id)", "ALTER TABLE c REPLICA IDENTITY FULL")
     told: dict[str, SchemaChange] = {}
@@ -476,10 +478,10 @@ def test_a_followed_table_has_time_to_get_another_identity(log: Log) -> None:
     log.run("CREATE TABLE low PARTITION OF p FOR VALUES FROM (0) TO (10)")
     log.follow("a", "p", whole=True)
     log.run("ALTER TABLE a DROP CONSTRAINT a_pkey", "INSERT INTO a VALUES (1)", "ALTER TABLE p REPLICA IDENTITY FULL")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert not [*ddl(found), *(m for m in found if isinstance(m, TableFailed))]
     log.run("ALTER TABLE a ADD PRIMARY KEY (id)", "ALTER TABLE low REPLICA IDENTITY FULL", "DELETE FROM a")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert not [m for m in found if isinstance(m, TableFailed)]
     assert changes(found, "id") == [("INSERT", 1), ("DELETE", 1)]
 
@@ -516,7 +518,7 @@ def test_tables_that_exchange_their_names_are_both_read_again(log: Log) -> None:
     log.follow("a", "b")
     log.run("BEGIN", "ALTER TABLE a RENAME TO c", "ALTER TABLE b RENAME TO a", "ALTER TABLE c RENAME TO b", "COMMIT")
     log.run("INSERT INTO a VALUES (1, 'was b')", "INSERT INTO b VALUES (1, 1)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert {(one.table.name, one.schema.names) for one in ddl(found) if one.reload and one.schema} == {
         ("a", ("id", "y")), ("b", ("id", "x"))
     }  # fmt: skip
@@ -537,7 +539,7 @@ def test_a_partitioned_table_is_one_table_and_is_read_again_when_rows_come_or_go
     )
 
     def told() -> list[bool]:
-        found = log.read(sight=True)
+        found = log.read(observation=True)
         rows[:] = rows or changes(found, "id", "at", "_before_at")
         return [one.reload for one in ddl(found)]
 
@@ -836,13 +838,13 @@ def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: 
     """
     log.run("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')", "CREATE TABLE u (id int)")
     log.follow("t")
-    log.schemas |= schemas(log.read(sight=True))
-    assert not any(m.reload for m in ddl(log.read(sight=True)))
+    log.schemas |= schemas(log.read(observation=True))
+    assert not any(m.reload for m in ddl(log.read(observation=True)))
     away, back = (text.format(p=log.log.publication, t=f"{log.name}.t") for text in TAMPERED[how])
     tampered = (away, "UPDATE t SET v = 'b'", "DELETE FROM t WHERE id = 1", back, "INSERT INTO t VALUES (9, 'c')")
     if meanwhile:
         log.run(*tampered)
-        found = log.read(sight=True)
+        found = log.read(observation=True)
     else:
         end, told = f"{END} {next(_numbers)}", []
         for message in log.until(lambda m: isinstance(m, SchemaChange) and m.reload):
@@ -855,7 +857,7 @@ def test_a_table_that_was_published_in_another_way_is_read_again(log: Log, how: 
     assert [(m.table.name, m.reload) for m in ddl(found) if m.reload] == [("t", True)]
     assert "published differently" in next(m.statement for m in ddl(found) if m.reload)
     log.schemas |= schemas(found)
-    assert not any(m.reload for m in ddl(log.read(sight=True)))
+    assert not any(m.reload for m in ddl(log.read(observation=True)))
 
 
 @pytest.mark.parametrize("named", ["FOR ALL TABLES", "FOR TABLES IN SCHEMA {schema}"])
@@ -871,16 +873,16 @@ def test_a_table_that_was_unlogged_for_a_while_is_read_again(log: Log, named: st
     )
     log.config = replace(log.config, publication=f"{log.name}_own")
     log.follow("t", "u")
-    log.schemas |= schemas(log.read(sight=True))
+    log.schemas |= schemas(log.read(observation=True))
     log.run("INSERT INTO t VALUES (1, 'a')", "VACUUM FULL t", "TRUNCATE t")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert not any(m.reload for m in ddl(found))
     log.schemas |= schemas(found)
     for table in ("t", "u"):
         log.run(
             f"ALTER TABLE {table} SET UNLOGGED", f"INSERT INTO {table} VALUES (7)", f"ALTER TABLE {table} SET LOGGED"
         )
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert {m.table.name for m in ddl(found) if m.reload} == {"t", "u"}
     log.run(f"DROP PUBLICATION {log.name}_own")
 
@@ -916,7 +918,7 @@ def test_a_partition_by_itself_is_published_by_its_table_in_a_users_publication(
     log.config = replace(log.config, publication=f"{log.name}_own")
     log.follow("low")
     log.run("INSERT INTO p VALUES (2)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert changes(found, "id") == [("INSERT", 2)]
     [identity] = [schema.identity for schema in schemas(found).values()]
     assert not identity.endswith("/-")
@@ -1038,7 +1040,7 @@ def test_rows_after_an_exchange_of_names_in_their_own_transaction_have_the_new_n
         "ALTER TABLE c RENAME TO b", "UPDATE b SET x = 9", "COMMIT", "INSERT INTO a VALUES (7, 'p')",
         "UPDATE b SET x = 10",
     )  # fmt: skip
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     if trigger or not partitioned:
         rows = {(m.table.name, m.schema.names[1]) for m in found if isinstance(m, ChangeBatch)}
         assert rows == {("a", "x"), ("b", "x"), ("a", "y")}
@@ -1105,7 +1107,7 @@ def test_what_its_identity_alone_tells_is_read_again_once_and_not_after_a_restar
     )  # fmt: skip
     log.follow("t", "p")
     log.run(*(one.format(back="ATTACH PARTITION low FOR VALUES FROM (0) TO (10)") for one in ALIKE[name]))
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     table = "p" if "partition" in name else "t"
     assert {one.table.name for one in ddl(found) if one.reload} == {table}
     assert not [m for m in found if isinstance(m, TableFailed)]
@@ -1113,7 +1115,7 @@ def test_what_its_identity_alone_tells_is_read_again_once_and_not_after_a_restar
         if one.schema is not None:
             log.schemas[one.table] = TableSchema.from_dict(one.schema.to_dict())
     *_, end = (m for m in found if isinstance(m, Commit))
-    assert not ddl(log.read(end.offset, sight=True))
+    assert not ddl(log.read(end.offset, observation=True))
 
 
 @pytest.mark.parametrize("version", ["13.22.0", "14.18.0", "15.13.0"])
@@ -1164,16 +1166,16 @@ def test_a_partition_that_comes_without_rows_has_none_of_the_others_read_again(l
     log.run("CREATE TABLE p (id int PRIMARY KEY, x int DEFAULT 3) PARTITION BY RANGE (id)")
     log.follow("p")
     log.run(*EMPTY[name])
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     log.schemas |= schemas(found)
     *_, end = (m for m in found if isinstance(m, Commit))
     log.run("INSERT INTO p VALUES (12)")
-    found += log.read(end.offset, sight=True)
+    found += log.read(end.offset, observation=True)
     assert not any(one.reload for one in ddl(found))
     assert ("INSERT", 12) in changes(found, "id")
     log.schemas |= schemas(found)
     log.run("TRUNCATE high")
-    assert any(one.reload for one in ddl(log.read(sight=True)))
+    assert any(one.reload for one in ddl(log.read(observation=True)))
 
 
 def test_the_partitions_a_table_has_got_are_known_after_a_restart(log: Log) -> None:
@@ -1181,12 +1183,12 @@ def test_the_partitions_a_table_has_got_are_known_after_a_restart(log: Log) -> N
     log.run("CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id)")
     log.follow("p")
     log.run("CREATE TABLE high PARTITION OF p FOR VALUES FROM (10) TO (20)", "INSERT INTO p VALUES (11)")
-    found = log.read(sight=True)
+    found = log.read(observation=True)
     assert not any(one.reload for one in ddl(found))
     log.schemas = {one.table: one.schema for one in ddl(found) if one.schema is not None}
     *_, end = (m for m in found if isinstance(m, Commit))
     log.run("DROP TABLE high")
-    assert [one.reload for one in ddl(log.read(end.offset, sight=True))] == [True]
+    assert [one.reload for one in ddl(log.read(end.offset, observation=True))] == [True]
 
 
 def test_a_partition_that_is_gone_has_its_table_read_again_once(log: Log) -> None:

@@ -69,14 +69,14 @@ def said(messages: Iterable[LogMessage]) -> list[Any]:
     return [*found, sorted(rows.items(), key=lambda one: one[0])]
 
 
-def sighted(decoder: Decoder, messages: list[bytes], rng: random.Random) -> None:
+def observed(decoder: Decoder, messages: list[bytes], rng: random.Random) -> None:
     """As if the source had been looked at now and then while the log was written, some transactions being open."""
     ends = [m.commit(one[m.XLOG_HEADER :]).end for one in messages if one[m.XLOG_HEADER :][:1] == b"C"]
     xids = [m.begin(one[m.XLOG_HEADER :])[0] for one in messages if one[m.XLOG_HEADER :][:1] == b"B"]
     for number, end in enumerate(sorted(rng.sample(ends, min(20, len(ends))))):
         running = frozenset(rng.sample(xids, 3))
         snapshot = Snapshot(min(running), max(xids) - rng.randint(0, 10), running)
-        decoder.sighted(
+        decoder.observed(
             Now(snapshot, end - rng.randint(0, 40), datetime(2026, 1, 1, tzinfo=UTC) + timedelta(days=number))
         )
 
@@ -123,7 +123,7 @@ def test_a_run_is_what_its_messages_are(
         for in_runs in (False, True, True):
             relations = Relations(of.catalog, of.tables, of.schemas, "null")
             decoder = Decoder(relations, OPTIONS, of.start, NAME, lambda _: None)
-            sighted(decoder, messages, random.Random(seed))
+            observed(decoder, messages, random.Random(seed))
             told = decoded(decoder, messages, rng, in_runs=in_runs, boundaries=lambda: rng.random() < 0.2)
             ways.append((said(told), decoder.position, decoder.as_of, decoder.settling.unsettled()))
     assert len(ways[0][0][-1]) > 100

@@ -56,7 +56,7 @@ class Journal:
                 False,
                 "L",
                 1,
-                home=target,
+                target_name=target,
                 mode=self.mode,
             )
         ]

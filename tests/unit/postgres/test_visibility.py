@@ -35,7 +35,7 @@ def test_the_logs_transactions_have_32_bits_and_a_snapshots_64() -> None:
 def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was_seen_to_be_visible() -> None:
     settling = InFlightTransactions(frozenset())
     settling.committed(np.array([7]))
-    settling.sighted(100, Snapshot.parse("8:8:"))
+    settling.observed(100, Snapshot.parse("8:8:"))
     assert not settling.reached(99)
     assert settling.unsettled() == {"7"}
     assert settling.reached(100)
@@ -45,7 +45,7 @@ def test_a_commit_is_settled_once_the_log_was_read_to_where_it_ended_when_it_was
 def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_read() -> None:
     settling = InFlightTransactions(frozenset({"5"}))
     settling.committed(np.array([9]))
-    settling.sighted(100, Snapshot.parse("5:10:5"))
+    settling.observed(100, Snapshot.parse("5:10:5"))
     settling.reached(500)
     assert settling.unsettled() == {"5"}
 
@@ -53,7 +53,7 @@ def test_a_commit_that_stays_invisible_stays_unsettled_however_far_the_log_is_re
 @pytest.mark.parametrize("together", [1, 7, NAMED * 2])
 def test_of_a_backlog_only_what_the_next_sighting_does_not_show_is_named(together: int) -> None:
     settling = InFlightTransactions(frozenset())
-    settling.sighted(100, Snapshot.parse(f"3:{NAMED * 3}:3"))
+    settling.observed(100, Snapshot.parse(f"3:{NAMED * 3}:3"))
     for first in range(2, NAMED * 2, together):
         settling.committed(np.arange(first, min(first + together, NAMED * 2)))
     assert {"3", EVERY} <= settling.unsettled()

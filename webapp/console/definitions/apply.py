@@ -84,7 +84,7 @@ from webapp.replicators.selection.entries import (
     split_name,
     under,
 )
-from webapp.replicators.selection.target_names import Home, chosen_home, parsed_home
+from webapp.replicators.selection.target_names import TargetName, chosen_target_name, parsed_target_name
 from webapp.replicators.services.modes import change_mode, effect, parsed_mode
 
 STATES = {
@@ -179,7 +179,7 @@ def _replicator(item: Mapping[str, Any], user: User | None) -> list[str]:
         changes += _target_changes(found, item, target, user)
         changes += _selection_changes(found, selection, user)
         changes += _option_changes(found, given, user)
-    changes += _home_changes(found, selection, before, user)
+    changes += _target_name_changes(found, selection, before, user)
     changes += _objective_changes(found, item, names, user)
     changes += apply_rules(found, mapping_at(item, "alerts", where), user)
     changes += apply_streams(found, list_at(item, "streams", where), user)
@@ -282,7 +282,7 @@ def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User
     return [f"replicator {replicator.name}: changed {', '.join(changed)}"]
 
 
-def _home_changes(
+def _target_name_changes(
     replicator: Replicator, wanted: list[SelectionEntry], before: Collection[tuple[str, str]], user: User | None
 ) -> list[str]:
     """Of the tables that have a name of their own in the target; rows that were not there `before` were made with
@@ -290,16 +290,19 @@ def _home_changes(
     """
     changes = []
     for entry in {(entry.database, entry.table): entry for entry in wanted}.values():
-        if entry.home is None:
+        if entry.target_name is None:
             continue
         table = ReplicatorTable.objects.get(replicator=replicator, database=entry.database, name=entry.table)
-        old = chosen_home(table) or Home(table.target_namespace, table.target_name)
+        old = chosen_target_name(table) or TargetName(table.target_namespace, table.target_name)
         if (entry.database, entry.table) not in before:
-            changes.append(f"replicator {replicator.name}: the target table of {table} is {entry.home}")
-        elif old != entry.home:
-            services.rename_target(table=table, namespace=entry.home.namespace, name=entry.home.name, user=user)
+            changes.append(f"replicator {replicator.name}: the target table of {table} is {entry.target_name}")
+        elif old != entry.target_name:
+            services.rename_target(
+                table=table, namespace=entry.target_name.namespace, name=entry.target_name.name, user=user
+            )
             changes.append(
-                f"replicator {replicator.name}: the target table of {table} is renamed from {old} to {entry.home}"
+                f"replicator {replicator.name}: the target table of {table} is renamed from {old} to"
+                f" {entry.target_name}"
             )
     return changes
 
@@ -371,8 +374,8 @@ def _entry(values: Mapping[str, Any], name: str) -> SelectionEntry:
     given = of_kind(values.get("row_filter") or "", str, f"replicator {name}: row_filter must be a text.")
     new_tables = of_kind(values.get("new_tables", True), bool, f"replicator {name}: new_tables must be true or false.")
     entry = named_entry(str(values.get("table", "")), f"replicator {name}: ")
-    home = parsed_home(values["target"], f"replicator {name}, {entry}") if "target" in values else None
-    if home and (entry.wide or entry.excluded):
+    target_name = parsed_target_name(values["target"], f"replicator {name}, {entry}") if "target" in values else None
+    if target_name and (entry.wide or entry.excluded):
         message = f"replicator {name}: {entry} is not a single selected table and cannot have its own target."
         raise ConfigurationError(message)
     return replace(
@@ -382,5 +385,5 @@ def _entry(values: Mapping[str, Any], name: str) -> SelectionEntry:
         row_filter=parse_filter(given),
         new_tables=new_tables,
         mode=parsed_mode(str(values["mode"])).value if "mode" in values else "",
-        home=home,
+        target_name=target_name,
     )

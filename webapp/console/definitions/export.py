@@ -24,7 +24,7 @@ from webapp.console.definitions.streams import forms_of, tables_told
 from webapp.destinations.models import Destination
 from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import Desired, Replicator, TableSelection
-from webapp.replicators.selection.target_names import Home, chosen_home, written_home
+from webapp.replicators.selection.target_names import TargetName, chosen_target_name, written_target_name
 
 HEAD = "# Written by manage.py export; manage.py apply reads it.\n"
 
@@ -104,15 +104,21 @@ def _replicator(replicator: Replicator) -> dict[str, Any]:
         if one.percent is not None and one.seconds is not None
     }
     modes = _modes(replicator, lines)
-    homes = {(row.database, row.name): home for row in replicator.tables.all() if (home := chosen_home(row))}
+    target_names = {
+        (row.database, row.name): target_name
+        for row in replicator.tables.all()
+        if (target_name := chosen_target_name(row))
+    }
     tables: list[str | dict[str, Any]] = []
     for line in lines:
         if not line.excluded:
             key = (line.database, line.table)
-            tables.append(_line(line, _own(modes.pop(key, line.mode), objectives.pop(key, None), homes.pop(key, None))))
+            tables.append(
+                _line(line, _own(modes.pop(key, line.mode), objectives.pop(key, None), target_names.pop(key, None)))
+            )
     lone = tables_told(replicator) - {(line.database, line.table) for line in lines}
-    for key in sorted(modes.keys() | objectives.keys() | homes.keys() | lone):
-        own = _own(modes.get(key, ""), objectives.get(key), homes.get(key))
+    for key in sorted(modes.keys() | objectives.keys() | target_names.keys() | lone):
+        own = _own(modes.get(key, ""), objectives.get(key), target_names.get(key))
         name = written_name(TableId(*key))
         tables.append({"table": name, **own} if own else name)
     excluded = [_line_name(line) for line in lines if line.excluded]
@@ -139,9 +145,9 @@ def _modes(replicator: Replicator, lines: Sequence[TableSelection]) -> dict[tupl
     return {(database, name): mode for database, name, mode in rows if mode != (whole.get(database) or default)}
 
 
-def _own(mode: str, slo: dict[str, float] | None, home: Home | None) -> dict[str, Any]:
+def _own(mode: str, slo: dict[str, float] | None, target_name: TargetName | None) -> dict[str, Any]:
     """What a table has that its line in the database has not; without what is not said."""
-    said = {"mode": mode, "slo": slo, "target": written_home(home) if home else None}
+    said = {"mode": mode, "slo": slo, "target": written_target_name(target_name) if target_name else None}
     return {key: value for key, value in said.items() if value}
 
 

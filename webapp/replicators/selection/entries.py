@@ -21,7 +21,7 @@ from webapp.connections.models import Connection
 from webapp.connections.secrets import seal, unseal
 from webapp.connections.selectors import describe, name_rule
 from webapp.replicators.models import Replicator, ReplicatorTable, TableSelection
-from webapp.replicators.selection.target_names import Home, checked_home, refuse_taken
+from webapp.replicators.selection.target_names import TargetName, checked_target_name, refuse_taken
 from webapp.replicators.targets import target_name
 
 SALT_BYTES = 32
@@ -44,8 +44,8 @@ class SelectionEntry:
     before).
     `masks`: by column.  `row_filter`: which rows.
     mode: of its tables; empty: what the line says already, else the replicator's.
-    home: of a table that gets its row by this line, in the target; None: the one that its names give.  It is the row's,
-    and no part of the line.
+    target_name: of a table that gets its row by this line, in the target; None: the one that its names give.  It is the
+    row's, and no part of the line.
     """
 
     database: str
@@ -58,7 +58,7 @@ class SelectionEntry:
     pattern: bool = False
     new_tables: bool = True
     found: tuple[str, ...] | None = field(default=None, compare=False)
-    home: Home | None = field(default=None, compare=False)
+    target_name: TargetName | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return f"{self.database}.{self.table or '*'}"
@@ -269,7 +269,7 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
     last = {(entry.database, entry.table): entry for entry in selection}
     for entry in last.values():  # when all lines are there: they tell the mode
         if not (entry.wide or entry.excluded):
-            ensure_table(replicator, TableId(entry.database, entry.table), entry.home)
+            ensure_table(replicator, TableId(entry.database, entry.table), entry.target_name)
     if any(mask.kind is MaskKind.HASH for entry in selection for mask in entry.masks.values()):
         _need_salt(replicator)
     if any(entry.excluded and entry.pattern for entry in selection):
@@ -364,7 +364,7 @@ def target_of(replicator: Replicator, table: TableId) -> tuple[str, str]:
     return target_name(replicator, table.database, table.name)
 
 
-def home_of(row: ReplicatorTable) -> tuple[str, str]:
+def target_name_of(row: ReplicatorTable) -> tuple[str, str]:
     """The target that was chosen for it, or that the row's present name asks for: namespace, name."""
     if row.own_name:
         return row.own_namespace, row.own_name
@@ -374,16 +374,16 @@ def home_of(row: ReplicatorTable) -> tuple[str, str]:
     return target_of(row.replicator, row.table_id)
 
 
-def ensure_table(replicator: Replicator, table: TableId, home: Home | None = None) -> ReplicatorTable:
-    """The table's row; one that is made now has `home` in the target, if given, from the beginning.
+def ensure_table(replicator: Replicator, table: TableId, target_name: TargetName | None = None) -> ReplicatorTable:
+    """The table's row; one that is made now has `target_name` in the target, if given, from the beginning.
 
     ConfigurationError where that is another's copy.
     """
     found = ReplicatorTable.objects.filter(replicator=replicator, database=table.database, name=table.name).first()
     if found is not None:
         return found
-    own = checked_home(replicator, home) if home else None
-    place = own or Home(*target_of(replicator, table))
+    own = checked_target_name(replicator, target_name) if target_name else None
+    place = own or TargetName(*target_of(replicator, table))
     if own is None:
         refuse_taken(table, place, replicator)
     row, _ = ReplicatorTable.objects.get_or_create(

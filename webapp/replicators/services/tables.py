@@ -34,7 +34,7 @@ from webapp.replicators.selection.entries import (
     under,
     write_selection,
 )
-from webapp.replicators.selection.target_names import Home, checked_home, chosen_home
+from webapp.replicators.selection.target_names import TargetName, checked_target_name, chosen_target_name
 from webapp.replicators.signals import note, note_tried_again
 
 BEGUN = (
@@ -228,16 +228,16 @@ def rename_target(*, table: ReplicatorTable, namespace: str, name: str, user: Us
     ConfigurationError.
     """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
-    before = Home(fresh.target_namespace, fresh.target_name)
-    home = checked_home(fresh.replicator, Home(namespace, name), fresh)
-    if home == (chosen_home(fresh) or before):
+    before = TargetName(fresh.target_namespace, fresh.target_name)
+    target_name = checked_target_name(fresh.replicator, TargetName(namespace, name), fresh)
+    if target_name == (chosen_target_name(fresh) or before):
         return
-    fresh.own_namespace, fresh.own_name = home
+    fresh.own_namespace, fresh.own_name = target_name
     fresh.save(update_fields=["own_namespace", "own_name"])
     note(
         replicator=fresh.replicator,
         kind="target_renamed",
-        summary=f"Target table of {fresh} is renamed from {before} to {home}",
+        summary=f"Target table of {fresh} is renamed from {before} to {target_name}",
         table=str(fresh),
         user=user,
     )

@@ -26,7 +26,7 @@ from webapp.monitoring.services import note
 from webapp.replicators import models
 from webapp.replicators.journal import segment_of
 from webapp.replicators.models import Replicator, ReplicatorTable, RunState
-from webapp.replicators.selection.entries import home_of
+from webapp.replicators.selection.entries import target_name_of
 from webapp.replicators.services.tables import begin_run, clear_error
 from webapp.worker.failure.failures import table_attempt_failed
 from webapp.worker.store.applied_segments import mark_applied
@@ -373,7 +373,7 @@ class _OtherLoads:
 
 def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generations: Mapping[str, int]) -> ApplyTable:
     return ApplyTable(
-        home=home_of(row),
+        target_name=target_name_of(row),
         own=bool(row.own_name),
         others=_OtherLoads(generations, row.pk),
         table=row.table_id,

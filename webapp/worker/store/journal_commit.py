@@ -30,7 +30,7 @@ from webapp.monitoring.models import Stage
 from webapp.replicators import models
 from webapp.replicators.bulk import save_many
 from webapp.replicators.models import Replicator, ReplicatorTable
-from webapp.replicators.selection.entries import home_of
+from webapp.replicators.selection.entries import target_name_of
 from webapp.replicators.selectors import table_set
 from webapp.replicators.services.partial_snapshots import plan_parts_anew
 from webapp.replicators.services.tables import OPEN_RUN, begin_run
@@ -313,7 +313,7 @@ def _make_room(row: Row) -> None:
 
     Its copy is dropped by who has that name then, unless it is called otherwise yet.
     """
-    if row.table_state is TableState.DROPPED and (row.target_namespace, row.target_name) != home_of(row):
+    if row.table_state is TableState.DROPPED and (row.target_namespace, row.target_name) != target_name_of(row):
         row.name = f"{row.name[:200]}~{row.load[:8]}"
         row.save()
     else:

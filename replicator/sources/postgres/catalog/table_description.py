@@ -85,8 +85,8 @@ def logged(attribute: Attribute, *, generated: bool) -> bool:
 
 
 class PartitionOfSelected(TableDisappeared):
-    """It is no table of its own (any more; a sight of the catalog tells): its rows come as those of the partitioned
-    table, which is selected too; or it was left out with that table.
+    """It is no table of its own (any more; an observation of the catalog tells): its rows come as those of the
+    partitioned table, which is selected too; or it was left out with that table.
     """
 
 

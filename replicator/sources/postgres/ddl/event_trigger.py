@@ -2,8 +2,8 @@
 changed it.
 
 Optional, for it takes a superuser (or the service's stand-in).  Without it definitions are told by relation messages
-and sights of the catalog (`relations`): as exact, but where several statements follow each other faster than the log is
-read, tables are read again to be so.
+and observations of the catalog (`relations`): as exact, but where several statements follow each other faster than the
+log is read, tables are read again to be so.
 
 Anybody who can connect may write such a message.  The trigger's are signed, with a key that only their function's owner
 can read, and for their transaction, so that none is of use in another.
@@ -35,9 +35,9 @@ _WRAP, _SIGNATURE = 1 << 32, 32
 # bare names are the server's, whatever the session's path is
 _RIGHTS = "SECURITY DEFINER SET search_path = pg_catalog, pg_temp"
 
-# It must never stand in the way of the statement: what goes wrong is a warning, and a sight will tell instead.  The
-# message is written outside of the block with the handler: from a subtransaction it would be decoded behind the rows
-# that follow it (seen in 17).
+# It must never stand in the way of the statement: what goes wrong is a warning, and an observation will tell instead.
+# The message is written outside of the block with the handler: from a subtransaction it would be decoded behind the
+# rows that follow it (seen in 17).
 BODY = f"""
 DECLARE
   tables pg_catalog.oid[];

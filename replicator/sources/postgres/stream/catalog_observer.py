@@ -1,6 +1,8 @@
-"""Sights of the catalog while the log is read: what is visible, where the log ends, and which tables have changed.
+"""Observations of the catalog while the log is read: what is visible, where the log ends, and which tables have
+changed.
 
-A sight stands for the place where the log ended when it was taken, and is acted upon when the log was read up to there.
+An observation stands for the place where the log ended when it was taken, and is acted upon when the log was read up to
+there.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ MIN_SECONDS = 2.0
 # A table may get (back) its key, or its replica identity, in a statement of its own, as pg_restore does at the very
 # end.
 PATIENCE_SECONDS = 60.0
-SHARE = 50  # a sight is taken at most so that looking takes one part in so many of the time
+SHARE = 50  # an observation is taken at most so that looking takes one part in so many of the time
 
 _NOW = """
 SELECT pg_catalog.pg_current_snapshot()::text, pg_catalog.pg_current_wal_flush_lsn()::text, pg_catalog.clock_timestamp()
@@ -76,7 +78,7 @@ def now(connection: Connection, where: str) -> Now:
 
 
 class CatalogObserver:
-    """Takes a sight now and then.  One thread, one connection."""
+    """Takes an observation now and then.  One thread, one connection."""
 
     def __init__(
         self,
@@ -88,7 +90,7 @@ class CatalogObserver:
         *,
         ours: bool,
     ) -> None:
-        """`catalog` is on the same connection, so that its descriptions are of the sight's own moment.
+        """`catalog` is on the same connection, so that its descriptions are of the observation's own moment.
 
         `ours`: the publication is.
         """
@@ -111,11 +113,11 @@ class CatalogObserver:
         with translated(self._where), self._connection.cursor() as cursor:
             cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             try:
-                sight = self._look(cursor, relations)
+                observation = self._look(cursor, relations)
             finally:
                 cursor.execute("ROLLBACK")
         self._next = time.monotonic() + max(MIN_SECONDS, SHARE * (time.monotonic() - began))
-        return sight
+        return observation
 
     def _awaits(self, oid: int, found: TableDescription | TableError) -> bool:
         """A table gets some time until its rows can be told apart (again)."""

@@ -110,7 +110,7 @@ class Decoder:
         self._uncommitted = False
         self._failed: dict[TableId, str] = {}
         self._nows: deque[Now] = deque()
-        self._sights: deque[CatalogSnapshot] = deque()
+        self._observations: deque[CatalogSnapshot] = deque()
         self.as_of: datetime | None = None
         self._looked = 0
         # Transactions that told definitions, or may have, and are not known to be visible.
@@ -198,7 +198,7 @@ class Decoder:
     def looks_at(self) -> int:
         """The next place of the log at which something that was seen of the source takes effect."""
         now = self._nows[0].lsn if self._nows else _NOWHERE
-        return min(now, self._sights[0].now.lsn if self._sights else _NOWHERE)
+        return min(now, self._observations[0].now.lsn if self._observations else _NOWHERE)
 
     def feed_run(self, known: KnownRelations, run: RowMessageRun) -> None:
         """What `feed` does with each of these messages; it ends where the log is read up to `looks_at`.  LogCorrupt."""
@@ -310,8 +310,8 @@ class Decoder:
         if self.settling.reached(self.position):
             self.flush()
             self.out.append(Settled(self.settling.unsettled()))
-        while self._sights and self._sights[0].now.lsn <= self.position:
-            self._look(self._sights.popleft())
+        while self._observations and self._observations[0].now.lsn <= self.position:
+            self._look(self._observations.popleft())
 
     def boundary(self) -> None:
         """Hand on what waits, up to the last transaction's end."""
@@ -326,35 +326,37 @@ class Decoder:
 
     # ---- what the source shows beside its log
 
-    def sighted(self, now: Now) -> None:
+    def observed(self, now: Now) -> None:
         """What is visible; `as_of`, the time of the latest of which the log was read to its end."""
         self._nows.append(now)
-        self.settling.sighted(now.lsn, now.snapshot)
-        if not self._sights:
+        self.settling.observed(now.lsn, now.snapshot)
+        if not self._observations:
             self._settle(now.snapshot)
 
-    def sight(self, sight: CatalogSnapshot) -> None:
+    def observation(self, observation: CatalogSnapshot) -> None:
         """What the catalog shows; acted upon when the log was read up to there."""
-        self._sights.append(sight)
+        self._observations.append(observation)
 
     def nothing_new(self, lsn: int) -> None:
         """The catalog shows what is known here; it was looked at after the log's end was `lsn`."""
-        if not self._sights:
+        if not self._observations:
             self._looked = max(self._looked, lsn)
 
-    def _look(self, sight: CatalogSnapshot) -> None:
-        """Not where the catalog that was seen lacks definitions that the log already told: a later sight will have
-        them.
+    def _look(self, observation: CatalogSnapshot) -> None:
+        """Not where the catalog that was seen lacks definitions that the log already told: a later observation will
+        have them.
         """
         self._blind = self._blind and EVERY in self.settling.unsettled()
-        self._settle(sight.now.snapshot)
+        self._settle(observation.now.snapshot)
         if not (self._blind or self._telling):
-            self._tell(self.relations.seen(sight.descriptions, sight.present), sight.now.at.timestamp())
-            self.relations.refuse(sight.refused, sight.present)
-            self._looked = max(self._looked, sight.now.lsn)
+            self._tell(
+                self.relations.seen(observation.descriptions, observation.present), observation.now.at.timestamp()
+            )
+            self.relations.refuse(observation.refused, observation.present)
+            self._looked = max(self._looked, observation.now.lsn)
 
     def _settle(self, snapshot: Snapshot) -> None:
-        """What it shows, every sight that comes will show."""
+        """What it shows, every observation that comes will show."""
         self._telling = {xid for xid in self._telling if not snapshot.shows(xid)}
 
     # ---- schemas

@@ -119,11 +119,11 @@ class PgOutputReader:
         return parsed(evidence).shows(int(transaction))
 
     def learned(self, shown: TableSchema, known: TableSchema) -> TableSchema | None:
-        """A sight of the catalog tells soon, and of renamed columns and values that the rows' own schema says nothing
-        of.
+        """An observation of the catalog tells soon, and of renamed columns and values that the rows' own schema says
+        nothing of.
 
-        How the table was published when it was read is what later sights are compared with, where none has said so
-        before.
+        How the table was published when it was read is what later observations are compared with, where none has said
+        so before.
         """
         relations = self._decoder.relations
         same = shown == known and not shown.is_another(known)
@@ -312,15 +312,15 @@ class PgOutputReader:
         assert self._stream is not None
         decoder = self._decoder
         seen = now(self._control, self._config.where)
-        decoder.sighted(seen)
+        decoder.observed(seen)
         if self._watch.due():
-            sight = self._watch.look(decoder.relations)
-            if sight is None:
+            observation = self._watch.look(decoder.relations)
+            if observation is None:
                 decoder.nothing_new(seen.lsn)
             else:
-                if sight.republished or not sight.published <= slot.added:
+                if observation.republished or not observation.published <= slot.added:
                     slot.republished()
-                decoder.sight(sight)
+                decoder.observation(observation)
         for table, error in self._additions.refused():
             decoder.fail(table, error)
         self._stream.feedback(decoder.position, self._durable, reply=True)

@@ -2,8 +2,8 @@
 the log.
 
 Two things tell of it.  A relation message stands before the first row under a new definition, with names and types,
-without nullability, defaults or the key.  A sight of the catalog (`sights`) has all that, and stands for the place that
-the log had reached when it was taken.  What neither explains is not guessed at: the table is read again.
+without nullability, defaults or the key.  An observation of the catalog (`observations`) has all that, and stands for
+the place that the log had reached when it was taken.  What neither explains is not guessed at: the table is read again.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Relations:
             if table in self._tables.tables:
                 yield table, error
             return
-        except NoIdentity:  # a new table: a sight tells when it has one, or that the patience is over
+        except NoIdentity:  # a new table: an observation tells when it has one, or that the patience is over
             return
         except TableError as error:
             yield table, error
@@ -183,7 +183,7 @@ class Relations:
             yield RelationChange(Ddl.ALTER_TABLE, table, self._known[table])
 
     def seen(self, descriptions: Mapping[int, Described], present: Mapping[int, TableId]) -> Iterator[Outcome]:
-        """A sight of the catalog: `present` names all tables of the selection, `descriptions` are of those that
+        """An observation of the catalog: `present` names all tables of the selection, `descriptions` are of those that
         changed.
         """
         for oid in [oid for oid, table in self._names.items() if present.get(oid) not in self._tables]:
@@ -245,7 +245,7 @@ class Relations:
         """From here on the relation has this name and this schema."""
         table, now = schema.table, ColumnFingerprint.parse(schema.identity)
         assert now is not None
-        if not now.published:  # only sights tell
+        if not now.published:  # only observations tell
             now = replace(now, published=self.publication_of(now.oid))
             schema = replace(schema, identity=str(now))
         before = self._names.get(now.oid)
@@ -301,8 +301,8 @@ class Relations:
         The catalog is asked for what the message does not say, where it says the same as the message.
 
         Nullability may so be told before its place; targets do not enforce it.  Which partitions a table has, and what
-        they are stored in, must not be: rows that go with a partition, later than here, are in no log, and only a sight
-        tells when.
+        they are stored in, must not be: rows that go with a partition, later than here, are in no log, and only an
+        observation tells when.
         """
         left_out = self._tables.columns_left_out(table)
         places = [place for place, column in enumerate(relation.columns) if column.name not in left_out]
@@ -350,7 +350,7 @@ class Relations:
         schema = TableSchema(table, columns, key, partial, str(ColumnFingerprint(relation.oid)))
         return (
             replace(schema, identity=old.identity) if old == schema else schema
-        )  # a sight will tell if it was rewritten
+        )  # an observation will tell if it was rewritten
 
 
 def _like(column: Column, old: TableSchema | None) -> Column:

@@ -311,7 +311,7 @@ class ReplicationSlot:
         return {}
 
     def _mend(self) -> None:
-        """Somebody has made our publication leave out changes; what they are, the next sight tells."""
+        """Somebody has made our publication leave out changes; what they are, the next observation tells."""
         version = server_version(self._connection)
         name, stored = literal(self.publication), "AND pubgencols = 's'" if version >= GENERATED_LOGGED else ""
         whole = f"pubinsert AND pubupdate AND pubdelete AND pubtruncate AND pubviaroot {stored}"

@@ -26,7 +26,7 @@ class HistoryWriter:
     """Rows to write, rows that go for them, and how many of the former replace none."""
 
     put: pa.Table
-    doomed: list[RowsToDelete]
+    to_delete: list[RowsToDelete]
     new: int
 
 
@@ -59,6 +59,6 @@ def _doomed(lookup: Lookup, hits: Sequence[MatchedRows], kept: RowVersions) -> l
     for hit in hits:
         mine = gone[(gone >= first) & (gone < first + len(hit.rows))] - first
         if len(mine):
-            found.append(lookup.doomed(hit.file, hit.rows[mine]))
+            found.append(lookup.to_delete(hit.file, hit.rows[mine]))
         first += len(hit.rows)
     return found

@@ -44,7 +44,7 @@ class LookupResult:
 
     present: Flags
     older: Flags
-    doomed: list[RowsToDelete]
+    to_delete: list[RowsToDelete]
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Lookup:
         self._sequence = sequence_id(table)
 
     def find(self, keys: pa.Table, seq: Places, ranges: Sequence[KeyColumnRange]) -> LookupResult:
-        """seq: the sequence number of each key's change; a row is only doomed by a greater one than its own (invariants
-        4 and 5).
+        """seq: the sequence number of each key's change; a row is only deleted by a greater one than its own
+        (invariants 4 and 5).
 
         Raises Unreadable.
         """
@@ -104,7 +104,7 @@ class Lookup:
             ]
             rows = ascending(parts)
             if not _among(rows, self.deleted(file)).all():
-                yield self.doomed(file, rows)
+                yield self.to_delete(file, rows)
 
     def _rows_below(self, file: PlannedFile, number: int, group: _RowGroup, sequence: int) -> Places:
         if group.oldest is not None and group.oldest >= sequence:
@@ -113,7 +113,7 @@ class Lookup:
             return np.arange(group.rows)
         return np.flatnonzero(self._numbers(file, number) < sequence)
 
-    def doomed(self, file: PlannedFile, rows: Places) -> RowsToDelete:
+    def to_delete(self, file: PlannedFile, rows: Places) -> RowsToDelete:
         """These rows of the file go."""
         return RowsToDelete(file, ascending([self.deleted(file), rows]))
 
@@ -137,14 +137,14 @@ class Lookup:
             yield number, group, places[live], rows[live]
 
     def _look_into(self, file: PlannedFile, wanted: Wanted, seq: Places, found: LookupResult) -> None:
-        doomed: list[Places] = []
+        to_delete: list[Places] = []
         for number, group, places, rows in self._live(file, wanted):
             older = self._older(file, number, group, rows, seq[places])
             found.present[places] = True
             found.older[places[older]] = True
-            doomed.append(rows[older] + group.first)
-        if doomed and len(new := np.concatenate(doomed)):
-            found.doomed.append(self.doomed(file, new))
+            to_delete.append(rows[older] + group.first)
+        if to_delete and len(new := np.concatenate(to_delete)):
+            found.to_delete.append(self.to_delete(file, new))
 
     def deleted(self, file: PlannedFile) -> Places:
         """Rows that the table has deleted already, ascending."""

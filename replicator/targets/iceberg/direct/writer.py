@@ -142,8 +142,8 @@ class Direct:
         with self._writing():
             if keeps:
                 put = put.append_column(DELETED, pa.repeat(pa.scalar(False), put.num_rows))  # noqa: FBT003
-            written, deletes = self._rows(put), self._deletes(found.doomed)
-        self._commit(written, found.doomed, deletes, after)
+            written, deletes = self._rows(put), self._deletes(found.to_delete)
+        self._commit(written, found.to_delete, deletes, after)
         return counts
 
     def _filled(self, schema: TableSchema, changes: pa.Table, ranges: Sequence[KeyColumnRange]) -> pa.Table:
@@ -173,32 +173,32 @@ class Direct:
             raise FallBackToSpark(str(error)) from None
         if kept is None:
             raise FallBackToSpark("rows to read")
-        if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.doomed:
+        if len(self._table.columns) > len(schema.columns) and self.mode is Mode.SOFT_DELETE and kept.to_delete:
             raise FallBackToSpark("kept columns")
         staging()
         with self._writing():
-            written, deletes = self._rows(kept.put), self._deletes(kept.doomed)
-        self._commit(written, kept.doomed, deletes, after)
+            written, deletes = self._rows(kept.put), self._deletes(kept.to_delete)
+        self._commit(written, kept.to_delete, deletes, after)
         return Counts(kept.new, kept.put.num_rows - kept.new, 0)
 
     def delete_below(self, below: int, after: Position) -> Counts:
         """Rows of a mirror with a smaller sequence number go.  Raises NotDirectly."""
-        lookup, doomed = Lookup(self._files, self._table), []
+        lookup, to_delete = Lookup(self._files, self._table), []
         try:
             for one in lookup.below(below):
-                doomed.append(one)
-                if sum(each.rows.nbytes for each in doomed) > self._limits.memory:
+                to_delete.append(one)
+                if sum(each.rows.nbytes for each in to_delete) > self._limits.memory:
                     raise FallBackToSpark("memory")
         except Unreadable as error:
             raise FallBackToSpark(str(error)) from None
-        if not doomed:
+        if not to_delete:
             self.nothing(after)
             return Counts()
-        gone = sum(len(one.rows) - len(lookup.deleted(one.file)) for one in doomed)
+        gone = sum(len(one.rows) - len(lookup.deleted(one.file)) for one in to_delete)
         staging()
         with self._writing():
-            deletes = self._deletes(doomed)
-        self._commit([], doomed, deletes, after)
+            deletes = self._deletes(to_delete)
+        self._commit([], to_delete, deletes, after)
         return Counts(deleted=gone)
 
     def _within_limits(self, schema: TableSchema, segments: Sequence[Segment]) -> None:
@@ -247,11 +247,11 @@ class Direct:
     def _commit(
         self,
         written: Sequence[Written],
-        doomed: Sequence[RowsToDelete],
+        to_delete: Sequence[RowsToDelete],
         deletes: Mapping[str, Written],
         after: Position,
     ) -> None:
-        """`deletes`: by data file; a doomed one that has none there goes as a whole."""
+        """`deletes`: by data file; one to delete that has none there goes as a whole."""
         with self._writing():
             new, positions = data_files(self._table, written), delete_files(self._table, deletes)
 
@@ -261,7 +261,7 @@ class Direct:
                 update.addRows(file.java)
             for one in positions.values():
                 update.addDeletes(one.java)
-            for hit in doomed:
+            for hit in to_delete:
                 if hit.file.uri not in deletes:
                     update.removeRows(hit.file.java)
                 for one in hit.file.deletes:
@@ -269,14 +269,14 @@ class Direct:
             return update
 
         snapshot = commit_directly(self._table, after, build, self._discard)
-        worn = [replace(one.file, deletes=(positions[one.file.uri],)) for one in doomed if one.file.uri in deletes]
-        carry_on(self._table, snapshot, {one.file.uri for one in doomed}, [*worn, *new])
-        forget_positions(one.uri for hit in doomed for one in hit.file.deletes)
+        worn = [replace(one.file, deletes=(positions[one.file.uri],)) for one in to_delete if one.file.uri in deletes]
+        carry_on(self._table, snapshot, {one.file.uri for one in to_delete}, [*worn, *new])
+        forget_positions(one.uri for hit in to_delete for one in hit.file.deletes)
 
-    def _deletes(self, doomed: Iterable[RowsToDelete]) -> dict[str, Written]:
+    def _deletes(self, to_delete: Iterable[RowsToDelete]) -> dict[str, Written]:
         """By data file, of those that keep rows."""
         found = {}
-        for one in doomed:
+        for one in to_delete:
             if len(one.rows) < one.file.rows:
                 written = self._files.write_positions(self._new_file(), one.file.uri, one.rows)
                 remember_positions(written.uri, one.rows)

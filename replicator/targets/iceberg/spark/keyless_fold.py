@@ -47,7 +47,7 @@ def fold(changes: DataFrame, schema: TableSchema) -> Delta:
     return Delta(put, take.select(*rows, (-F.col(_NET)).alias(NEED), SEQ))
 
 
-def doomed(removed: DataFrame, target: DataFrame, schema: TableSchema) -> DataFrame:
+def to_delete(removed: DataFrame, target: DataFrame, schema: TableSchema) -> DataFrame:
     """Sequence numbers (`_seq`) of the target rows to delete: of equal rows the oldest, exactly as many as needed.
 
     A target row's number is its own: it is the event that inserted it.

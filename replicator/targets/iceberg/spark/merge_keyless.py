@@ -53,21 +53,21 @@ def _take_and_put(
     needed: int,
 ) -> None:
     target = spark.table(sql_name(table.name))
-    doomed = keyless_fold.doomed(delta.removed, target, schema).persist(StorageLevel.MEMORY_AND_DISK)
+    to_delete = keyless_fold.to_delete(delta.removed, target, schema).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        found, low, high = doomed.agg(F.count("*"), F.min(SEQ), F.max(SEQ)).collect()[0]
+        found, low, high = to_delete.agg(F.count("*"), F.min(SEQ), F.max(SEQ)).collect()[0]
         if found != needed:
             message = (
                 f"{table.name} has diverged from its source: {needed - found} of {needed} rows to delete were not"
                 " found."
             )
             raise unless_overtaken(catalog, table, TableError(message, table=str(schema.table)))
-        merge_keyless(spark, table, schema, _delta(doomed, delta.added, schema), (low, high))
+        merge_keyless(spark, table, schema, _delta(to_delete, delta.added, schema), (low, high))
     finally:
-        doomed.unpersist()
+        to_delete.unpersist()
 
 
-def _delta(doomed: DataFrame, added: DataFrame, schema: TableSchema) -> DataFrame:
+def _delta(to_delete: DataFrame, added: DataFrame, schema: TableSchema) -> DataFrame:
     nothing = [F.lit(None).cast(spark_type(c.type)).alias(row(i)) for i, c in enumerate(schema.columns)]
-    out = doomed.select(*nothing, SEQ, F.expr("true").alias(GONE))
+    out = to_delete.select(*nothing, SEQ, F.expr("true").alias(GONE))
     return out.unionByName(added.withColumn(GONE, F.expr("false")))

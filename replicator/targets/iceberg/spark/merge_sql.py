@@ -63,14 +63,14 @@ def merge_versions(
 
 
 def merge_keyless(
-    spark: SparkSession, table: IcebergTable, schema: TableSchema, delta: DataFrame, doomed: tuple[int, int]
+    spark: SparkSession, table: IcebergTable, schema: TableSchema, delta: DataFrame, to_delete: tuple[int, int]
 ) -> None:
-    """Apply a delta (c0…, _seq, _gone): rows are found by their own sequence number, between the two of `doomed`."""
+    """Apply a delta (c0…, _seq, _gone): rows are found by their own sequence number, between the two of `to_delete`."""
     own = f"t.{quoted(SEQUENCE)}"
     with _view(spark, delta) as view:
         spark.sql(
             f"MERGE INTO {sql_name(table.name)} AS t USING {view} AS s "
-            f"ON {own} = s.{SEQ} AND {own} >= {doomed[0]} AND {own} <= {doomed[1]} "
+            f"ON {own} = s.{SEQ} AND {own} >= {to_delete[0]} AND {own} <= {to_delete[1]} "
             f"WHEN MATCHED AND s.{GONE} THEN DELETE "
             f"WHEN NOT MATCHED AND NOT s.{GONE} THEN {_insert(schema)}"
         ).collect()

@@ -200,8 +200,8 @@ OUT_AND_IN = (
 def test_a_publication_changed_after_the_load_and_before_capture_looked(
     lab: PostgresLab, monkeypatch: pytest.MonkeyPatch, looked: str, key: str
 ) -> None:
-    """What the next sight saw was the first that anybody knew; nobody read the table again, and three changes were
-    lost.
+    """What the next observation saw was the first that anybody knew; nobody read the table again, and three changes
+    were lost.
     """
     lab.execute(
         f"CREATE TABLE t (n int {key})", "ALTER TABLE t REPLICA IDENTITY FULL", "INSERT INTO t VALUES (1), (2), (3)"
@@ -212,9 +212,9 @@ def test_a_publication_changed_after_the_load_and_before_capture_looked(
             cursor.execute(f"LOCK TABLE {lab.database}.t IN SHARE UPDATE EXCLUSIVE MODE")
 
         def looks_once(watch: CatalogObserver, relations: Relations) -> CatalogSnapshot | None:
-            sight = look(watch, relations) if next(looks, None) else None
+            observation = look(watch, relations) if next(looks, None) else None
             locking.commit()
-            return sight
+            return observation
 
         monkeypatch.setattr(CatalogObserver, "look", looks_once)
         lab.replicate("t")
