@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from django.contrib.auth.models import User
+from django.test import Client
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Error, Page, sync_playwright
 
 from replicator.sources import registry
 from tests.browser.factories import PASSWORD, Installation, make_installation
@@ -19,6 +21,12 @@ from tests.browser.fake_source import FORM, FakeSource
 
 MYSQL = registry.KINDS["mysql"]
 AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
+RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
+NOTHING = "<!doctype html><link rel=icon href=data:,>"
+SETTLED = """async () => {
+  await new Promise(requestAnimationFrame);
+  await Promise.allSettled(document.getAnimations().map(one => one.finished));
+}"""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -63,6 +71,52 @@ def installation(transactional_db: None, fake_source: None) -> Installation:
 
 
 @dataclass
+class Windows:
+    """Each is taken by one test at a time and given back clean: to open one costs seconds of the processor."""
+
+    browser: Browser
+    base: str
+    free: list[Page] = field(default_factory=list)
+
+    def take(self, width: int, height: int, scheme: Any) -> Page:
+        page = self.free.pop() if self.free else self._open()
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        return page
+
+    def _open(self) -> Page:
+        # Without a graphics card each frame of an animation is the processor's.
+        context = self.browser.new_context(reduced_motion="reduce")
+        context.set_default_timeout(60_000)  # the machine may do much beside
+        page = context.new_page()
+        self._rest(page)
+        return page
+
+    def _rest(self, page: Page) -> None:
+        page.route(self.base + RESTING, lambda route: route.fulfill(body=NOTHING, content_type="text/html"))
+        page.goto(self.base + RESTING)
+        page.unroute_all()
+
+    def give_back(self, page: Page) -> None:
+        """What a test listens to it stops listening to by itself."""
+        context = page.context
+        for other in context.pages:
+            if other is not page:
+                other.close()
+        page.unroute_all()
+        context.unroute_all()
+        context.set_offline(offline=False)
+        self._rest(page)
+        page.mouse.move(0, 0)
+        page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+        context.clear_cookies()
+        session = context.new_cdp_session(page)
+        session.send("Network.clearBrowserCache")  # a page of another session is not this one's
+        session.detach()
+        self.free.append(page)
+
+
+@dataclass
 class Visitor:
     """A signed-in person: a context, what the console complained of, and an accessibility check."""
 
@@ -74,13 +128,36 @@ class Visitor:
     def go(self, path: str) -> None:
         self.page.goto(self.base + path)
 
-    def listen(self) -> None:
-        def heard(message: ConsoleMessage) -> None:
-            if message.type in {"error", "warning"}:
-                self.complaints.append(message.text)
+    def __post_init__(self) -> None:
+        self.page.on("console", self._heard)
+        self.page.on("pageerror", self._failed)
 
-        self.page.on("console", heard)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+    def leave(self) -> None:
+        self.page.remove_listener("console", self._heard)
+        self.page.remove_listener("pageerror", self._failed)
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.complaints.append(message.text)
+
+    def _failed(self, error: Error) -> None:
+        self.complaints.append(str(error))
+
+    def sign_in(self, user: User) -> None:
+        """By a session of the user's, and in the browser's own time zone, as after the form."""
+        client = Client()
+        client.force_login(user)
+        zone = self.page.evaluate("encodeURIComponent(Intl.DateTimeFormat().resolvedOptions().timeZone)")
+        cookies = {settings.SESSION_COOKIE_NAME: client.cookies[settings.SESSION_COOKIE_NAME].value, "zone": zone}
+        self.context.add_cookies([{"name": name, "value": value, "url": self.base} for name, value in cookies.items()])
+
+    def sign_in_by_form(self, user: User) -> None:
+        """Then the fleet is shown."""
+        self.go("/login/")
+        self.page.fill("#id_username", user.get_username())
+        self.page.fill("#id_password", PASSWORD)
+        self.page.click("button:has-text('Sign in')")
+        self.page.wait_for_url(f"{self.base}/")
 
     def axe(self) -> list[Any]:
         """Violations; through the debugger, since the page's own policy lets no script in.
@@ -90,7 +167,7 @@ class Visitor:
         self.page.evaluate("scrollTo(0, 0)")
         session = self.context.new_cdp_session(self.page)
         session.send("Runtime.evaluate", {"expression": AXE})
-        run = f"axe.run(document, {{runOnly: {json.dumps(RULES)}}})"
+        run = f"axe.run(document, {json.dumps({'runOnly': RULES, 'resultTypes': ['violations']})})"
         found = ".then(r => JSON.stringify(r.violations.map(v => [v.id, v.nodes.map(n => n.target.join(' '))])))"
         answer = session.send(
             "Runtime.evaluate", {"expression": run + found, "awaitPromise": True, "returnByValue": True}
@@ -99,33 +176,39 @@ class Visitor:
         violations: list[Any] = json.loads(answer["result"]["value"])
         return violations
 
+    def look(self, width: int, scheme: Any, height: int = 900) -> None:
+        """Go on in a window of another size and with other colours, as soon as they are there."""
+        self.page.set_viewport_size({"width": width, "height": height})
+        self.page.emulate_media(color_scheme=scheme)
+        self.page.evaluate(SETTLED)
+
     def overflow(self) -> int:
         """Pixels by which the page is wider than the window."""
         wider: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         return wider
 
 
-@pytest.fixture
-def visit(chromium: Browser, live_server: Any, installation: Installation) -> Iterator[Callable[..., Visitor]]:
-    """visit(width=1440, scheme="light") -> a signed-in visitor."""
-    contexts: list[BrowserContext] = []
+@pytest.fixture(scope="session")
+def windows(chromium: Browser, live_server: Any) -> Windows:
+    return Windows(chromium, live_server.url)
 
-    def _visit(width: int = 1440, scheme: Any = "light", height: int = 900) -> Visitor:
-        # Without a graphics card each frame of an animation is the processor's.
-        context = chromium.new_context(
-            viewport={"width": width, "height": height}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        context.set_default_timeout(60_000)  # the machine may do much beside
-        contexts.append(context)
-        visitor = Visitor(context, context.new_page(), live_server.url)
-        visitor.listen()
-        visitor.go("/login/")
-        visitor.page.fill("#id_username", installation.user.get_username())
-        visitor.page.fill("#id_password", PASSWORD)
-        visitor.page.click("button:has-text('Sign in')")
-        visitor.page.wait_for_url(f"{live_server.url}/")
+
+@pytest.fixture
+def visit(windows: Windows, installation: Installation) -> Iterator[Callable[..., Visitor]]:
+    """visit(width=1440, scheme="light") -> a signed-in visitor, who has yet to go somewhere."""
+    visitors: list[Visitor] = []
+
+    def _visit(width: int = 1440, scheme: Any = "light", height: int = 900, *, by_form: bool = False) -> Visitor:
+        page = windows.take(width, height, scheme)
+        visitor = Visitor(page.context, page, windows.base)
+        visitors.append(visitor)
+        if by_form:
+            visitor.sign_in_by_form(installation.user)
+        else:
+            visitor.sign_in(installation.user)
         return visitor
 
     yield _visit
-    for context in contexts:
-        context.close()
+    for visitor in visitors:
+        visitor.leave()
+        windows.give_back(visitor.page)

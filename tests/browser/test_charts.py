@@ -30,18 +30,17 @@ def said(visitor: Visitor, key: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("width", "scheme"),
+    "looks",
     [
-        (1440, "light"),
-        (390, "dark"),
-        pytest.param(1440, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
+        [(390, "dark"), (1440, "light")],
+        pytest.param([(1440, "dark"), (390, "light")], marks=pytest.mark.long),
     ],
+    ids=["narrow first", "wide first"],
 )
 def test_open_tables_and_a_range_of_ones_own_are_whole_and_accessible(
-    visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
+    visit: Callable[..., Visitor], installation: Installation, looks: list[tuple[int, str]]
 ) -> None:
-    visitor = visit(width, scheme)
+    visitor = visit(*looks[0])
     table = busy(installation).tables.get(name="orders")
     for query in (
         "?range=30d",
@@ -49,10 +48,14 @@ def test_open_tables_and_a_range_of_ones_own_are_whole_and_accessible(
         "?from=2026-01-02",
         "?range=1y",
     ):
-        go(visitor, installation, query)
-        assert (visitor.axe(), visitor.overflow()) == ([], 0), query
+        for look in looks:
+            visitor.look(*look)
+            go(visitor, installation, query)
+            assert (visitor.axe(), visitor.overflow()) == ([], 0), (query, look)
     visitor.page.click("#charts-between summary")
-    assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, [])
+    for look in looks:
+        visitor.look(*look)
+        assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, []), look
 
 
 def test_arrow_keys_read_every_chart_at_the_same_time_and_the_table_says_the_same(

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection as metadata
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.verification.target import open_catalog
-from tests.browser.conftest import Visitor
-from tests.browser.factories import PASSWORD, make_user
+from tests.browser.conftest import Visitor, Windows
+from tests.browser.factories import make_user
 from tests.environment import HOME
 from tests.integration.pipeline.lab import Lab, insert
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -84,19 +84,14 @@ def workers(database_url: str, redis_url: str) -> Iterator[ProcessGroup]:
 
 
 @pytest.fixture
-def visitor(chromium: Browser, live_server: Any, transactional_db: None) -> Iterator[Visitor]:
+def visitor(windows: Windows, transactional_db: None) -> Iterator[Visitor]:
     """Signed in."""
-    user = make_user()
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
-    one = Visitor(context, context.new_page(), live_server.url)
-    one.listen()
-    one.go("/login/")
-    one.page.fill("#id_username", user.get_username())
-    one.page.fill("#id_password", PASSWORD)
-    one.page.click("button:has-text('Sign in')")
-    one.page.wait_for_url(f"{live_server.url}/")
+    page = windows.take(1440, 900, "light")
+    one = Visitor(page.context, page, windows.base)
+    one.sign_in_by_form(make_user())
     yield one
-    context.close()
+    one.leave()
+    windows.give_back(page)
 
 
 @contextmanager
