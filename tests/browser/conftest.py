@@ -23,10 +23,6 @@ MYSQL = registry.KINDS["mysql"]
 AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
 RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
 NOTHING = "<!doctype html><link rel=icon href=data:,>"
-SETTLED = """async () => {
-  await new Promise(requestAnimationFrame);
-  await Promise.allSettled(document.getAnimations().map(one => one.finished));
-}"""
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 CHROMIUM = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -175,12 +171,6 @@ class Visitor:
         session.detach()
         violations: list[Any] = json.loads(answer["result"]["value"])
         return violations
-
-    def look(self, width: int, scheme: Any, height: int = 900) -> None:
-        """Go on in a window of another size and with other colours, as soon as they are there."""
-        self.page.set_viewport_size({"width": width, "height": height})
-        self.page.emulate_media(color_scheme=scheme)
-        self.page.evaluate(SETTLED)
 
     def overflow(self) -> int:
         """Pixels by which the page is wider than the window."""
