@@ -6,17 +6,20 @@
 | DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
-| AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for locations on s3://
-(docs/cluster.md) | | TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work | |
-TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay | | TIDEMARK_DELETION_GRACE_HOURS |
-24: how long files of target tables stay that no snapshot needs | | TIDEMARK_PROXIES | 0: how many proxies of one's own
-stand before the web server, each of which adds to X-Forwarded-For | | EMAIL_URL | none: alerts by e-mail are not sent |
-| TIDEMARK_URL | none: alerts do not link to the pages | | TIDEMARK_ALERT_NETWORKS | none: webhooks go to public
-addresses only | | TIDEMARK_LAG_MINUTE_DAYS, …_HOUR_DAYS, …_DAY_DAYS | 3, 35, 400: how long lags are kept by minute,
-hour and day | | TIDEMARK_LOG_FORMAT | json: one object a line on stdout; text: for eyes | | TIDEMARK_METRICS_TOKEN |
-none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it | | TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE),
-_FILE | none: no OpenLineage events | | TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode
-600 | | TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
+| AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for s3:// (docs/cluster.md) |
+| TIDEMARK_LEASE_SECONDS | 6: how long a worker that is not heard of keeps its work |
+| TIDEMARK_RETENTION_STEPS | 10m/1s 2h/1m 7d/1h: which snapshots of target tables stay |
+| TIDEMARK_DELETION_GRACE_HOURS | 24: how long files of target tables stay that no snapshot needs |
+| TIDEMARK_PROXIES | 0: how many of one's own proxies stand before the web server; each adds to X-Forwarded-For |
+| EMAIL_URL | none: alerts by e-mail are not sent |
+| TIDEMARK_URL | none: alerts do not link to the pages |
+| TIDEMARK_ALERT_NETWORKS | none: webhooks go to public addresses only |
+| TIDEMARK_LAG_MINUTE_DAYS, …_HOUR_DAYS, …_DAY_DAYS | 3, 35, 400: how long lags are kept by minute, hour and day |
+| TIDEMARK_LOG_FORMAT | json: one object a line on stdout; text: for eyes |
+| TIDEMARK_METRICS_TOKEN | none: no /metrics; or TIDEMARK_METRICS_TOKEN_FILE, that holds it |
+| TIDEMARK_OPENLINEAGE_URL, _TOKEN (or _TOKEN_FILE), _FILE | none: no OpenLineage events |
+| TIDEMARK_SECRET_KEY | a key file in TIDEMARK_HOME, made at the first start, mode 600 |
+| TIDEMARK_SECRET_KEY_OLD | none: the key before, while it is changed (`manage.py rotate_key`) |
 """
 
 from __future__ import annotations

@@ -9,10 +9,14 @@ number of times.
         kind: postgres
         config: {host: pg.example, database: billing, user: tidemark, password: "${BILLING_PASSWORD}"}
     replicators:
-      - name: shop connection: shop tables: ["shop.*", "crm.customers", {table: crm.notes, exclude_columns: [body], slo:
-        {percent: 99.9, minutes: 0.5}},
-                 {table: shop.orders, mode: history, mask: {email: hash}, row_filter: "id > 9", target: sales.orders}]
-        # mode: mirror, soft_delete, history, changelog; left out: as it is
+      - name: shop
+        connection: shop
+        tables:
+          - shop.*
+          - crm.customers
+          - {table: crm.notes, exclude_columns: [body], slo: {percent: 99.9, minutes: 0.5}}
+          # mode: mirror, soft_delete, history, changelog; left out: as it is
+          - {table: shop.orders, mode: history, mask: {email: hash}, row_filter: "id > 9", target: sales.orders}
         exclude: ["shop.audit"]
         destination: lake       # left out: the lakehouse of this installation
         target: {namespace_prefix: "lake_"}
@@ -24,8 +28,11 @@ number of times.
     destinations:
       - name: events
         kind: kafka
-        config: {bootstrap_servers: "k1:9092", security_protocol: SASL_SSL, username: tidemark, password:
-        "${KAFKA_PASSWORD}"}
+        config:
+          bootstrap_servers: "k1:9092"
+          security_protocol: SASL_SSL
+          username: tidemark
+          password: "${KAFKA_PASSWORD}"
     channels:
       - name: on call
         kind: webhook         # or slack; email has recipients: [ada@example.com]
