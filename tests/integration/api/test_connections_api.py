@@ -101,3 +101,9 @@ def test_a_source_that_cannot_be_reached_is_a_bad_gateway_without_secrets(
 def test_kinds_say_what_their_form_asks_for(client: APIClient) -> None:
     fake = next(kind for kind in client.get("/api/v1/source-kinds/").json() if kind["name"] == "fake")
     assert [field["name"] for field in fake["form"] if field["secret"]] == ["password"]
+
+
+def test_a_connection_whose_plugin_is_gone_is_still_listed(client: APIClient, connection: Connection) -> None:
+    Connection.objects.filter(pk=connection.pk).update(kind="gone")
+    listed = client.get("/api/v1/connections/")
+    assert (listed.status_code, [one["kind"] for one in listed.json()["results"]]) == (200, ["gone"])
