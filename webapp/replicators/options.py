@@ -106,6 +106,10 @@ class ReplicatorOptions:
         """JSON form."""
         return asdict(self)
 
+    def changed(self, given: Mapping[str, Any]) -> ReplicatorOptions:
+        """With the options that are given, the others as they are.  ConfigurationError as `from_dict`."""
+        return ReplicatorOptions.from_dict({**self.to_dict(), **_renamed(given)})
+
     @property
     def ddl_preset(self) -> str:
         """Name of the preset that the policy equals; `custom` where there is none."""
@@ -144,11 +148,10 @@ class ReplicatorOptions:
         if not isinstance(data, Mapping):
             message = f"options must be a mapping, not {data!r}."
             raise ConfigurationError(message)
-        data = renamed_options(data)
-        if unknown := sorted(map(str, set(data) - known)):
+        values = _renamed(data)
+        if unknown := sorted(map(str, set(values) - known)):
             message = f"Unknown option {unknown[0]!r}; known options: {', '.join(sorted(known))}."
             raise ConfigurationError(message)
-        values = dict(data)
         if "ddl_policy" in values:
             values["ddl_policy"] = parse_policy(values["ddl_policy"])
         options = cls(**values)
@@ -156,7 +159,7 @@ class ReplicatorOptions:
         return options
 
 
-def renamed_options(data: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed(data: Mapping[str, Any]) -> dict[str, Any]:
     """With the present names in place of deprecated ones, which do not replace a present one."""
     current = {OLD_OPTIONS[name]: value for name, value in data.items() if name in OLD_OPTIONS}
     current |= {name: value for name, value in data.items() if name not in OLD_OPTIONS}

@@ -18,7 +18,7 @@ from webapp.connections.models import Connection
 from webapp.destinations.models import Destination
 from webapp.monitoring.serializers import AttainedSerializer, StandingSerializer
 from webapp.replicators.models import MODES, Replicator, ReplicatorTable, SchemaVersion, SnapshotRun, TableSelection
-from webapp.replicators.options import ReplicatorOptions, renamed_options
+from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.assessment import ColumnAssessment, TableAssessment
 from webapp.replicators.selection.entries import SelectionEntry, protected
 
@@ -144,7 +144,7 @@ class OptionsSerializer(serializers.Serializer[None]):
 
 def parsed(values: dict[str, Any], base: ReplicatorOptions | None = None) -> ReplicatorOptions:
     """ConfigurationError for a value that does not make sense."""
-    return ReplicatorOptions.from_dict({**(base.to_dict() if base else {}), **renamed_options(values)})
+    return (base or ReplicatorOptions()).changed(values)
 
 
 class AssessSerializer(serializers.Serializer[None]):

@@ -80,7 +80,7 @@ from webapp.monitoring.models import TableObjective
 from webapp.monitoring.services import objective_for_table
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Desired, Replicator, ReplicatorTable, Status
-from webapp.replicators.options import ReplicatorOptions, renamed_options
+from webapp.replicators.options import ReplicatorOptions
 from webapp.replicators.selection.entries import (
     SelectionEntry,
     covered,
@@ -281,7 +281,7 @@ def _mode_changes(replicator: Replicator, wanted: list[SelectionEntry], user: Us
 def _option_changes(replicator: Replicator, given: Mapping[str, Any], user: User | None) -> list[str]:
     """Options that the file does not name stay as they are."""
     old = replicator.parsed_options.to_dict()
-    options = ReplicatorOptions.from_dict({**old, **renamed_options(given)})
+    options = replicator.parsed_options.changed(given)
     changed = sorted(key for key, value in options.to_dict().items() if old[key] != value)
     if not changed:
         return []

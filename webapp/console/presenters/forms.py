@@ -343,7 +343,7 @@ class OptionsForm(forms.Form):
         }
         plain = {name: data[name] for name in self.base.to_dict() if name in data}
         try:
-            self.options = ReplicatorOptions.from_dict(self.base.to_dict() | plain | {"ddl_policy": policy})
+            self.options = self.base.changed(plain | {"ddl_policy": policy})
         except ConfigurationError as error:
             if not self.errors:
                 raise forms.ValidationError(error.message) from None
