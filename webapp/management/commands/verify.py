@@ -112,6 +112,7 @@ class Command(MetadataCommand):
         if as_json:
             equal = all(report.equal for report in reports) and not notes.absent
             told = {"equal": equal, "tables": [report.to_dict() for report in reports], **asdict(notes)}
+            told["parked"] = told["dead_letters"]  # deprecated
             self.stdout.write(json.dumps(told, indent=2))
             return
         for line in (*(line for report in reports for line in report.lines()), *notes.lines()):
