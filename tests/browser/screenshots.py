@@ -34,7 +34,7 @@ def pages(busy: Replicator) -> dict[str, str]:
     table = busy.tables.get(name="orders").pk
     tabs = {
         name: f"{one}{name}/"
-        for name in ("tables", "charts", "failures", "dead_letters", "activity", "logs", "settings")
+        for name in ("tables", "charts", "failures", "dead-letters", "activity", "logs", "settings")
     }
     more = {name: f"{one}tables/{table}/{name}/" for name in ("columns", "snapshots")}
     about = {"alerts": "/alerts/", "streams": "/streams/", "lineage": f"{one}lineage/{table}/"}

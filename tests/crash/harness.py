@@ -46,7 +46,7 @@ class Life:
 
     @property
     def outcome(self) -> str:
-        """Name of an `Outcome`; "" where it died."""
+        """Name of an `ExitCode`; "" where it died."""
         return self.result.read_text() if self.result.exists() else ""
 
     def send(self, how: signal.Signals) -> None:

@@ -44,7 +44,7 @@ def _or_nothing(lines: list[Line]) -> list[Line]:
     return [Line(line.label, [None] * len(line.values)) for line in lines]
 
 
-def _lag(points: Points, promised: float) -> Spec:
+def _lag(points: Points, objective: float) -> Spec:
     lines = [Line(f"p{percent}", [point.lag(percent) for point in points]) for percent in PERCENTILES]
     return Spec(
         "lag",
@@ -53,8 +53,8 @@ def _lag(points: Points, promised: float) -> Spec:
         span,
         nice_seconds,
         hint="From the commit at the source until a change is queryable in the target; of all changes in the period.",
-        limit=promised,
-        limit_label=f"SLO {minutes(promised / 60)}",
+        limit=objective,
+        limit_label=f"SLO {minutes(objective / 60)}",
         empty="No changes became queryable in this period.",
     )
 
@@ -153,7 +153,7 @@ def charts(
 ) -> list[Chart]:
     """All of them; `opened`: the keys of those whose tables are to be filled.  At most six queries."""
     points = history.read(replicator, shown, table=table)
-    specs = [_lag(points, _own_objectives(replicator, table)), _throughput(points), *_waiting(points)]
+    specs = [_lag(points, _objective_seconds(replicator, table)), _throughput(points), *_waiting(points)]
     specs += [] if table is not None else [_log_kept(points)]
     specs += [*_merges(points), _failures(points)]
     return [draw(spec, shown, points, opened=spec.key in opened) for spec in specs]
@@ -165,11 +165,11 @@ def overview(replicator: Replicator, now: datetime) -> list[Chart]:
     points = history.read(replicator, shown, parts=("counters", "lags"))
     first = next((place for place, point in enumerate(points) if point.known), len(points))
     points = points[min(first, max(0, len(points) - MIN_MINUTES)) :]
-    promised = _own_objectives(replicator, None)
-    return [draw(spec, shown, points, opened=True) for spec in (_lag(points, promised), _throughput(points))]
+    objective = _objective_seconds(replicator, None)
+    return [draw(spec, shown, points, opened=True) for spec in (_lag(points, objective), _throughput(points))]
 
 
-def _own_objectives(replicator: Replicator, table: ReplicatorTable | None) -> float:
+def _objective_seconds(replicator: Replicator, table: ReplicatorTable | None) -> float:
     """Seconds: the table's own objective, or the replicator's."""
     own = getattr(table, "objective", None) if table is not None else None
     return float(objective_of(replicator).seconds if own is None or own.seconds is None else own.seconds)

@@ -120,8 +120,8 @@ def read_anew(table: ReplicatorTable) -> None:
 
 
 def keys_read(table: ReplicatorTable, runs: Collection[int]) -> None:
-    """Of these snapshots of a locked table some may have read keys, and be over: the dead-letter rows of such keys
-    before they began is resolved.
+    """Of these snapshots of a locked table some may have read keys, and be over: dead-letter rows of such
+    keys from before they began are resolved.
     """
     if not (runs and table.dead_letters):
         return
