@@ -21,7 +21,7 @@ TidemarkError
 │   ├── ValueDoesNotFit
 │   ├── TooManyDeadLetters             more rows that cannot be decoded than are kept
 │   ├── SelectionDoesNotFit       a mask is of a column that is not there, or not of its type
-│   ├── ValuesLost                the table is read anew by itself
+│   ├── ValuesLost                the table is read again by itself
 │   ├── TargetTableGone           a copy that kept older rows is missing in the target
 │   ├── KeyChanged                the log will tell; waited for
 │   ├── TableNotRead              the source answered an error for it, which may pass; retried

@@ -52,7 +52,7 @@ def pytest_configure() -> None:
 def empty_database() -> None:
     """Delete the rows of all tables, for the next test.
 
-    Django's flush truncates each table, a new file for each of its indexes, and makes all permissions anew. The lock
+    Django's flush truncates each table, a new file for each of its indexes, and makes all permissions again. The lock
     waits for what a thread of the test still writes, as a truncation does, and not for one that only reads.
     """
     tables = set(connection.introspection.django_table_names(only_existing=True, include_views=False)) - MADE_BY_MIGRATE

@@ -14,7 +14,7 @@ from benchmarks.data.sources import Source
 CHANGES = 10  # of a transaction: six rows inserted, three updated, one deleted; in three statements
 FIRST_ROWS = 300
 WRITERS = 4
-LATE = 5.0  # seconds; behind by more, the pace begins anew: the machine cannot write that much
+LATE = 5.0  # seconds; behind by more, the pace begins again: the machine cannot write that much
 
 MARIADB_TABLE = """CREATE TABLE {name} (id BIGINT PRIMARY KEY, written BIGINT NOT NULL, customer INT NOT NULL,
   amount DECIMAL(12, 2) NOT NULL, status VARCHAR(10) NOT NULL, note VARCHAR(120), placed DATETIME(6) NOT NULL)"""

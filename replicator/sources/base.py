@@ -267,7 +267,7 @@ class SnapshotReader(Protocol):
 class SourceState:
     """Where the log ends now, and who the server is.  `identity` tells one server's log from another's.
 
-    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes anew is whole
+    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes again is whole
     from here on.
     """
 
@@ -375,7 +375,7 @@ class RetainedLog(MeasuredLog, Protocol):
     def give_up(self) -> bool:
         """Where more is kept than the connection allows: keep nothing any more.
 
-        True where that was done: `prepare` then raises LogPurged, and with `first` begins anew.  What the user has
+        True where that was done: `prepare` then raises LogPurged, and with `first` begins again.  What the user has
         brought is left alone.
         """
         ...

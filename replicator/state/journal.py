@@ -147,7 +147,7 @@ class ClosedChunk:
 
 @dataclass(frozen=True, slots=True)
 class ReloadRequest:
-    """The table must be read anew.
+    """The table must be read again.
 
     fresh: its load so far is worthless (a DDL fell into the initial load): throw the target's rows away; otherwise old
     rows stay readable until the sweep.  Changes up to `sequence` are covered by the new snapshot when fresh.
@@ -201,7 +201,7 @@ class JournalEntry:
     bases                 keyless tables: (run, attempt) → sequence number that its rows stand for
     plans                 tokens of the plan marks that were met
     unplanned             runs to begin again: their plan's mark is not in the log before those of their chunks
-    reloads               tables to read anew
+    reloads               tables to read again
     failures              tables to stop, with their error
     dead_letters                rows to keep as their bytes, until somebody decides
     seen                  statements of which nothing else would tell
@@ -305,12 +305,12 @@ class ApplyTable:
     """What the apply loop knows of a table.
 
     run_complete: every chunk of the present run is admitted.  target: (namespace, name).
-    load: names the target table's generation; it changes when the table has to be made anew
+    load: names the target table's generation; it changes when the table has to be made again
     (`targets.base.Create.load`).
     schema_version: the newest version known (0: none yet).
     applied, loaded: as far as the journal knows; the target may be ahead of it (invariant 3).
     target_name: the target that the table's present name asks for, or, `own`, that somebody chose for it; a load that
-    begins anew goes there.
+    begins again goes there.
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     mode: of this generation.
     reload_from: the sequence number at which the present run began; -1 where there is none.
@@ -340,7 +340,7 @@ class ApplyTable:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Where the target stands after a commit, for the journal's mark; what that covers anew, the journal counts itself.
+    """Where the target stands after a commit, for the journal's mark; what it covers again, the journal counts itself.
 
     Durations in seconds.  gone: the target has no table of this generation any more, and gets none.
     state: the table moves there with it, as by `ApplyStore.move`.
@@ -397,7 +397,7 @@ class ApplyStore(Protocol):
     def applied(self, lease: Lease, result: Applied) -> None: ...
 
     def superseded(self, table: TableId) -> bool:
-        """The generation that the turn began with is over: made anew since, gone with its source, or removed."""
+        """The generation that the turn began with is over: made again since, gone with its source, or removed."""
         ...
 
     def move(self, lease: Lease, table: TableId, state: TableState, target: tuple[str, str] | None = None) -> None:

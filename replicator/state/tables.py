@@ -13,7 +13,7 @@ class TableState(StrEnum):
     RELOADING  a later snapshot runs: its rows and the log are merged in order; ends with a sweep of rows gone meanwhile
     STREAMING  the log alone
     FAILED     stopped with an error; the other tables go on (invariant 7)
-    SKIPPED    stopped by a user, who wants the others to go on; read anew when it is resumed
+    SKIPPED    stopped by a user, who wants the others to go on; read again when it is resumed
     DROPPED    gone from the source
     """
 

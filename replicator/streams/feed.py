@@ -10,7 +10,7 @@ from typing import Any
 from replicator.model.schema import TableSchema
 from replicator.state.journal import Segment
 
-LOAD = "LOAD"  # a kind of event beside the journal's: a table is read anew, what was given of it before is void
+LOAD = "LOAD"  # a kind of event beside the journal's: a table is read again, what was given of it before is void
 
 
 @dataclass(frozen=True, slots=True)

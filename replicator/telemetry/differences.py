@@ -17,7 +17,7 @@ class Definition:
 
     renamed: columns, old name → new; None where nobody wrote it down (then the source's own column numbers tell, where
     it has them).
-    keep_dropped: dropped columns stay in the target.  created: the table was made anew, so nothing of it is of the one
+    keep_dropped: dropped columns stay in the target.  created: the table was made again, so nothing of it is of the one
     before.
     left_out: columns that the selection excluded.
     """

@@ -162,7 +162,7 @@ def test_made_watched_paused_resumed_and_deleted(
     through_the_wizard(visitor, mariadb.address)
     state = page.locator("#head .state").first
 
-    # The first copy, as the page shows it without being loaded anew.
+    # The first copy, as the page shows it without being loaded again.
     open_tab(page, "Tables")
     for table, rows in TABLES.items():
         expect(cell(page, table, "State")).to_contain_text("Streaming", timeout=FIRST_COPY_MS)

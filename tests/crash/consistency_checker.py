@@ -244,7 +244,7 @@ class Reader:
             catalog.engine.dispose()
 
     def _look(self, table: Table, seen: _Seen) -> None:
-        if str(table.metadata.table_uuid) != seen.uuid:  # made, or made anew
+        if str(table.metadata.table_uuid) != seen.uuid:  # made, or made again
             seen.uuid, seen.base = str(table.metadata.table_uuid), None
         for entry in table.history():
             if entry.snapshot_id in seen.snapshots:

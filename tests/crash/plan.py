@@ -54,7 +54,7 @@ class Plan:
 
 
 class Deck:
-    """Cards are dealt until they are out, then shuffled anew."""
+    """Cards are dealt until they are out, then shuffled again."""
 
     def __init__(self, seed: int, source: str = "mariadb", *, alone: bool = False) -> None:
         """The same seed, source and `alone`, the same hands.  alone: one history at a time has the stand, and its

@@ -1,6 +1,6 @@
 """What this version stores, byte for byte: a later version must read it, and must not write anything else by accident.
 
-A golden file that changes is a decision.  `TIDEMARK_GOLDEN=write python -m pytest tests/golden` writes them anew; then
+A golden file that changes is a decision.  `TIDEMARK_GOLDEN=write python -m pytest tests/golden` writes them again; then
 say in CHANGELOG.md what changed and how the form that customers have stored is still read, and keep the old file beside
 the new one (`name.1.json`, with a test that reads it).  tests/golden/README.md has the list.
 """

@@ -1,4 +1,4 @@
-"""Encrypting everything stored anew, after a change of the key."""
+"""Encrypting everything stored again, after a change of the key."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class SnapshotRun(models.Model):
     there.
     start_sequence: rows with a smaller sequence number that the run did not touch are swept at its end (reloads).  Of a
     list of keys: where capture was.
-    fresh: the copy is made anew (a load), and not brought up to date (a reload).
+    fresh: the copy is made again (a load), and not brought up to date (a reload).
     scope: the whole table, a list of keys (`ChunkRow.keys`; rows_estimate counts them), or the rows that `condition` is
     true for.
     paused: no chunk of it is read until somebody resumes it.  error: what ended it, where that was no wish of

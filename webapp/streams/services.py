@@ -34,7 +34,7 @@ def create_stream(
     snapshot: bool = False,
     user: User | None = None,
 ) -> Stream:
-    """From now on; with `snapshot` the rows that are there already come, too: the tables are read anew.
+    """From now on; with `snapshot` the rows that are there already come, too: the tables are read again.
 
     ConfigurationError.
 

@@ -20,7 +20,7 @@ from gunicorn.workers.gthread import _DEFER, TConn, ThreadWorker  # type: ignore
 from psycopg2 import extensions
 
 WEB_SECONDS = 30.0  # as long as a page waits for a source, too
-AGAIN_SECONDS = 5.0  # and right after a wait in vain: a request asks, connects anew and asks again
+AGAIN_SECONDS = 5.0  # and right after a wait in vain: a request asks, connects again and asks again
 PROBES = {b"/healthz": 1, b"/readyz": 2}  # threads of each: one that is asked about the database keeps no other waiting
 _EVENTS = {extensions.POLL_READ: select.POLLIN, extensions.POLL_WRITE: select.POLLOUT}
 _own = threading.local()

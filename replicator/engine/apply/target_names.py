@@ -25,7 +25,7 @@ class TargetNames:
         return TargetTable(*self._session.table.target_name)
 
     def skip_renames(self) -> None:
-        """A table that is made (anew) needs not go through the renames before: nothing of it stays under its old
+        """A table that is made (again) needs not go through the renames before: nothing of it stays under its old
         name.
         """
         session = self._session

@@ -18,7 +18,7 @@ class TargetPosition:
         self._session, self._names = session, names
 
     def find(self) -> Position | None:
-        """The target's own word; the table is made (anew) where it is missing or of an older generation.
+        """The target's own word; the table is made (again) where it is missing or of an older generation.
 
         None where there is nothing to make it of yet.
         """

@@ -65,7 +65,7 @@ SMALL_BYTES = (
     4 * 1024 * 1024
 )  # a commit of no more is waited for a little: at the log's head there is nothing to read on
 SMALL_SECONDS = 0.25
-MAX_DEAD_LETTERS = 1000  # rows of one table that wait for somebody; one that has more is better read anew
+MAX_DEAD_LETTERS = 1000  # rows of one table that wait for somebody; one that has more is better read again
 
 
 @dataclass(frozen=True)

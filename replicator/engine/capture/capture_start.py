@@ -48,7 +48,7 @@ def begin(
 
     Tables without a schema version get the one that the catalog shows now: a statement in the log about a table that
     the reader does not know would mean nothing to it.  So do those that are followed again: what changed meanwhile was
-    accepted with their being read anew, and is not for the policy to stop at.  A table found in a whole database that
+    accepted with their being read again, and is not for the policy to stop at.  A table found in a whole database that
     the catalog does not show any more is
     gone: the log's DROP or RENAME of it would mean nothing either.
 

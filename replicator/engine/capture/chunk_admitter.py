@@ -189,7 +189,7 @@ class ChunkAdmitter:
     def _rows_last(self, raw: RawChunk) -> bool:
         """Can rows that were read before stay under this definition?
 
-        Values of a column that is made anew are lost, and the log's keys in the chunk's window are of the type before.
+        Values of a column that is made again are lost, and the log's keys in the chunk's window are of the type before.
         """
         known = self._tracking.schema(raw.schema.table)
         plan = plan_evolution(known, raw.schema, {}) if known is not None else None

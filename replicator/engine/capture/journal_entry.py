@@ -141,7 +141,7 @@ class JournalEntryBuilder:
 
     def moved(self, table: TableId) -> bool:
         """What the journal knows as `table` had another name meanwhile, even if it came back: its run is planned
-        anew.
+        again.
         """
         return any(event.table == table and event.kind is EventKind.RENAME_TABLE for event in self.events)
 

@@ -1,6 +1,6 @@
 """The log of a database whose encoding lets in bytes that are no characters, such as 0x81 in WIN1252.
 
-The server's sender cannot put such a text into UTF-8 and ends the stream, at every reading anew.  Then it is asked for
+The server's sender cannot put such a text into UTF-8 and ends the stream, at every reading again.  Then it is asked for
 texts as they are stored, which are decoded here: where one cannot be, that is its table's trouble (invariant 13).
 """
 

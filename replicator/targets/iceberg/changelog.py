@@ -51,7 +51,7 @@ def merge(
 def replace_all(
     catalog: IcebergCatalog, storage: Storage, table: IcebergTable, change: Replace, at: Position
 ) -> ChangeOutcome:
-    """A table without key was read anew: its READ rows, and a marker if there is something that they follow."""
+    """A table without key was read again: its READ rows, and a marker if there is something that they follow."""
 
     def write(spark: SparkSession) -> None:
         parts = []

@@ -279,7 +279,7 @@ def schema_record(
     Avro.
 
     renamed: old name → new one, of the columns that got theirs with this version.  begins: the sequence number from
-    which it holds: a table that is made anew has its versions from 1 again.
+    which it holds: a table that is made again has its versions from 1 again.
     """
     schema = subject.schema
     told: dict[str, Any] = {

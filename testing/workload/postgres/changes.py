@@ -170,7 +170,7 @@ def _update_beside_large(draft: SchemaDraft, table: TableModel) -> Statements | 
 
 
 def _nothing_large(draft: SchemaDraft, table: TableModel) -> Statements | None:
-    """A value out of line is written anew as it was, or changed at its end."""
+    """A value out of line is written again as it was, or changed at its end."""
     large = [
         column
         for column in table.plain

@@ -129,7 +129,7 @@ class Strikes:
                 services.read_rows(condition=f"{quote}{key[0]}{quote} IS NOT NULL" if key else "1 = 1", **about)
 
     def _take_out(self) -> None:
-        """Not those whose events are counted: a table that comes back counts anew.
+        """Not those whose events are counted: a table that comes back counts again.
 
         In the meantime anything may happen to them.
         """
@@ -171,7 +171,7 @@ class Strikes:
         return life
 
     def _refused(self, life: Life) -> Life:
-        """Until the replicator says that the source is another; then it is started anew, as an operator does."""
+        """Until the replicator says that the source is another; then it is started again, as an operator does."""
         deadline = time.monotonic() + REFUSED_SECONDS
         while not (refused := patiently(self.start_anew)) and time.monotonic() < deadline:
             life = self._other(life)

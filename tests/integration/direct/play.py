@@ -42,7 +42,7 @@ SHAPES += [("timestamp", "int"), ("timestamp_ntz",), ("date",)]
 
 
 class Play:
-    """A source table with random transactions: inserts, updates, moves, swaps, deletes and inserts anew."""
+    """A source table with random transactions: inserts, updates, moves, swaps, deletes and inserts again."""
 
     def __init__(self, random: Random, keys: tuple[str, ...], keyspace: int = 60) -> None:
         self.random, self.keyspace = random, keyspace

@@ -122,11 +122,11 @@ def test_a_table_of_postgres_is_rebuilt_exactly(
     moved = lab.assert_rebuilt("t")
     assert moved.ops["d"] - changed.ops["d"] == moved.ops["c"] - changed.ops["c"] == 12
     assert moved.tombstones == moved.ops["d"]
-    assert moved.ops["t"] == 0  # nothing was read anew
+    assert moved.ops["t"] == 0  # nothing was read again
     lab.execute("UPDATE t SET id = id + 2000 WHERE id % 10 = 7 AND id < 60")
     lab.run()
     anew = lab.assert_rebuilt("t")
-    assert anew.ops["t"] == 3  # rows that moved without their large values are read anew: each partition is told
+    assert anew.ops["t"] == 3  # rows that moved without their large values are read again: each partition is told
     if envelope == "debezium":
         source = anew.values[-1]["source"]
         assert (source["connector"], source["db"], source["table"]) == ("postgresql", lab.database, "t")

@@ -145,7 +145,7 @@ def test_columns_in_another_case_are_the_same_columns(log: Log) -> None:
 
 
 def test_columns_that_the_catalog_has_in_the_case_of_a_later_statement_keep_their_values(log: Log) -> None:
-    """A history: the values of `c6` were null in the copy, because `C6` was dropped there and made anew."""
+    """A history: the values of `c6` were null in the copy, because `C6` was dropped there and made again."""
     log.here()
     log.run(
         "CREATE TABLE t (Id INT NOT NULL, c6 DATE, c7 INT, PRIMARY KEY (Id))",

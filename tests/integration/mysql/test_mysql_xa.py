@@ -68,7 +68,7 @@ def test_rows_that_a_savepoint_takes_back_are_not_committed(source: Source, *, a
     source.run("CREATE TABLE shop.kept (id INT PRIMARY KEY) ENGINE=MyISAM")
     back = ("SAVEPOINT s", insert(2), "INSERT INTO shop.kept VALUES (1)", "ROLLBACK TO s", insert(3))
     prepare(source, "in part", insert(1), *back)
-    if again:  # the reader begins anew while it is undecided
+    if again:  # the reader begins again while it is undecided
         assert source.read() == []
     source.run("XA COMMIT 'in part'")
     assert source.read() == []

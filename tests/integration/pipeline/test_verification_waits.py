@@ -36,7 +36,7 @@ def lose(lab: Lab, table: str, where: str) -> None:
     """Behind the product's back: rows of the copy."""
     catalog = open_catalog(catalog_config())
     row = lab.table(table)
-    with warnings.catch_warnings():  # that it writes files anew where it could write a delete
+    with warnings.catch_warnings():  # that it writes files again where it could write a delete
         warnings.simplefilter("ignore", UserWarning)
         catalog.load_table((row.target_namespace, row.target_name)).delete(where)
 

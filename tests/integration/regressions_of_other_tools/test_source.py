@@ -100,7 +100,7 @@ def refused(lab: Lab, code: str) -> None:
 def test_purged_gtids_on_a_log_only_start(lab: Lab) -> None:
     """debezium/dbz#2227, flink-cdc #271: a log-only start goes wrong once its GTIDs are purged, or goes on with a gap.
 
-    Tidemark stops and says so; started anew, it reads every table again, although it began with none.
+    Tidemark stops and says so; started again, it reads every table again, although it began with none.
     """
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "CREATE TABLE keyless (v INT)")
     lab.replicate("t", "keyless", options={"initial_snapshot": False})
@@ -125,7 +125,7 @@ def test_purged_gtids_on_a_log_only_start(lab: Lab) -> None:
 def test_a_purged_log_and_what_happened_meanwhile(lab: Lab) -> None:
     """flink-cdc #271: after a pause longer than the log is kept; the tables themselves changed in the gap, too.
 
-    Tidemark, started anew, finds tables that came, went, came again, and got other columns, and is exact afterwards.
+    Tidemark, started again, finds tables that came, went, came again, and got other columns, and is exact afterwards.
     """
     lab.execute(*(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)" for name in ("altered", "again", "t")))
     lab.execute(*(f"INSERT INTO {name} VALUES (1, 1), (2, 2), (3, 3)" for name in ("altered", "again", "t")))
@@ -203,7 +203,7 @@ def test_a_server_replaced_behind_its_address(
     """airbyte #85783, olake #1235: the saved place means another one on the new server; nothing, or nonsense, is
     copied.
 
-    Tidemark refuses to go on, `run --until-current` included; started anew, it reads every table from the new server.
+    Tidemark refuses to go on, `run --until-current` included; started again, it reads every table from the new server.
     """
     lab.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1), (2, 2)")
     lab.replicate()

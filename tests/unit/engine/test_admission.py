@@ -131,7 +131,7 @@ def test_a_table_is_read_anew_where_a_chunk_has_a_definition_that_the_log_did_no
 ) -> None:
     """Rows of the log before it would be merged into a table of that definition, which they may not fit.
 
-    What was merged before has lost its values, or its key, where a column is made anew.
+    What was merged before has lost its values, or its key, where a column is made again.
     """
     stand = Stand(tmp_path, seen)
     stand.present = state

@@ -190,7 +190,7 @@ def test_a_sweep_that_the_journal_does_not_know_of_ends_the_reload(swept: bool) 
 
 def test_what_was_seen_after_the_lease_ran_out_is_left_alone() -> None:
     """The worker stood still before it looked: another owner's table would be taken for one of an older load, and made
-    anew.
+    again.
     """
     target, ours = Merges(), chain([True, True], repeat(False))  # asked by the loop, by the turn, and after it looked
     target.position = lambda table: Position(0, 50, 1, "another load")  # type: ignore[method-assign]

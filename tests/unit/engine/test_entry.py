@@ -1,4 +1,4 @@
-"""What the journal entry under way knows before the journal does: names that changed, loads that began anew."""
+"""What the journal entry under way knows before the journal does: names that changed, loads that began again."""
 
 from __future__ import annotations
 

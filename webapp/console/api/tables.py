@@ -122,7 +122,7 @@ class TableViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=serializers.ReasonSerializer)
     @action(detail=True, methods=["post"])
     def resnapshot(self, request: Request, replicator: str, pk: str) -> Response:
-        """Read the table anew while its log goes on."""
+        """Read the table again while its log goes on."""
         reason = self.read(serializers.ReasonSerializer, request)["reason"]
         services.resnapshot_table(table=self._get(replicator, pk), reason=reason, user=user_of(request))
         return self._answer(replicator, pk)
@@ -138,7 +138,7 @@ class TableViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=serializers.ModeSerializer)
     @action(detail=True, methods=["post"])
     def mode(self, request: Request, replicator: str, pk: str) -> Response:
-        """Change its mode: it is read anew into a new table, which takes the place of its copy.
+        """Change its mode: it is read again into a new table, which takes the place of its copy.
 
         Asks for `confirm` first.
         """
@@ -157,7 +157,7 @@ class TableViewSet(ApiViewSet):
     @extend_schema(parameters=[ID], request=None)
     @action(detail=True, methods=["post"])
     def resume(self, request: Request, replicator: str, pk: str) -> Response:
-        """Read a skipped table anew, and follow it again."""
+        """Read a skipped table again, and follow it again."""
         services.resume_table(table=self._get(replicator, pk), user=user_of(request))
         return self._answer(replicator, pk)
 

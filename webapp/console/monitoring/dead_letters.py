@@ -46,7 +46,7 @@ class DeadLetterLine:
 
     @property
     def reading(self) -> bool:
-        """Its table is being read anew."""
+        """Its table is being read again."""
         return self.waits and self.row.table.state in LOADS
 
     @property

@@ -239,7 +239,7 @@ def catalog_config() -> CatalogConfig:
 
 
 def repair(replicator: Replicator, tables: Sequence[ReplicatorTable], timeout: float) -> None:
-    """Snapshot these tables anew and wait until they stream again; without workers this process does it."""
+    """Snapshot these tables again and wait until they stream again; without workers this process does it."""
     for table in tables:
         services.resnapshot_table(table=table, reason="verification found differences")
     replicator.refresh_from_db()

@@ -256,8 +256,8 @@ def measure_tables(
 
 
 def _lately(key: str, count: Callable[[], T]) -> T:
-    """What `count` gave within the last seconds; while one counts anew, the others get what was, and wait where nothing
-    was.
+    """What `count` gave within the last seconds; while one counts again, the others get what was, and wait where
+    nothing was.
     """
     found: tuple[float, T] | None = cache.get(key)
     if _is_old(found) and _COUNTING.acquire(blocking=found is None):

@@ -48,6 +48,6 @@ def standings(replicators: Iterable[int]) -> dict[Key, Figures]:
     found: dict[Key, Figures] = {}
     rows = Standing.objects.filter(replicator__in=list(replicators)).values_list("replicator", "table", "figures")
     for replicator, table, figures in rows:
-        with suppress(KeyError, TypeError, ValueError):  # written by another version: the next round writes it anew
+        with suppress(KeyError, TypeError, ValueError):  # written by another version: the next round writes it again
             found[replicator, table] = Figures.from_dict(figures)
     return found

@@ -264,7 +264,7 @@ def write_selection(replicator: Replicator, selection: Sequence[SelectionEntry])
             anew[TableId(entry.database, entry.table)] = how
         if (
             entry.excluded and not entry.wide
-        ):  # its log is not followed from now on: should it come back, it is read anew
+        ):  # its log is not followed from now on: should it come back, it is read again
             ReplicatorTable.objects.filter(replicator=replicator, database=entry.database, name=entry.table).delete()
     last = {(entry.database, entry.table): entry for entry in selection}
     for entry in last.values():  # when all lines are there: they tell the mode
@@ -298,7 +298,7 @@ def protected(
 
 
 def drop_unselected(replicator: Replicator, names: NameRule = EXACT_NAMES) -> None:
-    """Rows of tables that no line takes any more; should such a table come back, it is read anew.
+    """Rows of tables that no line takes any more; should such a table come back, it is read again.
 
     One that was dropped in the source stays until its copy is dropped too: another table may need that copy's name.
     """

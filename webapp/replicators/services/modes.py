@@ -1,4 +1,4 @@
-"""Changing the mode of a table: it is read anew into another shape, which is said before it is done."""
+"""Changing the mode of a table: it is read again into another shape, which is said before it is done."""
 
 from __future__ import annotations
 

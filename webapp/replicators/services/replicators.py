@@ -116,13 +116,13 @@ def update_target(*, replicator: Replicator, target: Mapping[str, Any], user: Us
 
 
 def start_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
-    """Also after a failure: its counting begins anew."""
+    """Also after a failure: its counting begins again."""
     return _want(replicator, Desired.RUNNING, Status.STARTING, "started", "Started", user)
 
 
 @transaction.atomic
 def start_anew(*, replicator: Replicator, user: User | None = None, lost: str = "") -> Replicator:
-    """From where the source's log ends now, every table read anew: for a log that is gone, or another server.
+    """From where the source's log ends now, every table read again: for a log that is gone, or another server.
 
     What was copied stays readable; sequence numbers go on.  `lost`: nobody has asked for it, the log was found to be
     gone, and this is why; what the user wants of the replicator (running, paused, stopped) stays.
@@ -205,7 +205,7 @@ def _want(
 
 @transaction.atomic
 def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Replicator:
-    """Whatever waits for its retry time, and every failed table, now, its counting begun anew; else nothing happens.
+    """Whatever waits for its retry time, and every failed table, now, its counting begun again; else nothing happens.
 
     What the user wants of it stays: one that is paused stays so, one that could not be deleted is deleted.
     """
@@ -221,7 +221,7 @@ def retry_replicator(*, replicator: Replicator, user: User | None = None) -> Rep
         try_again(table)
     if whole:
         failures.update(resolved_at=timezone.now())
-        fresh.refresh_from_db(fields=["plan_version"])  # tables that are read anew have changed it
+        fresh.refresh_from_db(fields=["plan_version"])  # tables that are read again have changed it
         _begin_anew(fresh, AFTER_RETRY.get(Desired(fresh.desired), Status(fresh.status)))
     if whole or tables:
         names = [str(table) for table in tables]

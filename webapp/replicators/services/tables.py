@@ -109,7 +109,7 @@ def remove_pattern(*, replicator: Replicator, database: str, pattern: str, user:
 @transaction.atomic
 def retry_table(*, table: ReplicatorTable, user: User | None = None) -> None:
     """Now instead of at its retry time; a failed or skipped table, whose changes were not captured meanwhile, is read
-    anew.
+    again.
     """
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state in HALTED:
@@ -132,9 +132,9 @@ def try_again(table: ReplicatorTable) -> None:
 
 @transaction.atomic
 def resnapshot_table(*, table: ReplicatorTable, reason: str = "", user: User | None = None) -> SnapshotRun:
-    """Read the table anew while its log goes on.
+    """Read the table again while its log goes on.
 
-    With a key and a whole copy in the target, readers see no gap (RELOADING); otherwise the copy is made anew
+    With a key and a whole copy in the target, readers see no gap (RELOADING); otherwise the copy is made again
     (LOADING).
     """
     fresh = (
@@ -185,7 +185,7 @@ def _read_anew(table: ReplicatorTable, reason: str) -> SnapshotRun:
 
 @transaction.atomic
 def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
-    """The others go on without it; its copy in the target stays as it is.  Resuming it reads it anew."""
+    """The others go on without it; its copy in the target stays as it is.  Resuming it reads it again."""
     rows = ReplicatorTable.objects.select_for_update(no_key=True, of=("self",)).select_related("replicator")
     fresh = rows.get(pk=table.pk)
     if fresh.table_state is TableState.SKIPPED:
@@ -213,7 +213,7 @@ def skip_table(*, table: ReplicatorTable, user: User | None = None) -> None:
 
 @transaction.atomic
 def resume_table(*, table: ReplicatorTable, user: User | None = None) -> None:
-    """A skipped table is read anew, because its changes were not captured meanwhile."""
+    """A skipped table is read again, because its changes were not captured meanwhile."""
     fresh = ReplicatorTable.objects.select_for_update(no_key=True).get(pk=table.pk)
     if fresh.table_state is not TableState.SKIPPED:
         message = f"{fresh} is not skipped."
@@ -283,7 +283,7 @@ def begin_run(table: ReplicatorTable, state: TableState, *, sequence: int | None
 def begin_runs(
     tables: Sequence[ReplicatorTable], state: TableState, *, sequence: int, reason: str
 ) -> list[SnapshotRun]:
-    """New runs in place of any others.  LOADING makes the target's tables anew (another `load`); saves the tables."""
+    """New runs in place of any others.  LOADING makes the target's tables again (another `load`); saves the tables."""
     if not tables:
         return []
     cancel_runs(*tables)
@@ -327,7 +327,7 @@ def cancel_runs(*tables: ReplicatorTable) -> None:
 
 
 def clear_error(*tables: ReplicatorTable) -> None:
-    """Counting begins anew; open failures are resolved.  Does not save."""
+    """Counting begins again; open failures are resolved.  Does not save."""
     for table in tables:
         table.error_code = table.error_message = table.error_remedy = ""
         table.needs_reload = False

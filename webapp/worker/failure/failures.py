@@ -62,7 +62,7 @@ def _read_anew_lately(table: ReplicatorTable, why: type[TidemarkError]) -> int:
 def fail_table(
     table: ReplicatorTable, stage: Stage, error: TidemarkError, *, attempt: int = 1, tell_capture: bool = True
 ) -> None:
-    """FAILED: not captured, read or applied any more, until a user reads it anew.
+    """FAILED: not captured, read or applied any more, until a user reads it again.
 
     Saves it; by option the replicator stops too.
 
@@ -117,8 +117,8 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
 def stage_failed(replicator_id: int, stage: Stage, error: TidemarkError) -> RetryDecision | None:
     """A whole stage of a replicator failed: the failures that nothing has resolved yet are its count.
 
-    None where the replicator is gone, or has started anew because its log is.  Each stage counts by itself, so that one
-    which works does not hide one which does not.
+    None where the replicator is gone, or has started again because its log is.  Each stage counts by itself, so that
+    one which works does not hide one which does not.
     """
     if stage is Stage.CAPTURE and isinstance(error, LogPurged) and recovered(replicator_id, error):
         return None
@@ -174,7 +174,7 @@ _RETRYABLE_STATUS = (Status.STARTING, Status.RUNNING, Status.RETRYING)
 
 
 def clear_stage_failure(replicator_id: int, stage: Stage) -> None:
-    """The stage got somewhere: its count begins anew; the replicator runs if no other stage fails."""
+    """The stage got somewhere: its count begins again; the replicator runs if no other stage fails."""
     resolved = _open(replicator_id, stage).update(resolved_at=clock())
     others = Failure.objects.filter(replicator_id=replicator_id, table=None, resolved_at=None).exists()
     rows = Replicator.objects.filter(pk=replicator_id, status=Status.RETRYING)

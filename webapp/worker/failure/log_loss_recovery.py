@@ -1,4 +1,4 @@
-"""Going on by itself where the source no longer has the log: everything is read anew."""
+"""Going on by itself where the source no longer has the log: everything is read again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DAY = timedelta(days=1)
 
 
 def recovered(replicator_id: int, error: LogPurged) -> bool:
-    """True where the option `on_log_lost` says so, and it was not done too often; the replicator has then started anew.
+    """True where `on_log_lost` says so, and it was not done too often; the replicator has then started again.
 
-    Of a paused or stopped one the next start begins anew.  `error.remedy` says where it was done too often.
+    Of a paused or stopped one the next start begins again.  `error.remedy` says where it was done too often.
     """
     replicator = Replicator.objects.filter(pk=replicator_id).first()
     if replicator is None or replicator.parsed_options.on_log_lost != "start_anew":

@@ -124,7 +124,7 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
     report = wiring.reporter(replicator, stage)
     stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
     told: dict[str, Any] = {"stack": stack} if stack else {}
-    if verdict is not None:  # else it has started anew
+    if verdict is not None:  # else it has started again
         told["next"] = (
             f"next retry at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped, see the remedy"
         )

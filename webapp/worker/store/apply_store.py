@@ -163,7 +163,7 @@ class OrmApplyStore:
 
     @stored
     def skip(self, upto: int) -> None:
-        """Capture, whose next entry would begin elsewhere, starts anew with it (`journal_commit`)."""
+        """Capture, whose next entry would begin elsewhere, starts again with it (`journal_commit`)."""
         Replicator.objects.filter(pk=self._id, next_sequence__lte=upto).update(next_sequence=upto + 1)
 
     @stored

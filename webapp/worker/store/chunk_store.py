@@ -85,7 +85,7 @@ class OrmChunkStore:
     """Bound to one replicator."""
 
     def __init__(self, replicator_id: int, plan_version: int | None = None) -> None:
-        """Every answer looks at the replicator anew: pausing takes effect at the next question (invariant 10).
+        """Every answer looks at the replicator again: pausing takes effect at the next question (invariant 10).
 
         `plan_version`: the plan that its readers were opened under; no chunk of a later one is theirs, whose masks they
         do not know.

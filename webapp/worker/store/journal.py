@@ -88,7 +88,7 @@ class OrmJournal:
         names = EXACT_NAMES
         if self._source is not None and wanted:
             names = self._source.names()
-            # What was taken out while an entry was under way may have come back with it, as made or to be read anew.
+            # What was taken out while an entry was under way may have come back with it, as made or to be read again.
             drop_unselected(replicator, names)
         signals = replicator.parsed_options.signals
         return CapturePlan(

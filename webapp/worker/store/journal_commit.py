@@ -99,7 +99,7 @@ class EntryWriter:
     _changed: set[Row] = field(default_factory=set)
     _placed: list[tuple[Row, SchemaVersion]] = field(default_factory=list)
     _moved: dict[int, tuple[Row, int]] = field(default_factory=dict)
-    _awaiting: set[Row] = field(default_factory=set)  # to be read anew under a plan that capture has not begun
+    _awaiting: set[Row] = field(default_factory=set)  # to be read again under a plan that capture has not begun
 
     def run(self) -> None:
         """Structure, segments and events in log order; then chunks, reloads, failures."""

@@ -25,7 +25,7 @@ class HiddenTables:
         self._hidden: set[tuple[Session, TableId]] = set()
 
     def forget(self) -> None:
-        """The server may have been started anew: sessions have other numbers."""
+        """The server may have been started again: sessions have other numbers."""
         self._hidden.clear()
 
     def seen(self, statement: parser.Statement, query: Query, *, mariadb: bool) -> parser.Statement:  # noqa: PLR0911 - one each

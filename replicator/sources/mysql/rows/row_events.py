@@ -176,13 +176,13 @@ class TableRows:
         return self._images.room
 
     def clear(self, *, release: bool = False) -> None:
-        """The gathering starts anew; `release`: in no more room than it needs."""
+        """The gathering starts again; `release`: in no more room than it needs."""
         self.rows = self.bytes = 0
         self._groups = []
         self._images.clear(release=release)
 
     def take(self) -> pa.RecordBatch:
-        """All rows as a batch with the schema's `change_arrow`; the gathering starts anew.
+        """All rows as a batch with the schema's `change_arrow`; the gathering starts again.
 
         A row that cannot be decoded is in `undecodable` instead, or raises ValueDoesNotFit.
         """

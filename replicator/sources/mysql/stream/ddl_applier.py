@@ -71,7 +71,7 @@ class DdlEffects:
         self._emit(operation, resolved.schema.table, resolved.schema, reload=resolved.reload, renamed=renamed)
 
     def reload(self, table: TableId, event: BinlogEvent, text: str) -> None:
-        """Rows that were handed on did not happen: the table must be read anew."""
+        """Rows that were handed on did not happen: the table must be read again."""
         self._event, self._text = event, text
         self._emit(Ddl.ALTER_TABLE, table, self._known.get(table), reload=True)
 

@@ -81,7 +81,7 @@ class BinlogReader:
             self.close()
 
     def _recall(self, one: PreparedXa, interpreter: TransactionAssembler) -> None:
-        """Where the log has it no more, its tables are read anew when it is committed."""
+        """Where the log has it no more, its tables are read again when it is committed."""
         if one.start >= e.WRAP:
             return
         found = log_events(self._config, self._server_id, one.file, one.start)

@@ -126,7 +126,7 @@ class Pending:
         self._savepoints[name.casefold()] = _Savepoint(self.ordinal, {rows: rows.mark() for rows in self._touched})
 
     def rollback(self, savepoint: str | None = None) -> set[TableId]:
-        """Take back the open transaction's rows, all or those since a savepoint; returns tables that must be read anew.
+        """Take back the open transaction's rows, all or those since a savepoint; returns the tables to read again.
 
         Servers compare the names of savepoints without case and accents.  One that is not known is from before the last
         flush, or is spelled in another way.

@@ -23,7 +23,7 @@ from replicator.sources.mysql.wire import frame_kernel as f
 from replicator.sources.mysql.wire.events import BinlogEvent, undecodable
 
 _SEQUENCE_COLUMN = "next_not_cached_value"  # a SEQUENCE of MariaDB is written like a table, but never described as one
-_MAX_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table anew
+_MAX_KNOWN = 4096  # table ids: a server gives new ones whenever it opens a table again
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class LogTables:
         self._assembly.out.append(TableFailed(table, error, self._assembly.boundary))
 
     def revive(self, table: TableId) -> None:
-        """A table of that name is made anew."""
+        """A table of that name is made again."""
         self._failed.discard(table)
         self.forget_targets()
 

@@ -3,7 +3,7 @@ later or never.
 
 Reading and checkpoints go on meanwhile: an offset names those that are undecided, and where they begin.  Their rows
 wait as raw events; who resumes at such an offset reads them again from there.  Where they are too large for that, the
-log has them no more, or their tables were altered meanwhile, these are read anew when they are committed.
+log has them no more, or their tables were altered meanwhile, these are read again when they are committed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALTERING = (
 
 
 class Decided(NamedTuple):
-    """What a transaction comes to: these events, or else that tables are read anew (None: all that it may have
+    """What a transaction comes to: these events, or else that tables are read again (None: all that it may have
     changed).
     """
 
@@ -107,7 +107,7 @@ class PreparedTransactions:
 
     def let_go(self) -> None:
         """The rows of the transaction under way are too many, or some of them are taken back: its tables are read
-        anew.
+        again.
         """
         if self._recording is not None:
             self._forget(self._recording.events)
@@ -162,7 +162,7 @@ class PreparedTransactions:
 
     def altered(self, statement: parser.Statement) -> None:
         """DDL of a table that one of them has changed: its rows are of another table by then, or of none, and the table
-        is read anew.
+        is read again.
 
         Early MySQL 8.0 keeps no lock for one whose session is gone.
         """

@@ -171,7 +171,7 @@ class TableRows:
         self._clear()
 
     def take(self) -> pa.RecordBatch:
-        """All rows with the schema's `change_arrow`; the gathering starts anew.
+        """All rows with the schema's `change_arrow`; the gathering starts again.
 
         A row that cannot be decoded is in `undecodable` instead, or raises TableError.  LogCorrupt.
         """

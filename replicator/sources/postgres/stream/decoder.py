@@ -90,7 +90,7 @@ class Decoder:
         self.position = start.lsn
         self.binary = binary
         self.repartitioned = (
-            False  # may partitions be others since the stream began?  Until the reader has begun it anew
+            False  # may partitions be others since the stream began?  Until the reader has begun it again
         )
         self.charset: Charset | None = None  # of names and texts, where they do not come in UTF-8
         self.start, self._replicator = start.lsn, replicator

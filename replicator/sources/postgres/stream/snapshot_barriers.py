@@ -1,9 +1,9 @@
 """From which snapshot on a table's log is whole.
 
 What a transaction wrote before its table was published is not in the log, so all that were open when the addition was
-committed must have ended.  After each addition the publication's comment is written anew: by a transaction whose number
-is beyond all of those, a barrier.  The comment keeps the barriers before it, so that a table that was added long ago
-does not wait for what the newest waits for.
+committed must have ended.  After each addition the publication's comment is written again: by a transaction whose
+number is beyond all of those, a barrier.  The comment keeps the barriers before it, so that a table that was added
+long ago does not wait for what the newest waits for.
 """
 
 from __future__ import annotations

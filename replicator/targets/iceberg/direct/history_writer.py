@@ -1,4 +1,4 @@
-"""Merges without Spark into tables that keep what goes: the rows concerned are read whole, and written anew with their
+"""Merges without Spark into tables that keep what goes: the rows concerned are read whole, and written again with their
 marks.
 """
 

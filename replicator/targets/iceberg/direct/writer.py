@@ -131,7 +131,7 @@ class Direct:
             raise FallBackToSpark(str(error)) from None
         staying = folded.stays.num_rows
         if len(self._table.columns) > len(schema.columns) and found.older[:staying].any():
-            raise FallBackToSpark("kept columns")  # their values are in the rows that would be written anew
+            raise FallBackToSpark("kept columns")  # their values are in the rows that would be written again
         put = folded.stays.filter(pa.array(~found.present[:staying] | found.older[:staying]))
         counts = Counts(
             int(np.count_nonzero(~found.present[:staying])),

@@ -1,4 +1,4 @@
-"""The process's one JVM, started on first use, started anew after it died; and the one Spark in it, which starts with
+"""The process's one JVM, started on first use, started again after it died; and the one Spark in it, which starts with
 the first session.
 
 Most of what is done needs Iceberg's Java API only (ADR 12): a JVM takes a third of the time and of the CPU that it

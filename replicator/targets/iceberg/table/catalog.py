@@ -279,7 +279,7 @@ class IcebergCatalog:
         """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one
         from now on.
 
-        What the journal of that database knows of the table's rows is as old: it is to be read anew. False where there
+        What the journal of that database knows of the table's rows is as old: it is to be read again. False where there
         is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
         """
         row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"

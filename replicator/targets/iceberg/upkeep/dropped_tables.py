@@ -1,4 +1,4 @@
-"""Tables that were dropped, or made anew: their folders wait to be deleted (invariant 11).
+"""Tables that were dropped, or made again: their folders wait to be deleted (invariant 11).
 
 Each is named by one file of `<warehouse>/_dropped/`, written before the catalog forgets the table, so that a crash
 leaves at worst the name of a folder that is in use, and the look at the catalog finds that out; so does one that was

@@ -1,4 +1,4 @@
-"""The key of the stored secrets is changed by a command: everything is encrypted anew, and readable all the while."""
+"""The key of the stored secrets is changed by a command: everything is encrypted again, and readable all the while."""
 
 from __future__ import annotations
 

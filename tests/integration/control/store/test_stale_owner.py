@@ -257,7 +257,7 @@ def test_what_a_sleeper_made_of_a_dropped_table_is_not_in_the_next_ones_way(make
 
 
 def reloading(make: Any) -> tuple[Captured, ClosedChunk]:
-    """`orders` is read anew in one chunk, which a reader has staged; capture has met its high mark."""
+    """`orders` is read again in one chunk, which a reader has staged; capture has met its high mark."""
     capture = Captured(make(initial_snapshot=False))
     capture.begin()
     capture.commit(next_sequence=10, schemas=(SchemaVersion(1, schema_of(ORDERS)),), segments=(segment(ORDERS, 0, 9),))

@@ -263,7 +263,7 @@ def test_a_pause_outlives_the_loss_of_the_log(lab: PostgresLab) -> None:
 
 
 def test_another_server_is_not_taken_for_a_lost_log(lab: PostgresLab) -> None:
-    """Starting anew from it would replace the copy by another server's rows."""
+    """Starting again from it would replace the copy by another server's rows."""
     replicator = begun(lab, on_log_lost="start_anew")
     Replicator.objects.filter(pk=replicator.pk).update(identity="postgres-1-elsewhere")
     drop(lab)

@@ -174,7 +174,7 @@ def test_a_table_that_is_renamed_and_dropped_while_it_loads_is_gone(lab: Lab) ->
 
 
 def test_a_swap_with_a_table_that_is_being_loaded_waits_for_nobody(lab: Lab) -> None:
-    """The load begins anew under the new name, so that the old one is free for the table that takes it."""
+    """The load begins again under the new name, so that the old one is free for the table that takes it."""
     lab.execute("CREATE TABLE p (v INT)", "INSERT INTO p VALUES (1), (1), (2)")
     lab.execute("CREATE TABLE q (id INT PRIMARY KEY)", "INSERT INTO q VALUES (7), (8)")
     lab.replicate()
@@ -201,7 +201,7 @@ def test_a_table_that_is_dropped_before_capture_begins_is_gone(lab: Lab) -> None
 
 
 def test_a_dropped_table_that_is_made_again_goes_on_with_its_schema_versions(running: Lab) -> None:
-    """Capture began anew between the two, and knows it by its number only."""
+    """Capture began again between the two, and knows it by its number only."""
     running.execute("ALTER TABLE t ADD COLUMN x INT", "INSERT INTO t VALUES (100, 'x', 1, 1, 1)")
     running.run_and_compare(1)
     running.execute("DROP TABLE t")

@@ -1,4 +1,4 @@
-"""Rows that cannot be decoded are dead_letters: the others of their table go on, exactly; read anew, nothing is
+"""Rows that cannot be decoded are dead_letters: the others of their table go on, exactly; read again, nothing is
 missing.
 
 The values: a date that is none, with the policy to fail, and half of a surrogate pair, which no text of the target can
