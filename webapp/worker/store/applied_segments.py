@@ -71,8 +71,8 @@ class AppliedBatch:
         return max((one.last_commit_ts for one in self.segments if one.last_commit_ts is not None), default=None)
 
 
-def mark_applied(row: ReplicatorTable) -> AppliedBatch:
-    """Up to the row's `applied` and `loaded`, in the transaction that saves these.  Events are marked too."""
+def mark_applied(row: ReplicatorTable, applied: int, loaded: int) -> AppliedBatch:
+    """Up to these sequence numbers, in the transaction that saves the row.  Events are marked too."""
     with connection.cursor() as cursor:
-        cursor.execute(MARK, {"table": row.pk, "applied": row.applied, "loaded": row.loaded})
+        cursor.execute(MARK, {"table": row.pk, "applied": applied, "loaded": loaded})
         return AppliedBatch.of([Marked(*found) for found in cursor.fetchall()])

@@ -184,8 +184,10 @@ class OrmApplyStore:
             if row is None:
                 return
             further = result.applied > row.applied or result.loaded > row.loaded
-            row.applied, row.loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
-            covered = mark_applied(row)
+            same_load = self._load(result.table) == row.load  # else it was begun again during this turn
+            applied, loaded = max(row.applied, result.applied), max(row.loaded, result.loaded)
+            row.applied, row.loaded = applied, loaded if same_load else row.loaded
+            covered = mark_applied(row, applied, loaded)
             row.rows_read += covered.reads
             row.rows_inserted += covered.inserts
             row.rows_updated += covered.updates
@@ -195,7 +197,7 @@ class OrmApplyStore:
                 row.lag_ms = max(0, (result.queryable_at - newest) // MILLISECOND)
             if row.attempt and further:
                 clear_error(row)
-            if self._load(result.table) == row.load:  # else it was dropped and created again during this turn
+            if same_load:
                 if result.gone:
                     row.load = ""  # who needs the name takes it from what a stale worker makes yet
                 row.made_load = row.load

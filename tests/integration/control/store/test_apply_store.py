@@ -210,6 +210,22 @@ def test_the_end_of_a_load_that_was_started_over_moves_nothing(captured: Capture
     assert captured.row(ORDERS).state == "loading"
 
 
+def test_what_a_load_that_was_started_over_had_brought_is_not_the_new_one_s(captured: Captured) -> None:
+    """Else the new load would look for these rows in the target, and say that they are lost (`TargetPosition`)."""
+    from webapp.replicators import services
+
+    lease = OrmLeaseStore().acquire(f"merge:{captured.replicator.pk}", "test")
+    assert lease is not None
+    store = OrmApplyStore(captured.replicator.pk)
+    captured.commit(next_sequence=10, schemas=(V1,), segments=(segment(ORDERS, 0, 9, kind=SegmentKind.CHUNK),))
+    store.tables()
+    services.resnapshot_table(table=captured.row(ORDERS))
+    store.applied(lease, Applied(ORDERS, -1, 9, 0.5, "append", datetime.now(UTC)))
+    row = captured.row(ORDERS)
+    assert (row.state, row.loaded, row.rows_read) == ("loading", -1, 10)
+    assert SegmentRow.objects.get().applied_at is not None
+
+
 def test_an_empty_new_table_is_made_once(streaming: Captured, lease: Lease) -> None:
     store = OrmApplyStore(streaming.replicator.pk)
     store.tables()
