@@ -51,7 +51,7 @@ class TidemarkError(Exception):
     """Base of the tree.
 
     `code` is stable and counted; `retryable` decides retry or stop; `remedy` is one sentence (or SQL) for the user.
-    Messages carry no secret (invariant 8).
+    Messages carry no secret (invariant 8), and no NUL character: Postgres stores none in texts.
     column: the column concerned, where one value is at fault.
     place: between which offsets of the source's log it lies, as people read them, where capture knows.
     stack: where it was raised in another process (Spark's), for who must know more than the reason.
@@ -63,9 +63,10 @@ class TidemarkError(Exception):
 
     def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None, column: str = "") -> None:
         """`table` names the table concerned as `database.table`, where there is one."""
+        message = message.replace("\0", "\ufffd")
         super().__init__(message)
         self.message = message
-        self.remedy = remedy or self.default_remedy
+        self.remedy = (remedy or self.default_remedy).replace("\0", "\ufffd")
         self.table = table
         self.column = column
         self.of_server = False  # True: the server's answer to one statement; another time it may be another

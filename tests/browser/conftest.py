@@ -21,6 +21,8 @@ from tests.browser.fake_source import FORM, FakeSource
 
 MYSQL = registry.KINDS["mysql"]
 AXE = (Path(__file__).parent / "vendor" / "axe" / "axe.min.js").read_text()
+# (width, scheme) of a way through a page; every page is looked at in both by test_pages.
+LOOKS = [(1440, "light"), pytest.param(390, "dark", marks=pytest.mark.long)]
 RESTING = "/resting"  # of the same process as the pages, without a script; the server knows nothing of it
 NOTHING = "<!doctype html><link rel=icon href=data:,>"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]

@@ -140,7 +140,7 @@ def make_table(replicator: Replicator, name: str, state: str = "streaming", **fi
 def make_metrics(table: ReplicatorTable, minutes: int = 60, scale: float = 1.0) -> None:
     """An hour with a wave and a peak of lag."""
     now = timezone.now().replace(second=0, microsecond=0)
-    rows, gauges = [], []
+    rows, gauges, late = [], [], {}
     for back in range(minutes):
         wave = 1 + math.sin(back / 6) * 0.6
         inserts = int(scale * 4200 * wave)
@@ -172,11 +172,11 @@ def make_metrics(table: ReplicatorTable, minutes: int = 60, scale: float = 1.0) 
             )
             for whose in (None, table)
         ]
-        lags = Lags()
+        late[minute] = Lags()
         for share in range(10):  # from half the wave's lag up to it
-            late = timedelta(seconds=2.1 * wave * (10 + share) / 20 + (180 if 20 < back < 24 else 0))
-            lags.histogram.add_one(late, events // 10)
-        add(table, lags, minute)
+            lag = timedelta(seconds=2.1 * wave * (10 + share) / 20 + (180 if 20 < back < 24 else 0))
+            late[minute].histogram.add_one(lag, events // 10)
+    add(table, late)
     MetricMinute.objects.bulk_create(rows)
     GaugeRow.objects.bulk_create(gauges, ignore_conflicts=True)  # those of all tables are there from the first one
     names = ("inserts", "updates", "deletes", "bytes", "merges", "merge_seconds", "merge_longest")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
 from webapp.alerts.models import Alert, Channel, Rule, RuleKind
 from webapp.monitoring.models import TableObjective
@@ -47,7 +47,7 @@ def seen_well(visitor: Visitor) -> None:
     assert (visitor.axe(), visitor.overflow(), visitor.complaints) == ([], 0, [])
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_channel_is_made_and_chosen_for_a_rule(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
 from webapp.monitoring.models import MetricRow
 from webapp.replicators.models import Replicator
@@ -32,8 +32,7 @@ def said(visitor: Visitor, key: str) -> list[str]:
 @pytest.mark.parametrize(
     ("width", "scheme"),
     [
-        (1440, "light"),
-        (390, "dark"),
+        *LOOKS,
         pytest.param(1440, "dark", marks=pytest.mark.long),
         pytest.param(390, "light", marks=pytest.mark.long),
     ],

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Route
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
 from tests.browser.test_alerts import seen_well, tab_to
 from webapp.monitoring.models import LogLine
@@ -15,7 +15,7 @@ from webapp.monitoring.models import LogLine
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_failing_table_is_found_and_skipped_by_keyboard(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:
@@ -96,7 +96,7 @@ def test_a_filter_is_not_undone_by_a_poll_that_was_slow(
         pass
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_dead_letter_row_is_looked_at_and_discarded_by_keyboard(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

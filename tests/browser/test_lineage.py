@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation, make_table, make_wide_history
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_table_of_300_columns_is_readable_and_reachable_by_keyboard(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

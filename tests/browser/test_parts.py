@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
 from tests.browser.test_alerts import seen_well, tab_to
 from webapp.replicators.models import SnapshotRun
@@ -14,7 +14,7 @@ from webapp.replicators.models import SnapshotRun
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_rows_are_asked_for_by_keyboard_and_stopped(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.browser.conftest import Visitor
+from tests.browser.conftest import LOOKS, Visitor
 from tests.browser.factories import Installation
 from tests.browser.test_alerts import seen_well, tab_to
 from webapp.streams.models import Stream
@@ -14,7 +14,7 @@ from webapp.streams.models import Stream
 pytestmark = [pytest.mark.browser, pytest.mark.integration]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
 def test_a_stream_is_made_disabled_enabled_and_deleted(
     visit: Callable[..., Visitor], installation: Installation, width: int, scheme: str
 ) -> None:

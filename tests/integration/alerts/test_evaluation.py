@@ -87,7 +87,7 @@ def test_late_changes_burn_the_budget_and_few_wake_nobody(watch: Watch) -> None:
     def late(number: int) -> None:
         lags = Lags()
         lags.histogram.add_one(timedelta(seconds=400), number)
-        add(watch.table, lags, watch.now)
+        add(watch.table, {watch.now: lags})
 
     late(9)
     watch.round()

@@ -140,7 +140,7 @@ def test_metrics_are_added_up_by_minute(client: APIClient, url: str, replicator:
         applied(table, now, 5)
         lags = Lags()
         lags.histogram.add_one(timedelta(milliseconds=100 * table.pk), 5)
-        add(table, lags, now)
+        add(table, {now: lags})
     applied(tables[0], now - timedelta(hours=3), 1)
     [minute] = client.get(f"{url}metrics/").json()
     assert (minute["inserts"], minute["events"]) == (5 * len(tables), 5 * len(tables))
@@ -183,7 +183,7 @@ def test_the_objective_and_those_of_tables(client: APIClient, url: str, replicat
     for table, seconds, number in ((first, 2, 90), (first, 400, 10), (second, 400, 100)):
         lags = Lags()
         lags.histogram.add_one(timedelta(seconds=seconds), number)
-        add(table, lags, timezone.now())
+        add(table, {timezone.now(): lags})
     slo = client.get(f"{url}slo/").json()
     assert slo["objective"] == {"percent": 99.0, "seconds": 300.0}
     assert slo["windows"]["30d"] == {"good": 90, "total": 200, "percent": 45.0}
@@ -213,7 +213,7 @@ def test_the_fleet_tells_of_objectives_as_its_page_does(client: APIClient, url: 
     table = ReplicatorTable.objects.filter(replicator=replicator)[0]
     lags = Lags()
     lags.histogram.add_one(timedelta(seconds=2), 10)
-    add(table, lags, timezone.now())
+    add(table, {timezone.now(): lags})
     Replicator.objects.update(desired=Desired.RUNNING, status=Status.RUNNING, source_ts=timezone.now())
     evaluate()
     [line] = client.get(fleet).json()["results"]

@@ -72,7 +72,7 @@ def write(merges: list[Merge]) -> None:
         late = Lags()
         for lag in one.lags:
             late.histogram.add_one(lag)
-        add(one.table, late, one.at)
+        add(one.table, {one.at: late})
 
 
 def make() -> tuple[Replicator, list[ReplicatorTable]]:

@@ -59,7 +59,7 @@ def write(events: list[RawEvent]) -> None:
         lags = Lags()
         for event in own:
             lags.histogram.add_one(event.lag)
-        add(own[0].table, lags, own[0].queryable_at)
+        add(own[0].table, {own[0].queryable_at: lags})
 
 
 def direct(events: list[RawEvent], window: str, promised: dict[int, Objective]) -> tuple[int, int]:

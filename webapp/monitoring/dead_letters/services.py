@@ -59,8 +59,8 @@ def _row(table: ReplicatorTable, dead_letter: DeadLetter) -> DeadLetterRow:
         txn_id=without_nul(row.txn_id)[:PLACE],
         code=error.code[:CODE],
         column=without_nul(error.column)[:COLUMN],
-        message=without_nul(error.message),
-        remedy=without_nul(error.remedy),
+        message=error.message,
+        remedy=error.remedy,
         data=row.data,
         size=row.size,
         keys=list(map(dict, row.keys)) or None,
@@ -73,9 +73,9 @@ def _warn(table: ReplicatorTable, dead_letter: DeadLetter) -> None:
     note(
         replicator=table.replicator,
         kind="dead_letter_rows",
-        summary=f"{number} missing in the target table of {table}: {without_nul(error.message)}",
+        summary=f"{number} missing in the target table of {table}: {error.message}",
         table=str(table),
-        detail={"code": error.code, "column": without_nul(error.column), "remedy": without_nul(error.remedy)},
+        detail={"code": error.code, "column": without_nul(error.column), "remedy": error.remedy},
     )
 
 

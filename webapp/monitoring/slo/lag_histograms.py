@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import product
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -55,23 +56,22 @@ def parsed(row: LagRow) -> Lags:
 
 
 @transaction.atomic(savepoint=False)
-def add(table: ReplicatorTable, new: Lags, queryable_at: datetime) -> None:
-    """Within the transaction of the table's mark: counted exactly when the mark is.
+def add(table: ReplicatorTable, new: Mapping[datetime, Lags]) -> None:
+    """Lags by the moment at which they became queryable.
 
-    The merge lease's row is locked in it, so no other mark of this replicator reads what is written here before it is
-    there.
+    Within the transaction of the table's mark: counted exactly when the mark is.  The merge lease's row is locked in
+    it, so no other mark of this replicator reads what is written here before it is there.
     """
-    if not new.histogram.events and not new.unmeasured:
+    found: dict[Key, Lags] = {}
+    for moment, lags in new.items():
+        if lags.histogram.events or lags.unmeasured:
+            for pk, span in product((table.pk, None), WRITTEN):
+                found.setdefault((pk, span, begin(span, moment)), Lags()).merge(lags)
+    if not found:
         return
-    keys = [(pk, span, begin(span, queryable_at)) for pk in (table.pk, None) for span in WRITTEN]
-    stored = _stored(table.replicator_id, keys)
-    for key in keys:
-        whole = Lags()
-        for part in (stored.get(key), new):
-            if part is not None:
-                whole.merge(part)
-        stored[key] = whole
-    _write(table.replicator_id, {key: stored[key] for key in keys})
+    for key, lags in _stored(table.replicator_id, found).items():
+        found[key].merge(lags)
+    _write(table.replicator_id, found)
 
 
 def _stored(replicator_id: int, keys: Iterable[Key]) -> dict[Key, Lags]:

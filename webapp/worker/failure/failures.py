@@ -10,7 +10,7 @@ from django.db.models import F, Min, Q, QuerySet
 from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
-from webapp.database import clock, without_nul
+from webapp.database import clock
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
@@ -79,9 +79,9 @@ def fail_table(
     note(
         replicator=table.replicator,
         kind="table_failed",
-        summary=f"{table} stopped: {without_nul(error.message)}",
+        summary=f"{table} stopped: {error.message}",
         table=str(table),
-        detail={"code": error.code, "remedy": without_nul(error.remedy)},
+        detail={"code": error.code, "remedy": error.remedy},
     )
     if table.replicator.parsed_options.on_table_failure == "stop":
         stop_replicator(table.replicator, error)
@@ -91,7 +91,6 @@ def fail_table(
 
 def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     """FAILED as a whole, with the reason and what to do."""
-    message = without_nul(error.message)
     if error.code in OF_THE_CONNECTION:
         error.remedy += (
             f" {replicator.name} resumes automatically once the connection {replicator.connection.name} is changed or"
@@ -100,15 +99,15 @@ def stop_replicator(replicator: Replicator, error: TidemarkError) -> None:
     Replicator.objects.filter(pk=replicator.pk).update(
         status=Status.FAILED,
         error_code=error.code[:CODE],
-        error_message=message,
-        error_remedy=without_nul(error.remedy),
+        error_message=error.message,
+        error_remedy=error.remedy,
         next_retry_at=None,
     )
     note(
         replicator=replicator,
         kind="failed",
-        summary=f"Stopped: {message}",
-        detail={"code": error.code, "remedy": without_nul(error.remedy)},
+        summary=f"Stopped: {error.message}",
+        detail={"code": error.code, "remedy": error.remedy},
     )
     replan(replicator)
 
@@ -152,8 +151,8 @@ def stage_waits(replicator_id: int, stage: Stage, error: TidemarkError) -> None:
     if replicator is None:
         return
     verdict = RetryDecision(0, clock(), None)
-    told = {"message": without_nul(error.message), "remedy": without_nul(error.remedy)}
-    if not _open(replicator_id, stage).filter(code=error.code).update(**told):
+    waiting = _open(replicator_id, stage).filter(code=error.code)
+    if not waiting.update(message=error.message, remedy=error.remedy):
         _record(replicator, None, stage, error, verdict.attempt, verdict.retry_at)
     _retrying(replicator_id, error, verdict)
 
@@ -165,8 +164,8 @@ def _retrying(replicator_id: int, error: TidemarkError, verdict: RetryDecision) 
         first_failure_at=verdict.first_failure_at,
         next_retry_at=verdict.retry_at,
         error_code=error.code[:CODE],
-        error_message=without_nul(error.message),
-        error_remedy=without_nul(error.remedy),
+        error_message=error.message,
+        error_remedy=error.remedy,
     )
 
 
@@ -211,8 +210,8 @@ def _open(replicator_id: int, stage: Stage) -> QuerySet[Failure]:
 
 def _describe(table: ReplicatorTable, error: TidemarkError) -> None:
     table.error_code = error.code[:CODE]
-    table.error_message = without_nul(error.message)
-    table.error_remedy = without_nul(error.remedy)
+    table.error_message = error.message
+    table.error_remedy = error.remedy
 
 
 def _read_up_to(replicator: Replicator) -> str:
@@ -237,12 +236,12 @@ def _record(
     Failure.objects.create(
         replicator=replicator,
         table=table,
-        offset_after=without_nul(after)[:PLACE],
-        offset_until=without_nul(until)[:PLACE],
+        offset_after=after[:PLACE],
+        offset_until=until[:PLACE],
         stage=stage,
         code=error.code[:CODE],
-        message=without_nul(error.message),
-        remedy=without_nul(error.remedy),
+        message=error.message,
+        remedy=error.remedy,
         attempt=attempt,
         first_sequence=table.applied + 1 if table else None,
         last_sequence=table.last_sequence if table else None,

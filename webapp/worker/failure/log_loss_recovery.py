@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from replicator.errors import ConfigurationError, LogPurged
-from webapp.database import clock, without_nul
+from webapp.database import clock
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators.models import Replicator
 from webapp.replicators.services import STARTED_BY_ITSELF, start_anew
@@ -27,7 +27,7 @@ def recovered(replicator_id: int, error: LogPurged) -> bool:
         error.remedy += f" It has already restarted automatically {MAX_PER_DAY} times within a day."
         return False
     try:
-        start_anew(replicator=replicator, lost=without_nul(error.message))
+        start_anew(replicator=replicator, lost=error.message)
     except ConfigurationError:  # it is being deleted
         return False
     return True

@@ -278,7 +278,7 @@ class OrmChunkStore:
             options = run.table.replicator.parsed_options
             verdict = decide(error, options, attempt=attempt, first_failure_at=first_failure_at, now=now)
         if verdict.retry_at is None:
-            end_partial(run.pk, without_nul(f"{error.message} {error.remedy}"))
+            end_partial(run.pk, f"{error.message} {error.remedy}")
         return verdict
 
     def _count(

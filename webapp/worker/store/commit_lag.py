@@ -37,7 +37,7 @@ def count_late(
                 measured = found.from_moment(since)
                 late.histogram.merge(measured.lags(result.queryable_at))
                 late.unmeasured += found.events - measured.events
-    lag_histograms.add(table, late, result.queryable_at)
+    lag_histograms.add(table, {result.queryable_at: late})
 
 
 def _from_the_log(segment: Segment | Marked) -> bool:

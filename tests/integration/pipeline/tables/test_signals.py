@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any, Self
@@ -29,13 +29,9 @@ SIGNALS = "CREATE TABLE signals (id VARCHAR(42) PRIMARY KEY, type VARCHAR(32) NO
 PATIENCE = 90.0
 
 
-@pytest.fixture(params=["mariadb", "postgres"])
-def lab(request: pytest.FixtureRequest, transactional_db: Any) -> Iterator[Lab]:
-    server = request.getfixturevalue("mariadb" if request.param == "mariadb" else "postgres_source")
-    kind = Lab if request.param == "mariadb" else PostgresLab
-    one = kind(server.address, f"lab_{uuid.uuid4().hex[:8]}")
-    yield one
-    one.close()
+@pytest.fixture
+def lab(any_lab: Lab) -> Lab:
+    return any_lab
 
 
 def send(lab: Lab, kind: str, data: Any = None) -> None:
