@@ -12,6 +12,7 @@ from replicator.model.table_set import TableSet
 from replicator.sources.base import CheckResult, CheckStatus
 
 _REACHABLE = ("reachable", "Connection")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,22 @@ def failed(detail: str, remedy: str) -> CheckFinding:
 def without_tables() -> CheckFinding:
     """Of a check of tables before there are any: that is no pass."""
     return CheckFinding(CheckStatus.SKIPPED, "Checked when tables are selected.")
+
+
+def encryption(cipher: str, host: str, *, disabled: bool, certificate: str) -> CheckFinding:
+    """Of the connection that asks.  cipher: empty where it is not encrypted; `disabled` by its settings.
+
+    certificate: what to set on a server without one.
+    """
+    if cipher:
+        return ok(f"Encrypted with {cipher}.")
+    if host in _LOOPBACK:
+        return ok("Not encrypted; the server is on this machine.")
+    remedy = "Set TLS to 'Always' in the connection"
+    return warning(
+        "The connection is not encrypted.",
+        f"{remedy}." if disabled else f"{remedy}, and give the server a certificate ({certificate}).",
+    )
 
 
 class CheckConnection(Protocol):

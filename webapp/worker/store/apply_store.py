@@ -74,6 +74,7 @@ class OrmApplyStore:
         self._id = replicator_id
         self._turns: dict[TableId, _Turn] = {}
         self._structure: tuple[int, int] | None = None
+        self._asked: dict[int | None, tuple[str, tuple[Any, ...]]] = {}  # by how many tables are wanted
         self._generations: dict[str, int] = {}
 
     @stored
@@ -104,7 +105,11 @@ class OrmApplyStore:
     def _due(self, busy: set[int], left_out: set[TableId], most: int | None) -> list[ReplicatorTable]:
         """By the oldest segment that waits; tables without any (there are events, or a load is over) first: that is
         soon done.
+
+        Asked for all the time by a loop with nothing under way: then by the statement that it asked by before.
         """
+        if (known := self._asked.get(most)) is not None and not (busy or left_out):
+            return list(ReplicatorTable.objects.raw(*known))
         loading = When(state=TableState.LOADING.value, then=F("loaded"))
         waiting = models.SegmentRow.objects.filter(table=OuterRef("pk"), last_sequence__gt=OuterRef("done"))
         since = Subquery(waiting.order_by("last_sequence").values("created_at")[:1])
@@ -113,7 +118,10 @@ class OrmApplyStore:
         for table in left_out:
             found = found.exclude(database=table.database, name=table.name)
         rows = found.order_by(F("since").asc(nulls_first=True), "id")
-        return list(rows if most is None else rows[:most])
+        rows = rows if most is None else rows[:most]
+        if not (busy or left_out):
+            self._asked[most] = rows.query.sql_with_params()
+        return list(rows)
 
     @stored
     def turned(self, lease: Lease, table: TableId) -> None:

@@ -62,6 +62,10 @@ CLAIMED = (
     "state = 'reading', attempt = %(attempt)s, owner = %(owner)s, claimed_until = %(until)s, read_at = NULL,"
     " base_sequence = NULL"
 )
+ANY_OPEN_RUN = """
+SELECT clock_timestamp() FROM replicators_snapshotrun r JOIN replicators_replicatortable t ON t.id = r.table_id
+WHERE t.replicator_id = %s AND r.state IN ('planning', 'reading') LIMIT 1
+"""
 MARKED_AGAIN = "owner = %(owner)s, read_at = %(now)s"
 CLAIM = f"""
 FROM replicators_snapshotrun r JOIN replicators_replicatortable t ON t.id = r.table_id
@@ -400,9 +404,17 @@ def _total(rows: QuerySet[Any], by: str, number: str | Case | Value) -> Coalesce
 
 
 def has_work(replicator_id: int, lease_owner: str = "") -> bool:
-    """Is there anything to plan or to read for the holder of the lease; "": nobody holds it."""
-    now = clock()
-    return wants_reading(replicator_id) and (
+    """Is there anything to plan or to read for the holder of the lease; "": nobody holds it.
+
+    Asked for all the time, and mostly in vain: then by one small statement.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(ANY_OPEN_RUN, [replicator_id])
+        row = cursor.fetchone()
+    if row is None or not wants_reading(replicator_id):
+        return False
+    now = row[0]
+    return (
         _open_runs(replicator_id, now).filter(state=RunState.PLANNING).exists()
         or readable(replicator_id, now, lease_owner, room=_room(replicator_id, now) > 0).exists()
     )

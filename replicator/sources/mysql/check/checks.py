@@ -12,9 +12,8 @@ from replicator.sources.mysql.check import log_settings, privileges
 from replicator.sources.mysql.check.server_info import Server
 from replicator.sources.mysql.config import MySqlConfig, TlsMode
 from replicator.sources.mysql.connection import connect
-from replicator.sources.shared.check_runner import CheckFinding, Checks, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, Checks, encryption, failed, ok, warning
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _MINIMUM = {"MySQL": (8, 0), "MariaDB": (10, 6)}
 
 
@@ -28,16 +27,8 @@ def tls(server: Server) -> CheckFinding:
             "requests the password in clear text. This is refused because the server is not verified by TLS.",
             REMEDY,
         )
-    if cipher:
-        return ok(f"Encrypted with {cipher}.")
-    if server.config.host in _LOOPBACK:
-        return ok("Not encrypted; the server is on this machine.")
-    remedy = "Set TLS to 'Always' in the connection" + (
-        "."
-        if server.config.tls is TlsMode.DISABLED
-        else ", and give the server a certificate (ssl_cert, ssl_key in my.cnf)."
-    )
-    return warning("The connection is not encrypted.", remedy)
+    disabled = server.config.tls is TlsMode.DISABLED
+    return encryption(cipher, server.config.host, disabled=disabled, certificate="ssl_cert, ssl_key in my.cnf")
 
 
 def version(server: Server) -> CheckFinding:

@@ -10,9 +10,8 @@ from replicator.sources.postgres.check import log_settings, privileges
 from replicator.sources.postgres.check.server_info import Server, Service
 from replicator.sources.postgres.config import PostgresConfig, TlsMode
 from replicator.sources.postgres.connection import connect
-from replicator.sources.shared.check_runner import CheckFinding, Checks, failed, ok, warning
+from replicator.sources.shared.check_runner import CheckFinding, Checks, encryption, failed, ok, warning
 
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LEAST, _NEWEST = 13, 18
 
 
@@ -21,16 +20,12 @@ def tls(server: Server) -> CheckFinding:
     rows = server.rows(
         "SELECT version, cipher FROM pg_catalog.pg_stat_ssl WHERE pid = pg_catalog.pg_backend_pid() AND ssl"
     )
-    if rows:
-        return ok(f"Encrypted with {rows[0][0]}, {rows[0][1]}.")
-    if server.config.host in _LOOPBACK:
-        return ok("Not encrypted; the server is on this machine.")
-    remedy = "Set TLS to 'Always' in the connection" + (
-        "."
-        if server.config.tls is TlsMode.DISABLE
-        else ", and give the server a certificate (ssl = on, ssl_cert_file, ssl_key_file in postgresql.conf)."
+    return encryption(
+        ", ".join(map(str, rows[0])) if rows else "",
+        server.config.host,
+        disabled=server.config.tls is TlsMode.DISABLE,
+        certificate="ssl = on, ssl_cert_file, ssl_key_file in postgresql.conf",
     )
-    return warning("The connection is not encrypted.", remedy)
 
 
 def version(server: Server) -> CheckFinding:
