@@ -18,6 +18,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from testing.servers.mysql import EmbeddedMySQL
 from testing.servers.s3 import EmbeddedS3
+from tests.database import migrated
 from tests.environment import HOME, POSTGRES
 from webapp.embedded.java_artifacts import MARIADB_SOURCE
 from webapp.embedded.mariadb import EmbeddedMariaDB
@@ -77,7 +78,8 @@ def postgres_url() -> str:
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(postgres_url: str) -> None:
-    """pytest-django asks for this before it makes the test database: the server has to run by then."""
+    """pytest-django asks for it before it makes the test database: the server runs by then, and has what to copy."""
+    connection.settings_dict["TEST"]["TEMPLATE"] = migrated(POSTGRES)
 
 
 @pytest.fixture(scope="session")
