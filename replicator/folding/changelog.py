@@ -44,10 +44,10 @@ def in_arrow(changes: pa.RecordBatch, schema: TableSchema) -> pa.Table:
 
 
 def _named(places: pa.ChunkedArray, schema: TableSchema) -> pa.Array:
-    told = [
+    names = [
         json.dumps([schema.names[place] for place in listed], ensure_ascii=False, separators=(",", ":"))
         if listed
         else None
         for listed in places.to_pylist()
     ]
-    return pa.array(told, pa.string())
+    return pa.array(names, pa.string())

@@ -80,18 +80,18 @@ def left_out(files: Iterable[pq.FileMetaData], schema: TableSchema) -> LeftOut |
 
     Key columns are never left out.
     """
-    values, low, high, told = 0, len(schema.columns), -1, True
+    values, low, high, known = 0, len(schema.columns), -1, True
     for column in (c for file in files for c in _leaves(file, UNCHANGED + ".")):
         statistics = column.statistics
         if statistics is None or not statistics.has_null_count:
-            low, high, told = 0, len(schema.columns) - 1, False
+            low, high, known = 0, len(schema.columns) - 1, False
         elif statistics.null_count < column.num_values:
             values += column.num_values - statistics.null_count
             bounds = (statistics.min, statistics.max) if statistics.has_min_max else (0, len(schema.columns) - 1)
             low, high = min(low, bounds[0]), max(high, bounds[1])
     keys = {schema.names.index(name) for name in schema.key}
     places = tuple(place for place in range(low, high + 1) if place not in keys)
-    return LeftOut(places, values if told else None) if places else None
+    return LeftOut(places, values if known else None) if places else None
 
 
 def with_values(storage: Storage, paths: Sequence[str], ranges: Sequence[KeyColumnRange]) -> list[KeyColumnRange]:

@@ -243,11 +243,11 @@ class _LogReader:
         self._taken, self._at = taken_of(tables, self._whole_rows), start
         plain = {table: unmasked_schema(schema) for table, schema in schemas.items()}
         for message in self._reader.read(start, tables, plain):
-            told = self._message(message)
+            taken = self._message(message)
             del message  # invariant 9: nothing holds a batch while the next is read
-            if told is not None:
-                yield told
-            del told
+            if taken is not None:
+                yield taken
+            del taken
 
     def confirm(self, durable: Offset) -> None:
         self._reader.confirm(durable)
@@ -260,8 +260,8 @@ class _LogReader:
         masks = {column.name: column.masked.mask for column in shown.columns if column.masked}
         if masks != self._taken.get(shown.table, Taken()).masks:
             return None
-        told = self._reader.learned(unmasked_schema(shown), unmasked_schema(known))
-        return told and replace(known, identity=told.identity)
+        learned = self._reader.learned(unmasked_schema(shown), unmasked_schema(known))
+        return learned and replace(known, identity=learned.identity)
 
     def close(self) -> None:
         self._reader.close()

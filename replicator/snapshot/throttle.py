@@ -53,12 +53,14 @@ class Pace:
 class Throttle:
     """Of all readers of one snapshot loop."""
 
-    def __init__(self, pace: Callable[[], Pace], look: Callable[[], SourceLoad], told: Callable[[str], None]) -> None:
+    def __init__(
+        self, pace: Callable[[], Pace], look: Callable[[], SourceLoad], on_wait: Callable[[str], None]
+    ) -> None:
         """`pace` is asked before each chunk; `look` once a second at most, where it matters.
 
-        `told` hears why nothing is read, and an empty text when it goes on.
+        `on_wait` gets why nothing is read, and an empty text when it goes on.
         """
-        self._pace, self._look, self._told = pace, look, told
+        self._pace, self._look, self._on_wait = pace, look, on_wait
         self._lock = threading.Lock()
         self._looked_at = -LOOK_SECONDS
         self._why = ""
@@ -88,5 +90,5 @@ class Throttle:
 
     def _tell(self, why: str) -> None:
         if bool(why) != bool(self._why):
-            self._told(why)
+            self._on_wait(why)
         self._why = why

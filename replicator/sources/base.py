@@ -322,11 +322,11 @@ class SourceLoad:
 class SourceWait:
     """How something that has to end on the source first is waited for.
 
-    stopped: no longer (invariant 10).  told: gets a SourceBusy that names what is waited for, now and then.
+    stopped: no longer (invariant 10).  on_busy: gets a SourceBusy that names what is waited for, now and then.
     """
 
     stopped: Callable[[], bool] = lambda: False
-    told: Callable[[SourceBusy], None] = lambda _: None
+    on_busy: Callable[[SourceBusy], None] = lambda _: None
 
 
 WITHOUT_END = SourceWait()

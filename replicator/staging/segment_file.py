@@ -73,11 +73,11 @@ def _format(schema: pa.Schema, key: Collection[str]) -> dict[str, Any]:
     """What costs least to write and to read: LZ4, no dictionaries, statistics where footers are read for them
     (`merge.ranges`).
     """
-    told = {SEQUENCE, *key, *(BEFORE + name for name in key)}
+    with_statistics = {SEQUENCE, *key, *(BEFORE + name for name in key)}
     unchanged = [f"{UNCHANGED}.list.element"] if UNCHANGED in schema.names else []
     return {
         "compression": "lz4",
-        "write_statistics": [*(name for name in schema.names if name in told), *unchanged],
+        "write_statistics": [*(name for name in schema.names if name in with_statistics), *unchanged],
         "use_dictionary": False,
         "column_encoding": {SEQUENCE: "DELTA_BINARY_PACKED"},  # they follow each other
         "write_batch_size": _STEP_ROWS,

@@ -31,12 +31,12 @@ BUSY = (429, 500, 502, 503, 504)
 class StreamRefused(Exception):
     """The server's answer: `status` (HTTP), `code` (stable), `remedy`, and `oldest` where a checkpoint is too old."""
 
-    def __init__(self, status: int, told: dict[str, Any]) -> None:
-        super().__init__(f"{told.get('message', '')} {told.get('remedy', '')}".strip() or f"HTTP status {status}")
+    def __init__(self, status: int, answer: dict[str, Any]) -> None:
+        super().__init__(f"{answer.get('message', '')} {answer.get('remedy', '')}".strip() or f"HTTP status {status}")
         self.status = status
-        self.code = str(told.get("code", ""))
-        self.remedy = str(told.get("remedy", ""))
-        self.oldest = str(told.get("oldest", ""))
+        self.code = str(answer.get("code", ""))
+        self.remedy = str(answer.get("remedy", ""))
+        self.oldest = str(answer.get("oldest", ""))
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class Client:
         """asked: `begin` (a checkpoint, `oldest` or `latest`), `group`, `member`, `max_rows`, `max_bytes`, `wait`
         (seconds).
         """
-        told = json.loads(self._get_changes(stream, shard, asked, "application/json")[0])
-        return Batch(shard, told["checkpoint"], told["more"], told["changes"])
+        answer = json.loads(self._get_changes(stream, shard, asked, "application/json")[0])
+        return Batch(shard, answer["checkpoint"], answer["more"], answer["changes"])
 
     def tables(self, stream: str, shard: int, **asked: Any) -> tuple[list[Any], str, bool]:
         """As Arrow: tables and events (dicts) in the order of their begins, the checkpoint behind them, and whether
@@ -127,10 +127,10 @@ class Client:
         except urllib.error.HTTPError as error:
             with error:
                 text = error.read()
-            told: Any = {}
+            refusal: Any = {}
             with contextlib.suppress(ValueError):
-                told = json.loads(text)
-            raise StreamRefused(error.code, told if isinstance(told, dict) else {}) from None
+                refusal = json.loads(text)
+            raise StreamRefused(error.code, refusal if isinstance(refusal, dict) else {}) from None
 
 
 class Consumer:
@@ -225,7 +225,7 @@ class Consumer:
         if time.monotonic() - self._beat_at < self._lease / 6:
             return
         try:
-            told = self._client.call(
+            answer = self._client.call(
                 "POST", self._path("heartbeat"), {"member": self._member, "shards": list(self.shards)}
             )
         except StreamRefused as error:
@@ -233,16 +233,16 @@ class Consumer:
                 raise
             self._join()
         else:
-            self._hold(told)
+            self._hold(answer)
 
     def _join(self) -> None:
-        told = self._client.call("POST", self._path("join"), self._asked)
-        self._member, self._read = told["member"], {}
-        self._hold(told)
+        answer = self._client.call("POST", self._path("join"), self._asked)
+        self._member, self._read = answer["member"], {}
+        self._hold(answer)
 
-    def _hold(self, told: dict[str, Any]) -> None:
+    def _hold(self, answer: dict[str, Any]) -> None:
         """What is new begins at the group's checkpoint."""
-        self.shards, self._beat_at = tuple(told["shards"]), time.monotonic()
+        self.shards, self._beat_at = tuple(answer["shards"]), time.monotonic()
         self._read = {shard: place for shard, place in self._read.items() if shard in self.shards}
         self._given &= self._read.keys()
 

@@ -36,9 +36,9 @@ def as_json(batch: CursorBatch) -> list[dict[str, Any]]:
 
 def event_json(event: StreamEvent) -> dict[str, Any]:
     """What stands between rows."""
-    told = {"operation": event.kind, "sequence": event.sequence, "database": event.database, "table": event.name}
+    fields = {"operation": event.kind, "sequence": event.sequence, "database": event.database, "table": event.name}
     at = event.commit_ts.isoformat() if event.commit_ts else None
-    return told | {"schema_version": event.schema_version, "commit_ts": at} | dict(event.detail)
+    return fields | {"schema_version": event.schema_version, "commit_ts": at} | dict(event.detail)
 
 
 def _changes(rows: Rows) -> Iterator[dict[str, Any]]:
@@ -48,9 +48,9 @@ def _changes(rows: Rows) -> Iterator[dict[str, Any]]:
     whose = {"database": schema.table.database, "table": schema.table.name, "schema_version": version}
     for place in range(rows.data.num_rows):
         values = {name: plain[name](column[place]) for name, column in columns.items()}
-        told = {"operation": values[OPERATION], "sequence": values[SEQUENCE], **whose}
-        told |= {"commit_ts": values[COMMIT_TS], "transaction": values[TXN_ID], "key": list(schema.key)}
-        yield told | _images(values, schema)
+        fields = {"operation": values[OPERATION], "sequence": values[SEQUENCE], **whose}
+        fields |= {"commit_ts": values[COMMIT_TS], "transaction": values[TXN_ID], "key": list(schema.key)}
+        yield fields | _images(values, schema)
 
 
 def _images(values: dict[str, Any], schema: TableSchema) -> dict[str, Any]:
@@ -119,14 +119,14 @@ def _items(batch: CursorBatch) -> Iterator[Item]:
 
 def _row_table(rows: Rows) -> pa.RecordBatch:
     schema = rows.part.schema
-    told = {
+    fields = {
         "database": schema.table.database,
         "table": schema.table.name,
         "schema_version": rows.part.segment.schema_version,
         "key": list(schema.key),
         "columns": list(schema.names),
     }
-    return rows.data.replace_schema_metadata({TABLE: json.dumps(told).encode()})
+    return rows.data.replace_schema_metadata({TABLE: json.dumps(fields).encode()})
 
 
 def _event_table(event: StreamEvent) -> pa.RecordBatch:

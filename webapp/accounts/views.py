@@ -130,11 +130,11 @@ def users(request: HttpRequest) -> HttpResponse:
                 messages.success(request, f"{made.get_username()} may sign in.")
                 return redirect("accounts:users")
         except ConfigurationError as error:
-            told = f"{error.message} {error.remedy}".strip()
+            message = f"{error.message} {error.remedy}".strip()
             if form.is_bound:
-                form.add_error(None, told)
+                form.add_error(None, message)
             else:
-                messages.error(request, told)
+                messages.error(request, message)
     lines = [(user, role_of(user)) for user in get_user_model().objects.order_by("username")]
     return render(request, "accounts/users.html", {"form": form, "lines": lines, "roles": Role, "section": "users"})
 

@@ -142,9 +142,9 @@ def _queue(watched: Iterable[Rule], alerts: Sequence[Alert], now: datetime) -> i
         wanted += [_delivery(alert, channel.pk, Event.FIRED, now) for channel in rule.channels.all()]
     if ended:
         of_alert = {alert.pk: alert for alert in ended}
-        told = Delivery.objects.filter(alert__in=of_alert, event=Event.FIRED).values_list("alert_id", "channel_id")
+        notified = Delivery.objects.filter(alert__in=of_alert, event=Event.FIRED).values_list("alert_id", "channel_id")
         wanted += [
-            _delivery(of_alert[alert], channel, Event.CLEARED, now) for alert, channel in told.distinct().order_by()
+            _delivery(of_alert[alert], channel, Event.CLEARED, now) for alert, channel in notified.distinct().order_by()
         ]
     if not wanted:
         return 0

@@ -100,8 +100,8 @@ def try_rules(*, replicator: Replicator) -> dict[str, str]:
     """Send a test message to every channel that one of its rules tells, now; by channel why it could not be sent, or
     empty.
     """
-    told = Channel.objects.filter(rules__replicator=replicator, rules__enabled=True).distinct()
-    return {channel.name: _tried(channel, replicator) for channel in told}
+    channels = Channel.objects.filter(rules__replicator=replicator, rules__enabled=True).distinct()
+    return {channel.name: _tried(channel, replicator) for channel in channels}
 
 
 def _tried(channel: Channel, replicator: Replicator | None) -> str:

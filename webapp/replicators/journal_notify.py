@@ -51,7 +51,7 @@ class _Listener:
     """A thread with a connection of its own."""
 
     def __init__(self) -> None:
-        self._end, self._told = socket.socketpair()
+        self._end, self._ended = socket.socketpair()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="journal notify", daemon=True)
         self._thread.start()
@@ -61,7 +61,7 @@ class _Listener:
         self._over.set()
         self._end.close()
         self._thread.join()
-        self._told.close()
+        self._ended.close()
 
     def _run(self) -> None:
         while not self._over.is_set():
@@ -79,7 +79,7 @@ class _Listener:
         raw = own.connection
         _ring(None)  # what came before
         while not self._over.is_set():
-            select.select([raw, self._told], [], [])
+            select.select([raw, self._ended], [], [])
             raw.poll()
             while raw.notifies:
                 _ring(raw.notifies.pop(0).payload)

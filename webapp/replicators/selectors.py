@@ -87,8 +87,8 @@ def tables_called(
     except ConfigurationError:  # the source cannot be asked
         rule = EXACT_NAMES
     called = {name: rule.table(found[0]) if (found := parse_name(name)) else None for name in names}
-    told = known | {table.table_id for table in tables}
-    unknown = sorted(name for name, table in called.items() if name not in told and table not in told)
+    known_names = known | {table.table_id for table in tables}
+    unknown = sorted(name for name, table in called.items() if name not in known_names and table not in known_names)
     wanted = [one for one in tables if not names or str(one) in called or one.table_id in called.values()]
     return wanted, unknown
 

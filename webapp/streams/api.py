@@ -170,8 +170,8 @@ class StreamViewSet(ApiViewSet):
         if request.accepted_renderer.format == ArrowRenderer.format:
             headers = {"Tidemark-Checkpoint": marks[1], "Tidemark-More": "true" if batch.more else "false"}
             return Response(forms.as_arrow(batch), headers=headers)
-        told = {"stream": name, "shard": asked.shard, "start": marks[0], "checkpoint": marks[1], "more": batch.more}
-        return Response(told | {"changes": forms.as_json(batch)})
+        header = {"stream": name, "shard": asked.shard, "start": marks[0], "checkpoint": marks[1], "more": batch.more}
+        return Response(header | {"changes": forms.as_json(batch)})
 
     @extend_schema(request=serializers.AckSerializer, responses=serializers.AckSerializer)
     @action(detail=True, methods=["post"])
@@ -214,8 +214,8 @@ class GroupViewSet(ApiViewSet):
     def heartbeat(self, request: Request, name: str, group: str) -> Response:
         """More often than a third of the lease.  What is not in the answer is to be given up."""
         body = self.read(serializers.HeartbeatSerializer, request)
-        told = groups.heartbeat(stream=self._get(name), group=group, member=body["member"], held=body["shards"])
-        return Response(serializers.MembershipSerializer(told).data)
+        membership = groups.heartbeat(stream=self._get(name), group=group, member=body["member"], held=body["shards"])
+        return Response(serializers.MembershipSerializer(membership).data)
 
     @extend_schema(request=serializers.LeaveSerializer, responses={204: None})
     def leave(self, request: Request, name: str, group: str) -> Response:

@@ -87,8 +87,8 @@ def stretch_of(stream: Stream, start: StreamPosition, shard: int) -> Stretch:
     _note_names(look)
     schemas = _schemas(segments, events)
     parts = tuple(part for row in segments for part in _part(look, row, schemas))
-    told = [*_loads_of(look, runs), *(_event(event, schemas) for event in events)]
-    return Stretch(parts, tuple(one for one in told if one.sequence < look.upto), look.upto, more=look.upto < end)
+    given = [*_loads_of(look, runs), *(_event(event, schemas) for event in events)]
+    return Stretch(parts, tuple(one for one in given if one.sequence < look.upto), look.upto, more=look.upto < end)
 
 
 def _settle_keyless(look: _Look, runs: Sequence[SnapshotRun]) -> None:
@@ -211,8 +211,8 @@ def _event(row: TableEventRow, schemas: Mapping[tuple[int, int], TableSchema]) -
     detail = {name: row.detail[name] for name in TOLD if row.detail.get(name)}
     schema = schemas.get((row.table_id or 0, row.schema_version or 0))
     if schema is not None:
-        told = schema.to_dict()
-        detail["schema"] = {"columns": told["columns"], "key": told["key"]}
+        described = schema.to_dict()
+        detail["schema"] = {"columns": described["columns"], "key": described["key"]}
     return StreamEvent(
         row.table_id, row.database, row.name, row.sequence, row.kind, row.schema_version, row.commit_ts, detail
     )

@@ -311,8 +311,8 @@ class _Capture:
             self._ddl.reread(child, table)
         self._waiting = True
         error = rows[0].error
-        told = f"{len(rows):,} dead-letter row{'' if len(rows) == 1 else 's'}: {error.message}"
-        self._report.log(Level.WARNING, told, table=table, code=error.code, place=rows[0].offset, column=error.column)
+        text = f"{len(rows):,} dead-letter row{'' if len(rows) == 1 else 's'}: {error.message}"
+        self._report.log(Level.WARNING, text, table=table, code=error.code, place=rows[0].offset, column=error.column)
         if self._tracking.count_dead_letters(table, len(rows)) > MAX_DEAD_LETTERS:
             self._fail(TableFailed(table, too_many(MAX_DEAD_LETTERS, error), message.offset))
 
@@ -326,8 +326,8 @@ class _Capture:
         self._placed(failed.offset)
         self._report.log(Level.ERROR, failed.error.message, table=failed.table, code=failed.error.code)
         for child in sorted(self._cascades.children(failed.table)):
-            told = f"Foreign key actions of {failed.table} are no longer tracked. Resnapshot {child} after it."
-            self._report.log(Level.WARNING, told, table=child)
+            message = f"Foreign key actions of {failed.table} are no longer tracked. Resnapshot {child} after it."
+            self._report.log(Level.WARNING, message, table=child)
         reach("capture.failure.noted")
 
     def _placed(self, offset: Offset) -> None:

@@ -115,8 +115,10 @@ def _ended(
     """
     if plan.ddl_policy.get("drop_table") is DdlAction.STOP:
         return set()
-    told = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
-    known = {table for table, version in versions.items() if anew or (version.schema.identity if version else told)}
+    has_identities = any(one.schema is not None and one.schema.schema.identity for one in plan.tracked)
+    known = {
+        table for table, version in versions.items() if anew or (version.schema.identity if version else has_identities)
+    }
     gone = {table for table in known if isinstance(present.get(table), TableDisappeared | None)}
     return gone | {table for table in versions.keys() - known - present.keys() if _is_gone(catalog, table)}
 

@@ -66,8 +66,10 @@ class ChunkAdmitter:
         if mark is None:
             self._strange += 1
             if self._strange.bit_count() == 1:  # 1, 2, 4, 8 …
-                told = f"Ignored watermarks in the source's log that Tidemark did not write: {self._strange:,} so far."
-                self._report.log(Level.WARNING, told)
+                message = (
+                    f"Ignored watermarks in the source's log that Tidemark did not write: {self._strange:,} so far."
+                )
+                self._report.log(Level.WARNING, message)
             return
         if mark.kind == "P":
             self._entry.plans.add(mark.attempt)
@@ -183,8 +185,10 @@ class ChunkAdmitter:
         """
         if mark.run not in self._entry.unplanned:
             self._entry.unplanned.add(mark.run)
-            told = f"The snapshot of {raw.chunk.table} restarts: it was planned at a position that the source has lost."
-            self._report.log(Level.WARNING, told, table=raw.chunk.table)
+            message = (
+                f"The snapshot of {raw.chunk.table} restarts: it was planned at a position that the source has lost."
+            )
+            self._report.log(Level.WARNING, message, table=raw.chunk.table)
 
     def _rows_last(self, raw: RawChunk) -> bool:
         """Can rows that were read before stay under this definition?

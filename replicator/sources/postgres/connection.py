@@ -241,13 +241,13 @@ def translated(where: str | TableId) -> Iterator[None]:
 def tidemark_error(error: Exception, where: str | TableId) -> TidemarkError:
     """The error of Tidemark's tree that says the same."""
     state = sql_state(error)
-    severity = _told_field(error, "severity_nonlocalized")
+    severity = _error_field(error, "severity_nonlocalized")
     return _worded(state, _reason(error, state), where, severity or "")
 
 
 def server_error(state: str, message: str, where: str | TableId, severity: str = "") -> TidemarkError:
     """The same of an ErrorResponse: its SQLSTATE (empty: libpq says it), message and severity."""
-    return _worded(state, _told(state, message) if state else message, where, severity)
+    return _worded(state, _with_state(state, message) if state else message, where, severity)
 
 
 def _worded(state: str, reason: str, where: str | TableId, severity: str) -> TidemarkError:
@@ -315,16 +315,16 @@ def sql_state(error: BaseException) -> str:
 def _reason(error: Exception, state: str) -> str:
     """What the server said first, with its code: DETAIL may hold a row, and libpq's text has the statement."""
     if state:
-        return _told(state, _told_field(error, "message_primary"))
+        return _with_state(state, _error_field(error, "message_primary"))
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _told_field(error: Exception, name: str) -> str | None:
+def _error_field(error: Exception, name: str) -> str | None:
     value: str | None = getattr(getattr(error, "diag", None), name, None)
     return value
 
 
-def _told(state: str, message: str | None) -> str:
+def _with_state(state: str, message: str | None) -> str:
     return f"{message or 'no message'} (SQLSTATE {state})"
 
 

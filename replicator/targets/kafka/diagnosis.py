@@ -50,16 +50,18 @@ def met(config: KafkaConfig, seconds: float) -> ClusterMetadata:
 
 def explained(heard: Sequence[KafkaError], config: KafkaConfig) -> TargetError | None:
     """What tells most of it, in a sentence with what to do; None where nothing was heard."""
-    told = sorted((error for error in heard if error.code() in TELLING), key=lambda error: error.code() not in DECISIVE)
-    if told:
-        code, text = told[0].code(), told[0].str()
+    errors = sorted(
+        (error for error in heard if error.code() in TELLING), key=lambda error: error.code() not in DECISIVE
+    )
+    if errors:
+        code, text = errors[0].code(), errors[0].str()
         if code == KafkaError._AUTHENTICATION:  # noqa: SLF001
             return _refused(config, text)
         if code == KafkaError._SSL:  # noqa: SLF001
             return _untrusted(config, text)
         if "PLAINTEXT broker listener" in text:
             return _no_tls(config)
-        unmet = [error.str() for error in told if any(sign in error.str() for sign in UNMET)]
+        unmet = [error.str() for error in errors if any(sign in error.str() for sign in UNMET)]
         if unmet:  # also where one that was had was closed, because its broker went
             return _away(config, _plain(unmet[0]))
     return _hung_up(config) if heard else None  # all brokers are down, and nothing says why

@@ -62,8 +62,8 @@ def known(error: KafkaError, config: KafkaConfig, what: str) -> TidemarkError:
 
 def _why(error: KafkaError, config: KafkaConfig) -> TargetError:
     """By what the error says itself, or by asking the brokers again."""
-    if error.code() in DECISIVE and (told := explained([error], config)) is not None:
-        return told
+    if error.code() in DECISIVE and (reason := explained([error], config)) is not None:
+        return reason
     try:
         met(config, WHY_SECONDS)
     except TargetError as reason:

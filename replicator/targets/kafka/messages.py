@@ -282,7 +282,7 @@ def schema_record(
     which it holds: a table that is made again has its versions from 1 again.
     """
     schema = subject.schema
-    told: dict[str, Any] = {
+    record: dict[str, Any] = {
         "topic": subject.topic,
         "db": schema.table.database,
         "table": schema.table.name,
@@ -298,8 +298,8 @@ def schema_record(
     if config.format == "avro":
         value = (avro.envelope_schema if config.envelope == "debezium" else avro.flat_schema)(schema, subject.topic)
         found = [one for one in (avro.key_schema(schema, subject.topic), value) if one is not None]
-        told["avro"] = {one.fingerprint: one.raw for one in found}
-    return told
+        record["avro"] = {one.fingerprint: one.raw for one in found}
+    return record
 
 
 def _either(events: Events) -> pa.RecordBatch:

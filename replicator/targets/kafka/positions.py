@@ -74,13 +74,13 @@ class Known:
         """One record; the table that it is the position of."""
         [(kind, name)] = json.loads(key).items()
         if kind == "topic":
-            self._set(self.owners, name, value, lambda told: str(told["replicator"]))
+            self._set(self.owners, name, value, lambda parsed: str(parsed["replicator"]))
             return None
         table = TargetTable(*name)
         if kind == "schema":
             self._set(self.schemas, table, value, TableSchema.from_dict)
             return None
-        self._set(self.tables, table, value, lambda told: Held(**told))
+        self._set(self.tables, table, value, lambda parsed: Held(**parsed))
         return table
 
     @staticmethod

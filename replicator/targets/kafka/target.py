@@ -276,7 +276,7 @@ class KafkaTarget:
 
     def _delete_below(self, table: TargetTable, held: Held, change: DeleteBelow) -> str:
         """Told once for each place: a reload's sweep was told when it began."""
-        told = held.below >= change.below or held.blank
+        already_sent = held.below >= change.below or held.blank
         if held.applied >= change.upto and held.below >= change.below:
             return SKIPPED
         after = replace(held, applied=max(held.applied, change.upto), below=max(held.below, change.below))
@@ -284,9 +284,9 @@ class KafkaTarget:
             after = replace(after, item=item_of(change))
         schema = self._known(table).schemas[table]
         with self._transaction(table, after) as transaction:
-            if not told:
+            if not already_sent:
                 self._void(transaction, held, schema, change.below)
-        return "nothing" if told else "truncate"
+        return "nothing" if already_sent else "truncate"
 
     def _rows(self, table: TargetTable, held: Held, change: Append | Merge | Replace) -> tuple[str, Counts]:
         match change:
@@ -374,11 +374,11 @@ class KafkaTarget:
     ) -> None:
         """begins: the sequence number from which it holds; None: behind what is there."""
         subject = self._subject(held.topic, schema, held.schema_version)
-        told = json.dumps(
+        record = json.dumps(
             schema_record(subject, self._config, renamed, held.applied + 1 if begins is None else begins),
             ensure_ascii=False,
         )
-        transaction.send(self._schemas, f"{held.topic}/{held.schema_version}/{digest(told)}", told)
+        transaction.send(self._schemas, f"{held.topic}/{held.schema_version}/{digest(record)}", record)
         transaction.send(self._applied, record_key("schema", table), json.dumps(schema.to_dict()))
 
     def _encoder(self, topic: str, schema: TableSchema, version: int) -> Encoder:

@@ -112,7 +112,9 @@ def test_a_new_slot_waits_for_a_prepared_transaction_and_names_it(log: Log) -> N
         ended.start()
         log.run("CREATE TABLE t (id int PRIMARY KEY)")
         log.log = ReplicationSlot(log.control, log.config, log.name)
-        log.log.prepare(TableSet(tables=frozenset({log.table("t")})), first=True, waiting=SourceWait(told=told.append))
+        log.log.prepare(
+            TableSet(tables=frozenset({log.table("t")})), first=True, waiting=SourceWait(on_busy=told.append)
+        )
         ended.join()
         cursor.execute("DROP TABLE public.forgotten")
     assert "the prepared transaction forgotten (database postgres" in told[0].message

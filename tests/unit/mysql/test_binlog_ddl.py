@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from replicator.model.identifiers import TableId
 from replicator.sources.mysql.ddl import parser
 from replicator.sources.mysql.ddl.alter_clauses import Clause, ClauseKind
-from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, told
+from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, declared_column
 from replicator.sources.mysql.ddl.tokenizer import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, tokenize
 
 A, B, C = (TableId("db", name) for name in "abc")
@@ -180,7 +180,7 @@ def test_types_that_the_log_does_not_tell_are_taken_from_the_statement() -> None
     ],
 )
 def test_what_a_statement_says_of_a_column(definition: str, expected: DeclaredColumn) -> None:
-    assert told(tokenize(definition)) == expected
+    assert declared_column(tokenize(definition)) == expected
 
 
 @pytest.mark.parametrize(

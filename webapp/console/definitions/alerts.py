@@ -68,11 +68,11 @@ def _rule(replicator: Replicator, kind: str, item: Any, user: User | None) -> li
     given = {name: value for name, value in item.items() if name not in {"enabled", "channels"}}
     params = rules.checked(kind, held | given)
     tells = set(rule.channels.values_list("pk", flat=True))
-    told = _channels(item, where) if "channels" in item else tells
-    if (enabled, params, told) == (rule.enabled, held, tells):
+    channels = _channels(item, where) if "channels" in item else tells
+    if (enabled, params, channels) == (rule.enabled, held, tells):
         return []
     services.save_rule(
-        replicator=replicator, kind=kind, enabled=enabled, params=params, channels=sorted(told), user=user
+        replicator=replicator, kind=kind, enabled=enabled, params=params, channels=sorted(channels), user=user
     )
     return [f"replicator {replicator.name}: alert rule {kind}"]
 

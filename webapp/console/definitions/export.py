@@ -20,7 +20,7 @@ from webapp.connections.secrets import unseal
 from webapp.connections.selectors import public_config
 from webapp.console.definitions.alerts import channel_form, rules_form
 from webapp.console.definitions.document import literal
-from webapp.console.definitions.streams import forms_of, tables_told
+from webapp.console.definitions.streams import forms_of, tables_of_streams
 from webapp.destinations.models import Destination
 from webapp.monitoring.models import TableObjective
 from webapp.replicators.models import Desired, Replicator, TableSelection
@@ -116,7 +116,7 @@ def _replicator(replicator: Replicator) -> dict[str, Any]:
             tables.append(
                 _line(line, _own(modes.pop(key, line.mode), objectives.pop(key, None), target_names.pop(key, None)))
             )
-    lone = tables_told(replicator) - {(line.database, line.table) for line in lines}
+    lone = tables_of_streams(replicator) - {(line.database, line.table) for line in lines}
     for key in sorted(modes.keys() | objectives.keys() | target_names.keys() | lone):
         own = _own(modes.get(key, ""), objectives.get(key), target_names.get(key))
         name = written_name(TableId(*key))

@@ -147,7 +147,7 @@ def _form(stream: Stream, name: Callable[[ReplicatorTable], str]) -> dict[str, A
     }
 
 
-def tables_told(replicator: Replicator) -> set[tuple[str, str]]:
+def tables_of_streams(replicator: Replicator) -> set[tuple[str, str]]:
     """Database and name of the tables that these forms name: they must be there before the stream."""
     named = StreamTable.objects.filter(Q(included=False) | Q(stream__every_table=False), stream__replicator=replicator)
     return set(named.values_list("table__database", "table__name"))

@@ -213,8 +213,8 @@ class MetricsViewSet(MonitoringViewSet):
 
 def _lags(found: LagHistogram | None) -> dict[str, int | None]:
     figures = {f"lag_p{percent}_ms": found.percentile(percent) if found else None for percent in PERCENTILES}
-    told = {name: None if value is None else round(value * 1000) for name, value in figures.items()}
-    return told | {"lag_max_ms": found.greatest // 1000 if found and found.events else None}
+    milliseconds = {name: None if value is None else round(value * 1000) for name, value in figures.items()}
+    return milliseconds | {"lag_max_ms": found.greatest // 1000 if found and found.events else None}
 
 
 @extend_schema(tags=["monitoring"], parameters=[REPLICATOR])

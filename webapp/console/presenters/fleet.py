@@ -75,9 +75,9 @@ class FleetLine:
         since, running = one.first_failure_at, one.desired == Desired.RUNNING
         lasts = one.status == Status.RETRYING and since is not None and timezone.now() - since > PATIENCE
         said = redacted(one.error_message)
-        told = said if len(said) <= MAX_REASON else f"{said[: MAX_REASON - 1]}…"
+        shortened = said if len(said) <= MAX_REASON else f"{said[: MAX_REASON - 1]}…"
         reasons = (
-            (one.status == Status.FAILED, told),
+            (one.status == Status.FAILED, shortened),
             (one.log_concern == LogConcern.LOST, "The source no longer has the log to resume from."),
             (self.failed, f"{self.failed} table{' has' if self.failed == 1 else 's have'} failed."),
             (
@@ -87,7 +87,7 @@ class FleetLine:
                     " the target."
                 ),
             ),
-            (running and lasts, told),
+            (running and lasts, shortened),
             (self.firing, f"{self.firing} alert{' fires' if self.firing == 1 else 's fire'}."),
             (
                 running and self.objective.word.tone == "bad",

@@ -111,9 +111,9 @@ class Command(MetadataCommand):
     def _say(self, reports: Sequence[TableReport], notes: Notes, *, as_json: bool) -> None:
         if as_json:
             equal = all(report.equal for report in reports) and not notes.absent
-            told = {"equal": equal, "tables": [report.to_dict() for report in reports], **asdict(notes)}
-            told["parked"] = told["dead_letters"]  # deprecated
-            self.stdout.write(json.dumps(told, indent=2))
+            summary = {"equal": equal, "tables": [report.to_dict() for report in reports], **asdict(notes)}
+            summary["parked"] = summary["dead_letters"]  # deprecated
+            self.stdout.write(json.dumps(summary, indent=2))
             return
         for line in (*(line for report in reports for line in report.lines()), *notes.lines()):
             self.stdout.write(line)

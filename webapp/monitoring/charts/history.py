@@ -91,8 +91,13 @@ class Point:
             "waiting_rows", "waiting_bytes", "waiting_seconds", "log_kept", "failures", "retries",
         )  # fmt: skip
         lags = {f"lag_p{percent}_ms": self.lag(percent) for percent in PERCENTILES}
-        told = {name: None if lag is None else round(lag * 1000) for name, lag in lags.items()}
-        return {"at": self.at, **{name: getattr(self, name) for name in names}, "events": self.lags.events, **told}
+        milliseconds = {name: None if lag is None else round(lag * 1000) for name, lag in lags.items()}
+        return {
+            "at": self.at,
+            **{name: getattr(self, name) for name in names},
+            "events": self.lags.events,
+            **milliseconds,
+        }
 
 
 def read(

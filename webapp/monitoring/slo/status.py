@@ -25,9 +25,9 @@ def keep_standings(replicators: Sequence[Replicator], now: datetime | None = Non
     known: dict[Key, tuple[Mapping[str, Any], datetime]]
     known = {(replicator, table): (figures, at) for replicator, table, figures, at in there}
     rows = [
-        Standing(replicator_id=replicator, table_id=table, figures=told, at=one.at)
+        Standing(replicator_id=replicator, table_id=table, figures=figures, at=one.at)
         for (replicator, table), one in found.items()
-        if _news(told := one.to_dict(), one.at, known.get((replicator, table)))
+        if _news(figures := one.to_dict(), one.at, known.get((replicator, table)))
     ]
     Standing.objects.bulk_create(
         rows, update_conflicts=True, unique_fields=["replicator", "table"], update_fields=["figures", "at"]
@@ -37,10 +37,10 @@ def keep_standings(replicators: Sequence[Replicator], now: datetime | None = Non
     return found
 
 
-def _news(told: Mapping[str, Any], now: datetime, known: tuple[Mapping[str, Any], datetime] | None) -> bool:
+def _news(figures: Mapping[str, Any], now: datetime, known: tuple[Mapping[str, Any], datetime] | None) -> bool:
     if known is None or now - known[1] >= REFRESH:
         return True
-    return any(value != known[0].get(name) for name, value in told.items() if name not in PASSING)
+    return any(value != known[0].get(name) for name, value in figures.items() if name not in PASSING)
 
 
 def standings(replicators: Iterable[int]) -> dict[Key, Figures]:

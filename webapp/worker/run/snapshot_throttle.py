@@ -27,7 +27,7 @@ class Pacing:
         self._opened = ExitStack()
         self._log: SourceLog | None = None
         self._paced = (-PACE_SECONDS, Pace())  # when it was asked, and what was said
-        self.throttle = Throttle(self._pace, self._look, self._told)
+        self.throttle = Throttle(self._pace, self._look, self._log_wait)
 
     def __enter__(self) -> Self:
         """Whoever waited before was killed."""
@@ -55,7 +55,7 @@ class Pacing:
             self._log = source.log(wiring.label(self._replicator))
         return self._log.load()
 
-    def _told(self, why: str) -> None:
+    def _log_wait(self, why: str) -> None:
         self._show(why)
         text = f"Snapshots throttled: {why}" if why else "Snapshots resumed: the source is less busy."
         self._report.log(Level.INFO, text)

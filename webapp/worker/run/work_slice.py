@@ -123,12 +123,12 @@ def _tell(stage: Stage, replicator: Replicator, lease: Lease, error: TidemarkErr
         raise
     report = wiring.reporter(replicator, stage)
     stack = error.stack or ("".join(traceback.format_exception(cause)) if isinstance(error, InternalError) else "")
-    told: dict[str, Any] = {"stack": stack} if stack else {}
+    detail: dict[str, Any] = {"stack": stack} if stack else {}
     if verdict is not None:  # else it has started again
-        told["next"] = (
+        detail["next"] = (
             f"next retry at {verdict.retry_at:%H:%M:%S} UTC" if verdict.retry_at else "stopped, see the remedy"
         )
-    report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **told)
+    report.log(Level.ERROR, error.message, code=error.code, remedy=error.remedy, **detail)
 
 
 @stored
@@ -211,7 +211,7 @@ def _waits(replicator: Replicator, lease: Lease, busy: SourceBusy) -> None:
 def _snapshot(replicator: Replicator, tenure: LeaseHolder, idle: float | None, journaled: Journaled) -> None:
     del journaled
     assert tenure.lease is not None
-    waited, told = Patience(idle), False
+    waited, cleared = Patience(idle), False
     while tenure.keep() and waited.on():
         if has_work(replicator.pk, tenure.lease.owner):
             replicator.refresh_from_db(fields=["options", "plan_version"])
@@ -219,12 +219,12 @@ def _snapshot(replicator: Replicator, tenure: LeaseHolder, idle: float | None, j
             with wiring.opened_source(replicator) as source:  # the selection of that plan, or a later one
                 done = _read_chunks(replicator, tenure, store, source)
             waited.reset(worked=bool(done))
-            told = False
+            cleared = False
         else:
             time.sleep(waited.pause())
-        if not told:  # a slice without an end would never say that it works again
+        if not cleared:  # a slice without an end would never say that it works again
             _works(Stage.SNAPSHOT, replicator.pk, tenure.lease)
-            told = True
+            cleared = True
 
 
 def _read_chunks(replicator: Replicator, tenure: LeaseHolder, store: OrmChunkStore, source: Source) -> int:

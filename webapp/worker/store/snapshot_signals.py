@@ -45,10 +45,10 @@ def apply_signals(replicator_id: int, signals: Iterable[Signal]) -> None:
 
 
 def _refused(replicator: Replicator, text: str) -> None:
-    told = without_nul(text)
-    note(replicator=replicator, kind="signal_refused", summary=told)
+    message = without_nul(text)
+    note(replicator=replicator, kind="signal_refused", summary=message)
     report = wiring.reporter(replicator, Stage.CAPTURE)
-    transaction.on_commit(lambda: report.log(Level.WARNING, told), robust=True)
+    transaction.on_commit(lambda: report.log(Level.WARNING, message), robust=True)
 
 
 def _obeyed(replicator: Replicator, signal: Signal) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from replicator.model.identifiers import TableId
-from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, told
+from replicator.sources.mysql.ddl.column_definition import DeclaredColumn, declared_column
 from replicator.sources.mysql.ddl.tokenizer import NotUnderstood, Token, TokenReader
 
 
@@ -35,7 +35,7 @@ class Clause:
 
     `table`: the new name, or the other table whose rows come or go (ROWS, TAKEN).
 
-    `told`: of a column that is modified, or of CONVERT.
+    `declared`: of a column that is modified, or of CONVERT.
     """
 
     kind: ClauseKind
@@ -43,7 +43,7 @@ class Clause:
     to: str = ""
     table: TableId | None = None
     fills: bool = False
-    told: DeclaredColumn = field(default=DeclaredColumn(), compare=False)
+    declared: DeclaredColumn = field(default=DeclaredColumn(), compare=False)
 
 
 def parse_clauses(tokens: Sequence[Token], database: str) -> Iterator[Clause]:
@@ -225,7 +225,7 @@ def _modify_clause(reader: TokenReader, *, change: bool = False) -> list[Clause]
     old = reader.name()
     new = reader.name() if change else old
     fills = any(token.word in ("AUTO_INCREMENT", "AS", "GENERATED") for token in reader.rest())
-    return [Clause(ClauseKind.MODIFY, old, new, fills=fills, told=told(reader.rest()))]
+    return [Clause(ClauseKind.MODIFY, old, new, fills=fills, declared=declared_column(reader.rest()))]
 
 
 def _convert_clause(reader: TokenReader) -> list[Clause]:
@@ -238,7 +238,7 @@ def _convert_clause(reader: TokenReader) -> list[Clause]:
         return [Clause(ClauseKind.ROWS, table=reader.table())]
     if reader.accept("TABLE"):
         return [Clause(ClauseKind.TAKEN, table=reader.table())]
-    return [Clause(ClauseKind.CONVERT, told=told(reader.rest()))]
+    return [Clause(ClauseKind.CONVERT, declared=declared_column(reader.rest()))]
 
 
 def _rows_clause(reader: TokenReader) -> list[Clause]:

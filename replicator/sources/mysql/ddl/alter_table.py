@@ -143,9 +143,9 @@ def is_value_preserving(old: TableSchema, new: TableSchema, announced: Collectio
     `announced`: columns that are known to have been added with NULL in every row.
     """
     known = {column.name.casefold(): column for column in old.columns}
-    told = {name.casefold() for name in announced}
+    added = {name.casefold() for name in announced}
     return all(
-        preserving(known[name], column) if (name := column.name.casefold()) in known else name in told
+        preserving(known[name], column) if (name := column.name.casefold()) in known else name in added
         for column in new.columns
     )
 
@@ -203,10 +203,10 @@ def alter(
         # The name is the log's: the catalog may have it in the case of a later statement, which would be another column
         # to the target.
         column = replace(now if now is not None and (expected or same) else was, name=name)
-        said = [c.told for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
-        kept = preserving(replace(was, name=name), column) and all(_as_told(was, column, one) for one in said)
+        said = [c.declared for c in clauses if c.kind is ClauseKind.MODIFY and c.to.casefold() == name.casefold()]
+        kept = preserving(replace(was, name=name), column) and all(_as_declared(was, column, one) for one in said)
         if kept and (expected or ClauseKind.CONVERT in kinds):
-            said += [c.told for c in clauses if c.kind is ClauseKind.CONVERT]
+            said += [c.declared for c in clauses if c.kind is ClauseKind.CONVERT]
             charset = next((one.charset for one in said if one.charset), "")
             if not charset and (charset := _present_charset(column, present)):
                 named[column.name] = charset
@@ -253,15 +253,15 @@ def _columns(old: TableSchema, clauses: Sequence[Clause]) -> tuple[list[tuple[st
     return columns, {c.name: name for name, c in columns if c is not None and c.name != name}
 
 
-def _as_told(was: Column, now: Column, told: DeclaredColumn) -> bool:
+def _as_declared(was: Column, now: Column, declared: DeclaredColumn) -> bool:
     """True where the statement made the column what it is taken for: a later one may have hidden that values were
     cut.
     """
-    if was.nullable and told.not_null:
+    if was.nullable and declared.not_null:
         return False
-    if told.column_type == "json":  # MariaDB's is a longtext
+    if declared.column_type == "json":  # MariaDB's is a longtext
         return column_signature(now) in {("json",), ("text", 4)}
-    definition = definition_of_text(now.name, told.column_type)
+    definition = definition_of_text(now.name, declared.column_type)
     return signature(definition) == column_signature(now) and not _rounds(definition)
 
 

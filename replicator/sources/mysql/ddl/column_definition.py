@@ -23,7 +23,7 @@ class DeclaredColumn:
     not_null: bool = False
 
 
-def told(definition: Sequence[Token]) -> DeclaredColumn:
+def declared_column(definition: Sequence[Token]) -> DeclaredColumn:
     """From what stands behind the column's name, or behind CONVERT."""
     words = [token.word for token in _outside(definition)]
     name = definition[0].text.lower() if definition and definition[0].kind == "w" else ""

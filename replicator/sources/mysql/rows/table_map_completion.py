@@ -52,8 +52,8 @@ def _with_signs(found: TableMap, left_out: Collection[str], known: TableSchema |
     the table.
     """
     readings = [found.columns, found.other]
-    for told in _told(known, present):
-        fitting = [columns for columns in readings if _fits(columns, told, left_out)]
+    for definitions in _cataloged(known, present):
+        fitting = [columns for columns in readings if _fits(columns, definitions, left_out)]
         if len(fitting) == 1:
             return replace(found, columns=fitting[0], other=())
     message = (
@@ -63,7 +63,7 @@ def _with_signs(found: TableMap, left_out: Collection[str], known: TableSchema |
     raise UnsupportedType(message, remedy=_REMEDY, table=str(found.table))
 
 
-def _told(known: TableSchema | None, present: Present) -> Iterable[dict[str, ColumnDefinition]]:
+def _cataloged(known: TableSchema | None, present: Present) -> Iterable[dict[str, ColumnDefinition]]:
     """What the catalog says, now and before, by column."""
     if now := present():
         yield {definition.name: definition for definition in now.definitions}
@@ -75,9 +75,9 @@ def _definitions(schema: TableSchema) -> dict[str, ColumnDefinition]:
     return {column.name: definition_of_text(column.name, column.source_type) for column in schema.columns}
 
 
-def _fits(columns: Iterable[LogColumn], told: dict[str, ColumnDefinition], left_out: Collection[str]) -> bool:
+def _fits(columns: Iterable[LogColumn], definitions: dict[str, ColumnDefinition], left_out: Collection[str]) -> bool:
     signed = [c for c in columns if c.is_integer and lowered(c.name) not in left_out]
-    return all(c.name in told and told[c.name].unsigned == c.unsigned for c in signed)
+    return all(c.name in definitions and definitions[c.name].unsigned == c.unsigned for c in signed)
 
 
 def _charset(log: LogColumn, table: TableId, known: TableSchema | None, present: Present) -> int:
@@ -114,13 +114,13 @@ def _labels(definition: ColumnDefinition | None) -> tuple[str, ...]:
     return definition.labels if definition and definition.data_type in LABELS else ()
 
 
-def _certain(log: LogColumn, charset: str, told: Collection[str]) -> bool:
+def _certain(log: LogColumn, charset: str, definitions: Collection[str]) -> bool:
     """True where `charset` makes every label one that the catalog has, or one that all such character sets spell
     alike.
     """
     decoded = _decoded(log, charset)
     return decoded is not None and all(
-        text in told or (charset not in _WIDE and _PLAIN.fullmatch(label))
+        text in definitions or (charset not in _WIDE and _PLAIN.fullmatch(label))
         for label, text in zip(log.labels, decoded, strict=True)
     )
 

@@ -51,7 +51,7 @@ class LogTables:
         self._targets: dict[int, _Target] = {}
         self._known: KnownTables | None = None
         self._failed: set[TableId] = set()
-        self._told = False
+        self._warned = False
 
     # ---- what is wanted
 
@@ -133,8 +133,8 @@ class LogTables:
 
     def _strange(self, error: Exception) -> None:
         """Who may write into the table of marks may spoil snapshots, and nothing else."""
-        if not self._told:
-            self._told = True
+        if not self._warned:
+            self._warned = True
             message = f"Ignored rows in the watermark table that Tidemark did not write: {error}"
             self._assembly.out.append(Notice(message))
 

@@ -65,7 +65,7 @@ class _Waiting:
 
     what: PreparedXa
     events: list[BinlogEvent] | None
-    told: bool = False
+    reported: bool = False
 
 
 class PreparedTransactions:
@@ -178,7 +178,7 @@ class PreparedTransactions:
             tables = None if one.what.tables is None else tuple(sorted(names))
             self._forget(one.events)
             # From where the log is not read again.
-            self._waiting[one.what.xid] = _Waiting(one.what._replace(start=e.WRAP, tables=tables), None, one.told)
+            self._waiting[one.what.xid] = _Waiting(one.what._replace(start=e.WRAP, tables=tables), None, one.reported)
         self.prepared = tuple(waiting.what for waiting in self._waiting.values())
 
     def wanted(self, what: PreparedXa) -> bool:
@@ -188,8 +188,8 @@ class PreparedTransactions:
     def notices(self) -> Iterator[Notice]:
         """Once of each that is undecided for some time."""
         for one in self._waiting.values():
-            if not one.told and self.wanted(one.what) and time.time() - one.what.at > _TOLD_AFTER:
-                one.told = True
+            if not one.reported and self.wanted(one.what) and time.time() - one.what.at > _TOLD_AFTER:
+                one.reported = True
                 yield Notice(_sentence(one.what, self._tables))
 
     def _decided(self, events: list[BinlogEvent] | None, tables: tuple[TableId, ...] | None) -> Decided:

@@ -137,7 +137,7 @@ def read_key(connection: Connection, where: str) -> bytes | None:
     return bytes(rows[0][0]) if rows else None
 
 
-def told(content: bytes, key: bytes | None, xid: int) -> LoggedDefinition | None:
+def logged_definition(content: bytes, key: bytes | None, xid: int) -> LoggedDefinition | None:
     """None where the trigger has not written this, in this transaction.
 
     LogCorrupt where it has, and it cannot be read.

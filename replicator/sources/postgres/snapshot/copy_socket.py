@@ -106,8 +106,8 @@ class SocketBlocks(CopyBlocks):
         kind, body = int(self._buffer[self._at]), bytes(self._buffer[self._at + HEAD : self._at + size])
         self._at += size
         if kind == ERROR:
-            told = fields(body)
-            raise server_error(told.get("C", ""), told.get("M", ""), self._where, told.get("V", ""))
+            answer = fields(body)
+            raise server_error(answer.get("C", ""), answer.get("M", ""), self._where, answer.get("V", ""))
         if kind == _READY:
             self._over = True
         elif kind not in _PASSED_OVER:

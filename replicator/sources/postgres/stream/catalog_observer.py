@@ -150,19 +150,19 @@ class CatalogObserver:
             del descriptions[oid]
         if not (descriptions or gone):
             return None
-        told = {
+        described = {
             oid: found if isinstance(found, TableError) else as_published(found, changed[oid].published)
             for oid, found in descriptions.items()
         }
-        others = [oid for oid in told if relations.publication_of(oid) not in {"", changed[oid].published}]
+        others = [oid for oid in described if relations.publication_of(oid) not in {"", changed[oid].published}]
         anew = {oid for oid in others if relations.publication_of(oid) == NOT_PUBLISHED}
-        refused = {oid: changed[oid] for oid, found in told.items() if isinstance(found, TableError)}
+        refused = {oid: changed[oid] for oid, found in described.items() if isinstance(found, TableError)}
         cursor.execute(_NOW)
         snapshot, lsn, at = cursor.fetchone()
         return CatalogSnapshot(
             Now(Snapshot.parse(snapshot), parse_lsn(lsn), at),
             present,
-            told,
+            described,
             refused,
             len(anew) < len(others),
             frozenset(present[oid] for oid in anew),

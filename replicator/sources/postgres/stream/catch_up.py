@@ -88,7 +88,7 @@ class Backlog(MessageBuffer):
         self._turn, self._changes = 0, _FIRST
         self._expects_header = self._is_last = False
         self._position = 0
-        self._durable = self._told = confirmed
+        self._durable = self._confirmed = confirmed
         try:
             for _ in self._names:
                 self._connect(config)
@@ -172,10 +172,10 @@ class Backlog(MessageBuffer):
         """For the next slice: on a copy of the slot that the last one was read from, which has moved behind it."""
         name = self._names[number]
         steps = [f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)})"] if name in self._made else []
-        if self._durable - self._told > _KEPT:
+        if self._durable - self._confirmed > _KEPT:
             lsn = lsn_text(self._durable)
             steps.append(f"SELECT pg_catalog.pg_replication_slot_advance({literal(self._slot)}, '{lsn}')")
-            self._told = self._durable
+            self._confirmed = self._durable
         end = lsn_text(now(self._control, self._where).lsn)
         steps += [
             f"SELECT pg_catalog.pg_copy_logical_replication_slot({literal(self._made[-1])}, {literal(name)}, true)",

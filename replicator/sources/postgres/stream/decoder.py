@@ -477,12 +477,12 @@ class Decoder:
         if transaction is None or self._skipping or not note.transactional:
             return
         if note.prefix == event_trigger.PREFIX:
-            told = event_trigger.told(note.content, self._key, transaction.xid)
-            if told is None:
+            definition = event_trigger.logged_definition(note.content, self._key, transaction.xid)
+            if definition is None:
                 self._forgery()
                 return
             self.flush()
-            self._tell(self.relations.told(told))
+            self._tell(self.relations.redefine(definition))
         elif note.prefix == watermark.PREFIX and len(note.content) <= watermark.MAX_BYTES:
             self._mark(watermark.token_of(note.content.decode("utf-8", "replace"), self._replicator))
 

@@ -38,7 +38,7 @@ from replicator.sources.postgres.stream.relations import Relations
 from replicator.sources.postgres.stream.slot import ReplicationSlot
 from replicator.sources.postgres.watermark import write_mark
 from replicator.sources.postgres.wire import messages as m
-from replicator.sources.postgres.wire.copy_both import CopyStream, LogConnection, connect_log, refusal, told_by
+from replicator.sources.postgres.wire.copy_both import CopyStream, LogConnection, connect_log, error_fields, refusal
 from replicator.sources.postgres.wire.message_buffer import MessageBuffer
 from replicator.sources.postgres.wire.socket_stream import SocketStream
 from replicator.sources.postgres.xid_snapshot import parsed
@@ -192,10 +192,10 @@ class PgOutputReader:
             if answer.status == ExecStatus.COPY_BOTH:
                 return CopyStream(self._connection)
             self._connection.close()
-            told = told_by(answer)
-            if told.get("C") != _BUSY or time.monotonic() > deadline:
-                failure = self._failure(told.get("", ""), told.get("C", ""))
-                raise failure if isinstance(failure, LogPurged) else refusal(told, self._config.where)
+            fields = error_fields(answer)
+            if fields.get("C") != _BUSY or time.monotonic() > deadline:
+                failure = self._failure(fields.get("", ""), fields.get("C", ""))
+                raise failure if isinstance(failure, LogPurged) else refusal(fields, self._config.where)
             slot.release()
 
     def _command(self, slot: ReplicationSlot, version: int) -> str:
@@ -221,7 +221,7 @@ class PgOutputReader:
     # ---- reading
 
     def _messages(self, slot: ReplicationSlot) -> Iterator[LogMessage]:
-        decoder, beat, told, settle = self._decoder, 0.0, 0.0, None
+        decoder, beat, next_heartbeat, settle = self._decoder, 0.0, 0.0, None
         while True:
             if time.monotonic() >= beat:
                 self._beat(slot)
@@ -237,8 +237,8 @@ class PgOutputReader:
             if decoder.repartitioned and not decoder.in_transaction:
                 self._follow_partitions(slot)
             idle = not (decoder.waiting or decoder.in_transaction)  # what other databases write is never quiet
-            if quiet or (idle and time.monotonic() >= told):
-                told = time.monotonic() + _BEAT
+            if quiet or (idle and time.monotonic() >= next_heartbeat):
+                next_heartbeat = time.monotonic() + _BEAT
                 yield self._heartbeat()
 
     def _drain(self) -> Iterator[LogMessage]:

@@ -197,7 +197,7 @@ class Relations:
             else:
                 yield from self._become(described.schema, {a.name: a for a in described.attributes})
 
-    def told(self, said: LoggedDefinition) -> Iterator[Outcome]:
+    def redefine(self, said: LoggedDefinition) -> Iterator[Outcome]:
         """A message of the event trigger: what a statement has made of these tables, at this place of the log."""
         for oid in said.dropped:
             yield from self._left(oid)

@@ -40,7 +40,7 @@ def create_slot(control: Connection, config: PostgresConfig, statement: str, wai
                     config.where,
                 )
             made = pool.submit(read_rows, making, statement, config.where)
-            told, names = 0.0, ""
+            said_at, names = 0.0, ""
             while not wait([made], _LOOK_SECONDS).done:
                 holders = [one for one in writing(control, config.where) if one.pid != making.info.backend_pid]
                 busy = SourceBusy(
@@ -50,9 +50,9 @@ def create_slot(control: Connection, config: PostgresConfig, statement: str, wai
                 if waiting.stopped():
                     raise busy
                 now = " ".join(one.ending for one in holders)
-                if holders and (now != names or time.monotonic() - told > _TOLD_SECONDS):
-                    told, names = time.monotonic(), now
-                    waiting.told(busy)
+                if holders and (now != names or time.monotonic() - said_at > _TOLD_SECONDS):
+                    said_at, names = time.monotonic(), now
+                    waiting.on_busy(busy)
             return parse_lsn(made.result()[0][0])
         finally:
             _end(control, making, config.where)

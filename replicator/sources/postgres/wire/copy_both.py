@@ -44,7 +44,7 @@ def connect_log(config: PostgresConfig, **overrides: Any) -> LogConnection:
             answer = connection.pgconn.exec_(statement.encode())
             if answer.status != ExecStatus.COMMAND_OK:
                 connection.close()
-                raise refusal(told_by(answer), config.where)
+                raise refusal(error_fields(answer), config.where)
     return connection
 
 
@@ -118,11 +118,11 @@ class CopyStream(MessageBuffer):
     def _ended(self) -> tuple[str, str]:
         """What the server said at the stream's end, and its SQLSTATE."""
         result = self._pgconn.get_result()
-        told = {} if result is None else told_by(result)
-        return told.get("", "") or "the server ended the stream", told.get("C", "")
+        fields = {} if result is None else error_fields(result)
+        return fields.get("", "") or "the server ended the stream", fields.get("C", "")
 
 
-def told_by(result: PGresult) -> dict[str, str]:
+def error_fields(result: PGresult) -> dict[str, str]:
     """An error's fields by their codes, as `socket_stream.fields`; all of it as libpq words it under the empty one."""
     found = {chr(field): result.error_field(field) for field in DiagnosticField}
     return {
@@ -132,9 +132,9 @@ def told_by(result: PGresult) -> dict[str, str]:
     }
 
 
-def refusal(told: Mapping[str, str], where: str) -> TidemarkError:
+def refusal(fields: Mapping[str, str], where: str) -> TidemarkError:
     """Tidemark's error for `told_by`."""
-    return server_error(told.get("C", ""), told.get("M") or told.get("", ""), where, told.get("V", ""))
+    return server_error(fields.get("C", ""), fields.get("M") or fields.get("", ""), where, fields.get("V", ""))
 
 
 def _lost(why: str) -> SourceUnreachable:

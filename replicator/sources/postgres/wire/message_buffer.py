@@ -38,7 +38,7 @@ class MessageBuffer(ABC):
 
     def __init__(self) -> None:
         self.at = self.end = 0
-        self._told = 0
+        self._confirmed = 0
         self._room(bytearray(_ROOM))
 
     @abstractmethod
@@ -75,8 +75,8 @@ class MessageBuffer(ABC):
         told, and the last commit's end is kept back (`past`).  Where it is not told, it waits until all was received.
         """
         now = int((time.time() - _EPOCH) * 1_000_000)
-        if durable > self._told:
-            self._told = durable
+        if durable > self._confirmed:
+            self._confirmed = durable
             self._send(_FEEDBACK.pack(b"r", max(received, durable), durable, durable, now, 0))
         self._send(_FEEDBACK.pack(b"r", max(received, durable), 0, 0, now, reply))
 

@@ -150,9 +150,9 @@ def _accepted(peer: socket.socket) -> bool:
 
 def said(body: bytes) -> str:
     """An ErrorResponse as libpq words it."""
-    told = fields(body)
-    detail = told.get("D")
-    return f"{told.get('S', 'ERROR')}:  {told.get('M', '')}" + (f"\nDETAIL:  {detail}" if detail else "")
+    answer = fields(body)
+    detail = answer.get("D")
+    return f"{answer.get('S', 'ERROR')}:  {answer.get('M', '')}" + (f"\nDETAIL:  {detail}" if detail else "")
 
 
 def fields(body: bytes) -> dict[str, str]:

@@ -96,8 +96,8 @@ def _planned(table: IcebergTable, scan: Any) -> tuple[PlannedFile, ...]:
         tasks.close()
 
 
-def _described(task: Any, told: Json) -> PlannedFile:
-    file, deletes = told["data-file"], told.get("delete-files", [])
+def _described(task: Any, described: Json) -> PlannedFile:
+    file, deletes = described["data-file"], described.get("delete-files", [])
     for one in (file, *deletes):
         if one["file-format"].lower() != "parquet":
             raise Unreadable(one["file-format"])

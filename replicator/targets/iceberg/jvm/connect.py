@@ -65,9 +65,9 @@ def without_answer(error: BaseException) -> bool:
     status = getattr(error, "getGrpcStatusCode", None) or getattr(error, "code", None)
     if callable(status) and getattr(status(), "name", "") in {"UNAVAILABLE", "DEADLINE_EXCEEDED"}:
         return True
-    return told_by_a_server(error) and any(mark in str(error) for mark in _FORGOTTEN)
+    return is_server_error(error) and any(mark in str(error) for mark in _FORGOTTEN)
 
 
-def told_by_a_server(error: BaseException) -> bool:
+def is_server_error(error: BaseException) -> bool:
     """It is no failure of this process's JVM."""
     return hasattr(error, "getGrpcStatusCode")

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
 from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, TargetError, TidemarkError, ValueDoesNotFit
 from replicator.redaction import redacted
-from replicator.targets.iceberg.jvm.connect import told_by_a_server, without_answer
+from replicator.targets.iceberg.jvm.connect import is_server_error, without_answer
 
 _FREE = "Free space at the location of the target's tables."
 _REMOTE = (
@@ -52,7 +52,7 @@ def jvm_is_gone(error: BaseException) -> bool:
     """True where no answer can come any more."""
     if isinstance(error, (Py4JNetworkError, ConnectionRefusedError, ConnectionResetError, BrokenPipeError)):
         return True
-    if isinstance(error, TidemarkError) or told_by_a_server(error):
+    if isinstance(error, TidemarkError) or is_server_error(error):
         return False
     if isinstance(error, Py4JJavaError):  # its own text asks the JVM for the whole stack
         return any(mark in text for _, text in _causes(error) for mark in _GONE)

@@ -144,8 +144,8 @@ def _read_bare(
     """The number is the file's first one and the row's place in the file, which Spark tells."""
     fields = [T.StructField(c.name, spark_type(c.type)) for c in schema.columns]
     rows = spark.read.schema(T.StructType(fields)).parquet(*(file.uri for file in files))
-    told = rows.metadataColumn("_metadata")  # by name it might be a column of the source
-    wanted = [told["file_name"].alias(_FILE), told["row_index"].alias(_PLACE)]
+    metadata = rows.metadataColumn("_metadata")  # by name it might be a column of the source
+    wanted = [metadata["file_name"].alias(_FILE), metadata["row_index"].alias(_PLACE)]
     wanted += [F.col(quoted(name)).alias(row(i)) for i, name in enumerate(schema.names)]
     listed = ", ".join(
         f"('{PurePosixPath(f.uri).name}', {f.first}L, {_array(f.without)}, {_micros(f.read_at)})" for f in files

@@ -29,7 +29,7 @@ def fold(changes: DataFrame, schema: TableSchema) -> DataFrame:
     grouped = key_events(changes, schema).groupBy(*[row(i) for i in keys])
     newest = grouped.agg(F.max(event).alias(_NEWEST), F.max(F.when(F.col(ARRIVES), values)).alias(_LAST))
     known = F.col(_LAST).isNotNull()
-    told = [
+    newest_values = [
         (F.coalesce(F.col(f"{_LAST}.{row(i)}"), F.col(row(i))) if i in keys else F.col(f"{_LAST}.{row(i)}")).alias(
             row(i)
         )
@@ -37,7 +37,7 @@ def fold(changes: DataFrame, schema: TableSchema) -> DataFrame:
     ]
     gone = ~F.col(f"{_NEWEST}.{ARRIVES}")
     return newest.select(
-        *told,
+        *newest_values,
         F.col(f"{_NEWEST}.{SEQ}").alias(SEQ),
         gone.alias(GONE),
         known.alias(KNOWN),

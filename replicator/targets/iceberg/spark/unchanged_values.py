@@ -115,8 +115,8 @@ def _events(changes: DataFrame, held: DataFrame | None, schema: TableSchema, pla
     nothing = {i: F.lit(None).cast(spark_type(c.type)) for i, c in enumerate(schema.columns)}
     went = is_(Operation.UPDATE) & moved(keys)
     came = F.when(went, MOVES_IN).when(is_(Operation.UPDATE), CHANGES).otherwise(ARRIVES)
-    told = [F.when(~_named(i), F.struct(F.col(row(i)).alias(_VALUE))).alias(_known(i)) for i in places]
-    arriving = changes.where(~is_(Operation.DELETE)).select(*map(row, columns), SEQ, came.alias(_KIND), *told)
+    values = [F.when(~_named(i), F.struct(F.col(row(i)).alias(_VALUE))).alias(_known(i)) for i in places]
+    arriving = changes.where(~is_(Operation.DELETE)).select(*map(row, columns), SEQ, came.alias(_KIND), *values)
     left = [(F.col(before(i)) if i in keys else nothing[i]).alias(row(i)) for i in columns]
     parted = F.when(went & _leaves_out(), MOVES_ON).otherwise(LEAVES)
     silent = [F.when(F.lit(False), F.struct(nothing[i].alias(_VALUE))).alias(_known(i)) for i in places]  # noqa: FBT003
@@ -141,7 +141,7 @@ def _states(events: DataFrame, schema: TableSchema, places: Sequence[int], wante
     event = F.struct(F.col(SEQ).alias("seq"), F.col(_KIND).alias("kind"))
     boundary = F.last(F.when(F.col(_KIND) != CHANGES, event), ignorenulls=True)
     begun = F.when(F.col(_KIND) >= MOVES_IN, event).otherwise(boundary.over(earlier))
-    told = [
+    values = [
         F.last(F.when(F.col(_known(i)).isNotNull(), F.struct(SEQ, _known(i))), ignorenulls=True)
         .over(so_far)
         .alias(_known(i))
@@ -150,7 +150,7 @@ def _states(events: DataFrame, schema: TableSchema, places: Sequence[int], wante
     plain = [row(i) for i in range(len(schema.columns)) if i not in places]
     last = F.lead(SEQ).over(at_key).isNull() & (F.col(_KIND) != HELD)
     chosen = last if wanted is None else wanted
-    seen = events.select(*plain, SEQ, _KIND, begun.alias(_BEGUN), last.alias(_NEWEST), chosen.alias(_WANTED), *told)
+    seen = events.select(*plain, SEQ, _KIND, begun.alias(_BEGUN), last.alias(_NEWEST), chosen.alias(_WANTED), *values)
     seen = seen.where(F.col(_WANTED) | (F.col(_KIND) == MOVES_ON))
     since = F.coalesce(F.col(f"{_BEGUN}.seq"), F.lit(-1))  # what was told of the key's row before is another row's
     own = [

@@ -424,8 +424,8 @@ def stage_nothing(table: IcebergTable, summary: Mapping[str, str]) -> None:
 
 
 def _identifier(engine: Engine, name: TargetTable) -> Any:
-    told = json.dumps({"namespace": [name.namespace], "name": name.name})
-    return engine.java("org.apache.iceberg.catalog.TableIdentifierParser.fromJson")(told)
+    text = json.dumps({"namespace": [name.namespace], "name": name.name})
+    return engine.java("org.apache.iceberg.catalog.TableIdentifierParser.fromJson")(text)
 
 
 def _is(error: Py4JJavaError, *classes: str) -> bool:

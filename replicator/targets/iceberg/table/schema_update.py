@@ -162,5 +162,5 @@ def _iceberg_schema(engine: Engine, columns: Sequence[Column], mode: Mode) -> An
         {"id": number, "name": name, "required": False, "type": iceberg_type(kind)}
         for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1)
     ]
-    told = json.dumps({"type": "struct", "fields": fields})
-    return engine.java("org.apache.iceberg.SchemaParser.fromJson")(told)
+    text = json.dumps({"type": "struct", "fields": fields})
+    return engine.java("org.apache.iceberg.SchemaParser.fromJson")(text)
