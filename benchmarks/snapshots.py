@@ -91,7 +91,7 @@ def flowing(source: Source, rows: int, repeats: int, folder: Path) -> list[Row]:
 
 @contextmanager
 def filled(source: Source, rows: int, folder: Path) -> Iterator[Filled]:
-    """The table again; what Tidemark made on the source for it is gone with the block."""
+    """A new table; what Tidemark made on the source for it is gone with the block."""
     say(f"making a table of {rows:,} rows")
     snapshot_table.make(source, rows)
     yield Filled(source, rows, folder)

@@ -47,6 +47,20 @@ from __future__ import annotations
 from typing import ClassVar
 
 
+class _Text:
+    """An attribute whose NUL characters are replaced, whoever sets it."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, error: TidemarkError, owner: type) -> str:
+        found: str = getattr(error, self._name)
+        return found
+
+    def __set__(self, error: TidemarkError, text: str) -> None:
+        setattr(error, self._name, text.replace("\0", "\ufffd"))
+
+
 class TidemarkError(Exception):
     """Base of the tree.
 
@@ -59,14 +73,15 @@ class TidemarkError(Exception):
 
     code: ClassVar[str] = "internal"
     retryable: ClassVar[bool] = False
+    message = _Text()
+    remedy = _Text()
     default_remedy: ClassVar[str] = "Check the log of this replicator, and report the error if the cause is not clear."
 
     def __init__(self, message: str, *, remedy: str | None = None, table: str | None = None, column: str = "") -> None:
         """`table` names the table concerned as `database.table`, where there is one."""
-        message = message.replace("\0", "\ufffd")
         super().__init__(message)
         self.message = message
-        self.remedy = (remedy or self.default_remedy).replace("\0", "\ufffd")
+        self.remedy = remedy or self.default_remedy
         self.table = table
         self.column = column
         self.of_server = False  # True: the server's answer to one statement; another time it may be another

@@ -66,7 +66,7 @@ def near_the_head(source: PostgresSource, rows: int, repeats: int, folder: Path)
 
 
 def empty(server: Server) -> None:
-    """The table again, its log from here on."""
+    """A new table, and its log from here on."""
     orders_table.make(server.cursor, orders_table.POSTGRES)
     publish(server, TABLE)
 

@@ -102,7 +102,7 @@ def _ranks(column: pa.ChunkedArray) -> tuple[Numbers, npt.NDArray[np.bool_]]:
 
 
 def _paired(one: Numbers, other: Numbers) -> Numbers:
-    """Both are below the number of events, so that their product fits; numbered again from 0."""
+    """Both are below the number of events, so that their product fits; renumbered from 0."""
     pairs = one * (int(other.max(initial=0)) + 1) + other
     return np.asarray(np.unique(pairs, return_inverse=True)[1], np.int64)
 

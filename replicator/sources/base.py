@@ -267,7 +267,7 @@ class SnapshotReader(Protocol):
 class SourceState:
     """Where the log ends now, and who the server is.  `identity` tells one server's log from another's.
 
-    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that comes again is whole
+    `has_gaps`: it has only what was asked for in its time, so that what it says of a table that is new to it is whole
     from here on.
     """
 

@@ -340,7 +340,7 @@ class ApplyTable:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """Where the target stands after a commit, for the journal's mark; what it covers again, the journal counts itself.
+    """Where the target stands after a commit, for the journal's mark; what it newly covers, the journal counts itself.
 
     Durations in seconds.  gone: the target has no table of this generation any more, and gets none.
     state: the table moves there with it, as by `ApplyStore.move`.

@@ -45,7 +45,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Create:
-    """Make the table again for initial load `load`, in `mode` for good; an older table of this replicator is dropped
+    """Make the table for initial load `load`, in `mode` for good; an older table of this replicator is dropped
     first.
 
     Afterwards position = (applied, -1, version, load).  A table that is not this replicator's raises TargetConflict

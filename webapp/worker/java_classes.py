@@ -29,7 +29,7 @@ END_SECONDS = 120
 
 
 def make() -> None:
-    """The archive, again."""
+    """Make the archive."""
     path = archive()
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as name:

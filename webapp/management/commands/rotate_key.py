@@ -1,6 +1,6 @@
 """`manage.py rotate_key [--finish]`: another key for the stored secrets.
 
-A key in a file (TIDEMARK_HOME/secret.key) is made again here, and the old one kept beside it, where running processes
+A key in a file (TIDEMARK_HOME/secret.key) is replaced here, and the old one kept beside it, where running processes
 and new ones read both; after they were started again, `--finish` encrypts what was stored meanwhile and deletes the old
 one.  A key in TIDEMARK_SECRET_KEY is changed where it is set, with the old one in TIDEMARK_SECRET_KEY_OLD until this
 command has run.

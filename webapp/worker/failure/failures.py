@@ -10,7 +10,7 @@ from django.db.models import F, Min, Q, QuerySet
 from replicator.errors import KeyChanged, LogPurged, SourceBusy, TidemarkError, ValuesLost
 from replicator.sources.registry import source_kind
 from replicator.state.tables import TableState
-from webapp.database import clock
+from webapp.database import clock, without_nul
 from webapp.monitoring.models import Failure, Stage
 from webapp.monitoring.services import note
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
@@ -236,8 +236,8 @@ def _record(
     Failure.objects.create(
         replicator=replicator,
         table=table,
-        offset_after=after[:PLACE],
-        offset_until=until[:PLACE],
+        offset_after=without_nul(after)[:PLACE],
+        offset_until=without_nul(until)[:PLACE],
         stage=stage,
         code=error.code[:CODE],
         message=error.message,

@@ -1,4 +1,4 @@
-"""What a target commit covers again: marked and told in one statement."""
+"""What a target commit newly covers: marked and told in one statement."""
 
 from __future__ import annotations
 

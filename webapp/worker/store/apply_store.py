@@ -35,7 +35,7 @@ from webapp.worker.store.commit_lag import count_late, read_times
 from webapp.worker.store.counters import count_applied
 
 ITEMS = 2000
-_ANY_REPLICATOR = -1  # stands for a replicator's key in a statement
+_ANY_REPLICATOR = -(2**62)  # stands for a replicator's key in a statement; no other value of it is equal
 MILLISECOND = timedelta(milliseconds=1)
 ONCE: Mapping[str, Any] = {"update_conflicts": True, "unique_fields": ["table"], "update_fields": ["since"]}
 STRUCTURE = """

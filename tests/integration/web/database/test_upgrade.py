@@ -222,7 +222,7 @@ def figures_that_survive_are_right(client: Client, one: Replicator) -> None:
     assert orders["rows"]["inserted"] == 1200
     assert sum(MetricMinute.objects.filter(replicator=one).values_list("inserts", flat=True)) == 3 * MINUTES * INSERTS
     summary = client.get(f"{api}").json()
-    assert summary["options"]["slo_minutes"] == 6.69  # what was stored stays, though it cannot be promised again
+    assert summary["options"]["slo_minutes"] == 6.69  # what was stored stays, though it could not be set today
     assert summary["options"]["on_log_lost"] == "stop"
     assert summary["failures_open"] == 1, "one outage, tried twice"
     exposed = client.get("/metrics", headers={"authorization": f"Bearer {TOKEN}"}).content.decode()
