@@ -39,7 +39,8 @@ TidemarkError
 │   └── FenceLost                 somebody else owns the replicator now: stop, say nothing
 └── TargetError                   retried
     ├── SparkUnavailable
-    └── TargetConflict
+    ├── TargetConflict
+    └── TargetUnauthorized        the catalog or the store does not take who we are
 """
 
 from __future__ import annotations
@@ -307,6 +308,13 @@ class TargetError(TidemarkError):
 class SparkUnavailable(TargetError):
     code = "spark_unavailable"
     default_remedy = "Check Java 17 or later, free memory, and the setting SPARK_MASTER or SPARK_REMOTE."
+
+
+class TargetUnauthorized(TargetError):
+    code = "target_unauthorized"
+    default_remedy = (
+        "Check the credentials of the destination, and its rights in the catalog and the store. Retried automatically."
+    )
 
 
 class TargetConflict(TargetError):

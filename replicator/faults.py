@@ -85,7 +85,7 @@ POINTS: Mapping[str, str] = {
     "apply.move.after": "a table's state or target name has changed",
     "apply.maintain.before": "compaction and expiry are about to be looked at",
     "apply.compact.after": "a table was compacted; old snapshots are still there",
-    "apply.drop.listed": "the folder of a table is named to be deleted; the catalog has the table",
+    "apply.moved.before": "a table was given another name, and has not been looked at under it",
     "apply.expire.listed": "the files of snapshots are listed to be deleted; the snapshots are still there",
     "apply.expire.after": "snapshots are gone; their files wait",
     "apply.delete.before": "files that waited are about to be deleted",
@@ -99,7 +99,7 @@ POINTS: Mapping[str, str] = {
     "slice.failure.before": "a slice failed; nobody was told",
     # removal
     "garbage.rows.after": "applied segments are out of the journal; their files are there",
-    "garbage.dropped.before": "a dropped table's folder is about to be deleted",
+    "garbage.dropped.before": "a dropped table is about to be deleted with its files",
     "garbage.orphans.before": "files that no row names are about to be deleted",
     "delete.target.before": "a deleted replicator's target tables are about to be dropped",
     "delete.files.before": "a deleted replicator's staged files are about to be removed",

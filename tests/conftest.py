@@ -26,6 +26,7 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
 
 if TYPE_CHECKING:
+    from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.kafka import EmbeddedKafka
     from tests.integration.kafka.security import Authority
     from tests.integration.spark.lake import Lake
@@ -225,6 +226,17 @@ def broker(authority: Authority) -> Iterator[EmbeddedKafka]:
 
     options = broker_options(HOME / "kafka-keys", authority)
     server = EmbeddedKafka(HOME / "kafka", options=options, listeners=PROTOCOLS, users={USER: PASSWORD})
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def rest_catalog() -> Iterator[EmbeddedRestCatalog]:
+    """A live REST catalog; its warehouse is a folder.  A test that kills it starts it again."""
+    from testing.servers.iceberg_rest import EmbeddedRestCatalog
+
+    server = EmbeddedRestCatalog(HOME / "rest")
     server.start()
     yield server
     server.stop()

@@ -207,6 +207,12 @@ def location(name: str, folder: Path, below: str, *, query: bool = False) -> str
     return value
 
 
+def own_bundles() -> frozenset[str]:
+    """Of jars, that the lakehouse of this installation needs: by the store that it is in."""
+    url = os.environ.get("TIDEMARK_WAREHOUSE_URL", "")
+    return frozenset({"aws"}) if url.startswith("s3://") else frozenset()
+
+
 def store_endpoint() -> str:
     """Address of an S3 store that is not Amazon's; empty where none is set."""
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")

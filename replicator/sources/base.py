@@ -45,6 +45,7 @@ class FormField:
     keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again
     (invariant 8).
     main: shown at once, as required and secret ones are.
+    when: another field and values of it; the field has a meaning, and is shown, only where that one has one of them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class FormField:
     choices: tuple[tuple[str, str], ...] = ()
     keeps_secret: bool = False
     main: bool = False
+    when: tuple[str, tuple[str, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

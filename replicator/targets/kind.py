@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from replicator.model.retention import Retention
@@ -11,6 +11,7 @@ from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.staging.storage import Storage
 from replicator.targets.base import Capabilities, Target
+from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.identifiers import IdentifierPolicy
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ class Opening:
     `replicator`: the label that marks what is its own; `config`: the settings of destination and replicator, secrets
     included.
 
-    spark: called by who needs it only.  source: what Debezium calls the source's connector.  retention: of tables that
-    have none of their own.
+    spark: called by who needs it only, with the catalog; lake: that of this installation.
+    source: what Debezium calls the source's connector.  retention: of tables that have none of their own.
     """
 
-    spark: Callable[[], SparkPool]
+    spark: Callable[[LakeCatalog], SparkPool]
+    lake: LakeCatalog
     storage: Storage
     replicator: str
     config: Settings
@@ -57,10 +59,12 @@ class TargetKind:
     check: tries them out, the replicator's at their defaults where there are none; None where there is nothing to try.
     written: does the place have what was written there before?
     namespace: that of a database's tables; place: tells destinations of one kind apart in which the same names are
-    other tables; dataset: the URI that lineage events name the place by, given the warehouse of the installation.
+    other tables; dataset: the URI that lineage events name the place by, given the lake of the installation.
     types: what becomes of one of Tidemark's types.
+    identifiers_at: what names can be, where that depends on the destination.
     fixed: settings of a replicator that cannot be changed once it is made, with the reason.
     effects: when a change of another one takes effect.
+    clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
 
@@ -72,17 +76,23 @@ class TargetKind:
     types: Callable[[DataType], TypeSupport]
     namespace: Callable[[Settings, str], str]
     place: Callable[[Settings], str]
-    dataset: Callable[[Settings, str], str]
+    dataset: Callable[[Settings, LakeCatalog], str]
     form: Sequence[FormField]
     destination_form: Sequence[FormField] = ()
     valid: Callable[[Settings], object] = dict
     identifiers: IdentifierPolicy = field(default_factory=IdentifierPolicy)
+    identifiers_at: Callable[[Settings], IdentifierPolicy] | None = None
     fixed: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Settings], list[CheckResult]] | None = None
     written: Callable[[Settings], CheckResult] | None = None
+    clean: Callable[[Opening, float], int] | None = None
     compare: str = ""
     guide: str = ""
+
+    def at(self, settings: Settings) -> TargetKind:
+        """The kind as a destination with these settings has it."""
+        return replace(self, identifiers=self.identifiers_at(settings)) if self.identifiers_at else self
 
     @property
     def settings(self) -> Sequence[FormField]:

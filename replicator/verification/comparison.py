@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 
 from replicator.errors import TidemarkError
 from replicator.verification.cells import show
@@ -110,7 +110,7 @@ class _Check:
 class _Comparison:
     def __init__(self, source: OpenReader, catalog: CatalogConfig, options: Options) -> None:
         self._options = options
-        self._catalog: SqlCatalog = open_catalog(catalog)
+        self._catalog: Catalog = open_catalog(catalog)
         self._source = TakenReader(source())
 
     def __enter__(self) -> Self:

@@ -29,7 +29,10 @@ class SourceConfig:
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """An Iceberg SQL (JDBC) catalog: `uri` is SQLAlchemy's, `name` the catalog's name inside it."""
+    """An Iceberg SQL (JDBC) catalog: `uri` is SQLAlchemy's, `name` the catalog's name inside it.
+
+    Where `properties` have a `type`, they say all: those of pyiceberg's `load_catalog`.
+    """
 
     name: str
     uri: str = field(repr=False)

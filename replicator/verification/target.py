@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, In, Reference
@@ -38,9 +39,11 @@ class PinnedTable:
     present: BooleanExpression = field(default_factory=AlwaysTrue)
 
 
-def open_catalog(config: CatalogConfig) -> SqlCatalog:
+def open_catalog(config: CatalogConfig) -> Catalog:
     """Raises TargetError where the catalog cannot be reached."""
     try:
+        if "type" in config.properties:
+            return load_catalog(config.name, **config.properties)
         own = {"uri": config.uri, "warehouse": config.warehouse, "init_catalog_tables": "false"}
         return SqlCatalog(config.name, **own, **config.properties)
     except Exception as error:  # noqa: BLE001 - whatever SQLAlchemy's drivers raise
@@ -48,7 +51,7 @@ def open_catalog(config: CatalogConfig) -> SqlCatalog:
         raise TargetError(message) from None  # its text may hold the address with its password: invariant 8
 
 
-def open_table(catalog: SqlCatalog, pair: TablePair) -> PinnedTable:
+def open_table(catalog: Catalog, pair: TablePair) -> PinnedTable:
     """The table as it is now.  Raises TargetError where it does not exist."""
     try:
         table = catalog.load_table((pair.namespace, pair.name))

@@ -4,6 +4,7 @@ import { confirmFromTrigger, setUpDialogs } from "./dialogs.js";
 import { setUpLive } from "./live.js";
 import { setUpCharts } from "./charts.js";
 import { setUpLineage } from "./lineage.js";
+import { setUpConditions } from "./conditions.js";
 import { setUpPolicies } from "./policies.js";
 import { announce } from "./toasts.js";
 
@@ -76,4 +77,5 @@ setUpMenus();
 setUpLive();
 setUpCharts();
 setUpLineage();
+setUpConditions();
 setUpPolicies();

@@ -15,7 +15,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.table import Table
 
@@ -212,7 +212,7 @@ class _Seen:
 class Reader:
     """Looks at every state that becomes current in the target, in flight and once more at the end."""
 
-    def __init__(self, catalog: Callable[[], SqlCatalog], namespace: str, writer: Writer) -> None:
+    def __init__(self, catalog: Callable[[], Catalog], namespace: str, writer: Writer) -> None:
         """`catalog` opens one; `namespace` is where the replicator's tables lie."""
         self._open, self._namespace, self._writer = catalog, namespace, writer
         self._seen = {name: _Seen(name) for name in (KEYED, KEYLESS)}

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import DataScan, FileScanTask, Table
 
@@ -34,7 +34,7 @@ class _Planned:
 class LateReader:
     """Beside a history: of any of its tables, any snapshot that is there."""
 
-    def __init__(self, catalog: Callable[[], SqlCatalog], namespace: str, seed: str) -> None:
+    def __init__(self, catalog: Callable[[], Catalog], namespace: str, seed: str) -> None:
         """`catalog` opens one; `namespace` is where the replicator's tables lie."""
         self._open, self._namespace, self._random = catalog, namespace, random.Random(seed)
         self._planned: list[_Planned] = []

@@ -15,12 +15,11 @@ import django
 def main() -> None:
     """Until stdin ends."""
     django.setup()
-    from django.conf import settings
-
     from replicator.targets.iceberg.jvm import jvm
-    from webapp.worker.run import wiring
+    from webapp.destinations.lakes import built_in_lake
+    from webapp.worker.run.spark import spark
 
-    running = wiring.spark(settings.DATABASE_URL).spark()
+    running = spark(built_in_lake()).spark()
     running.root.sparkContext.setLogLevel("OFF")  # Spark is there for those who attach
     parameters = running.gateway.java_parameters
     handle = running.jvm.java.lang.ProcessHandle.current().pid()

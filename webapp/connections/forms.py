@@ -14,28 +14,33 @@ from webapp.connections.models import Connection, Endpoint
 PREFIX = "setting-"
 
 
-def _widget(field: FormField, *, stored: bool) -> forms.Widget:
+def _widget(field: FormField, *, stored: bool, prefix: str = "") -> forms.Widget:
     attrs = {"class": "input", "autocomplete": "off", "spellcheck": "false"}
+    if field.when is not None:  # read by static/js/conditions.js
+        attrs |= {"data-when-field": prefix + field.when[0], "data-when-values": " ".join(field.when[1])}
     if field.kind == "password":
         placeholder = "unchanged" if stored else ""
         return forms.PasswordInput(attrs=attrs | {"autocomplete": "new-password", "placeholder": placeholder})
     if field.kind == "textarea":
         return forms.Textarea(attrs=attrs | {"class": "textarea mono", "rows": 4})
     if field.kind == "choice":
-        return forms.Select(attrs={"class": "select"}, choices=field.choices)
+        return forms.Select(attrs=attrs | {"class": "select"}, choices=field.choices)
     if field.kind == "number":
         return forms.NumberInput(attrs=attrs | {"class": "input input-number"})
     return forms.TextInput(attrs=attrs)
 
 
-def form_field(field: FormField, *, stored: bool) -> forms.Field:
-    """`stored`: there is a connection already, whose secrets are kept where the field stays empty."""
+def form_field(field: FormField, *, stored: bool, prefix: str = "") -> forms.Field:
+    """`stored`: there is a connection already, whose secrets are kept where the field stays empty.
+
+    prefix: of the names of the form's fields.
+    """
     common: dict[str, Any] = {
         "label": field.label,
         "required": field.required and not (field.secret and stored),
         "help_text": field.help,
         "initial": field.default,
-        "widget": _widget(field, stored=stored and field.secret),
+        "widget": _widget(field, stored=stored and field.secret, prefix=prefix),
         "error_messages": {
             "required": f"{field.label} is missing.",
             "invalid": f"{field.label} must be a whole number.",
@@ -58,7 +63,7 @@ class SettingsForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.settings = list(settings)
         for field in self.settings:
-            self.fields[self.setting_prefix + field.name] = form_field(field, stored=stored)
+            self.fields[self.setting_prefix + field.name] = form_field(field, stored=stored, prefix=self.setting_prefix)
 
     def _bound(self, *, main: bool) -> list[forms.BoundField]:
         shown = [one for one in self.settings if (one.required or one.secret or one.main) == main]

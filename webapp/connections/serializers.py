@@ -25,6 +25,11 @@ class FormFieldSerializer(serializers.Serializer[FormField]):
     help = serializers.CharField()
     secret = serializers.BooleanField(help_text="Write-only")
     choices = serializers.SerializerMethodField()
+    when = serializers.SerializerMethodField(help_text="Another field, and its values with which this one is used")
+
+    def get_when(self, field: FormField) -> dict[str, list[str]]:
+        """Empty: always."""
+        return {field.when[0]: list(field.when[1])} if field.when else {}
 
     def get_choices(self, field: FormField) -> list[str]:
         """Allowed values; empty where any text goes."""

@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,6 +93,9 @@ SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
 ALL = (*SPARK, MARIADB[MARIADB_SOURCE], POSTGRES[POSTGRES_SOURCE])
 
 
+BUNDLES = {"aws": ICEBERG_AWS}  # of `targets.iceberg.destination`
+
+
 class ArtifactMissing(RuntimeError):
     """A jar could not be fetched, or is not the pinned one."""
 
@@ -101,9 +105,9 @@ def cache_folder() -> Path:
     return Path(os.environ.get("TIDEMARK_CACHE") or Path.home() / ".cache" / "tidemark")
 
 
-def spark_jars(warehouse: str = "") -> list[Path]:
-    """What Spark needs: Iceberg and the catalog's JDBC drivers; and Amazon's client where the warehouse is on `s3://`."""
-    return [fetched(artifact) for artifact in (*SPARK, *([ICEBERG_AWS] if warehouse.startswith("s3://") else []))]
+def spark_jars(bundles: Collection[str] = ()) -> list[Path]:
+    """What Spark needs: Iceberg and the catalog's JDBC drivers; and the bundles of clouds that destinations need."""
+    return [fetched(artifact) for artifact in (*SPARK, *(BUNDLES[name] for name in sorted(bundles)))]
 
 
 def fetched(artifact: Artifact) -> Path:

@@ -27,8 +27,8 @@ YES_NO = {True: "yes", False: "no"}
 
 
 def kind_of(replicator: Replicator) -> TargetKind:
-    """ConfigurationError for a kind that is not registered."""
-    return target_kind(replicator.destination.kind)
+    """As its destination has it.  ConfigurationError for a kind that is not registered."""
+    return target_kind(replicator.destination.kind).at(replicator.destination.config)
 
 
 def wanted_target(
@@ -183,4 +183,6 @@ def target_name(replicator: Replicator, database: str, table: str) -> tuple[str,
 def same_place(one: Replicator, other: Replicator) -> bool:
     """Tables of one name are the same tables in both targets."""
     kind = kind_of(one)
-    return kind == kind_of(other) and kind.place(one.destination.config) == kind.place(other.destination.config)
+    return kind.name == kind_of(other).name and kind.place(one.destination.config) == kind.place(
+        other.destination.config
+    )

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from django.conf import settings
-from django.db import connection
-
-from replicator.errors import StagingError
+from replicator.errors import TidemarkError
+from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.upkeep.readable_history import Readable, readable
+from replicator.targets.registry import DEFAULT
+from webapp.destinations.lakes import lake_of
 from webapp.replicators.models import ReplicatorTable
 
 
 def past_of(table: ReplicatorTable) -> Readable | None:
-    """None where the target has no such table, or is no lake, or its files cannot be read now."""
-    query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = %s AND table_name = %s"
-    with connection.cursor() as cursor:
-        cursor.execute(query, [table.target_namespace, table.target_name])
-        found = cursor.fetchone()
-    if found is None or not table.made_load:
+    """None where the target has no such table, or is no lake, or its catalog or its files cannot be read now."""
+    destination = table.replicator.destination
+    if not table.made_load or destination.kind != DEFAULT:
         return None
-    _, mark, options = settings.TIDEMARK_WAREHOUSE_URL.partition("?")
     try:
-        return readable(found[0], mark + options)
-    except StagingError:
+        with reading.opened(lake_of(destination)) as catalog:
+            found = reading.table(catalog, table.target_namespace, table.target_name)
+            return None if found is None else readable(found)
+    except TidemarkError:
         return None

@@ -28,6 +28,7 @@ from replicator.telemetry.openlineage import (
     source_dataset,
 )
 from webapp.connections.selectors import public_config
+from webapp.destinations.lakes import built_in_lake
 from webapp.monitoring.models import Failure, MetricMinute, Stage
 from webapp.replicators.lineage import lineage_at, newest_versions
 from webapp.replicators.models import ReplicatorTable, RunState, SnapshotRun
@@ -176,7 +177,7 @@ def _source(row: ReplicatorTable) -> Dataset:
 def _target(row: ReplicatorTable) -> Dataset:
     """As its kind names it to OpenLineage."""
     kind = kind_of(row.replicator)
-    uri = kind.dataset(row.replicator.destination.config, settings.TIDEMARK_WAREHOUSE_URL)
+    uri = kind.dataset(row.replicator.destination.config, built_in_lake())
     return Dataset(uri, f"{row.target_namespace}.{row.target_name}", kind.name, uri)
 
 

@@ -44,7 +44,7 @@ def append(
     after = replace(at, loaded=change.loaded, item=item_of(change))
     require_columns(table, change.schema)
     try:
-        direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
+        direct = Direct.of(storage, table, limits)
         return ChangeOutcome("append", direct.append(change.schema, segments, at, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)
@@ -93,7 +93,7 @@ def merge(
         return changelog.merge(catalog, storage, table, replace(change, segments=segments), at, limits)
     batch = _Batch.of(storage, segments, change.schema)
     try:
-        return _directly(Direct.of(storage, table, catalog.pool.config.warehouse, limits), change, batch, at, after)
+        return _directly(Direct.of(storage, table, limits), change, batch, at, after)
     except FallBackToSpark as error:
         reason = str(error)
     if not segments:
@@ -187,7 +187,7 @@ def delete_below(
     if table.mode is not Mode.MIRROR:
         return ChangeOutcome("mark", commit(catalog, table, after, lambda spark: end_below(spark, table, change)))
     try:
-        direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
+        direct = Direct.of(storage, table, limits)
         return ChangeOutcome("delete", direct.delete_below(change.below, after), DIRECT)
     except FallBackToSpark as error:
         reason = str(error)

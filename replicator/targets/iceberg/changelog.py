@@ -32,7 +32,7 @@ def merge(
     """The changes above the position, unfolded."""
     after = replace(at, applied=change.upto, item=item_of(change))
     try:
-        direct = Direct.of(storage, table, catalog.pool.config.warehouse, limits)
+        direct = Direct.of(storage, table, limits)
         if not change.segments:
             direct.nothing(after)
             return ChangeOutcome("nothing", Counts())

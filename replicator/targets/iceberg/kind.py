@@ -6,10 +6,12 @@ from urllib.parse import urlsplit
 
 from replicator.errors import ConfigurationError
 from replicator.model.types import DataType
-from replicator.sources.base import FormField
+from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
+from replicator.targets.iceberg.destination import DESTINATION_FORM, GLUE, HIVE, LakeCatalog, lake_catalog, place
 from replicator.targets.iceberg.table.type_names import iceberg_type
+from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Settings, TargetKind, TypeSupport
 
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
@@ -22,10 +24,17 @@ FORM = (
         help="Prepended to the name of each database, so that several sources can share a catalog. Letters, digits, _.",
     ),
 )
+NO_LAKE = LakeCatalog({}, {})
+MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
+EFFECTS = {
+    field.name: "Takes effect within a minute. The catalog must have the tables written so far."
+    for field in DESTINATION_FORM
+}
 CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
 
 
 def _valid(settings: Settings) -> None:
+    lake_catalog(settings, NO_LAKE)
     prefix = str(settings.get("namespace_prefix", ""))
     if len(prefix) > MAX_PREFIX_LENGTH:
         raise ConfigurationError(
@@ -36,13 +45,39 @@ def _valid(settings: Settings) -> None:
 def _open(opening: Opening) -> Target:
     from replicator.targets.iceberg.target import IcebergTarget  # noqa: PLC0415 - Spark is loaded where it is needed
 
-    return IcebergTarget(opening.spark(), opening.storage, opening.replicator, retention=opening.retention)
+    pool = opening.spark(lake_catalog(opening.config, opening.lake))
+    return IcebergTarget(pool, opening.storage, opening.replicator, retention=opening.retention)
 
 
-def _dataset(settings: Settings, warehouse: str) -> str:
-    """The warehouse without credentials or query."""
-    del settings
-    parts = urlsplit(warehouse)
+def _check(settings: Settings) -> list[CheckResult]:
+    from replicator.targets.iceberg.check import check  # noqa: PLC0415 - pyiceberg is loaded where it is needed
+
+    return check(settings)
+
+
+def _written(settings: Settings) -> CheckResult:
+    from replicator.targets.iceberg.check import check_written  # noqa: PLC0415
+
+    return check_written(settings)
+
+
+def _clean(opening: Opening, now: float) -> int:
+    from replicator.targets.iceberg.target import clean  # noqa: PLC0415
+
+    return clean(opening, now)
+
+
+def _identifiers(settings: Settings) -> IdentifierPolicy:
+    """Glue and Hive know one case of each name, and no other characters than these."""
+    if settings.get("catalog") not in {GLUE, HIVE}:
+        return IdentifierPolicy()
+    return IdentifierPolicy(max_length=MAX_HIVE_NAME, illegal=r"[^A-Za-z0-9_]", fold=str.lower)
+
+
+def _dataset(settings: Settings, own: LakeCatalog) -> str:
+    """The warehouse, or the REST catalog, without credentials or query."""
+    lake = lake_catalog(settings, own)
+    parts = urlsplit(lake.warehouse or lake.java["uri"])
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
 
 
@@ -53,15 +88,22 @@ def _types(kind: DataType) -> TypeSupport:
 ICEBERG = TargetKind(
     "iceberg",
     "Apache Iceberg",
-    "Tables in the lakehouse of this installation, readable by Spark, Trino, DuckDB and others.",
+    "Tables in a lakehouse, readable by Spark, Trino, DuckDB, Snowflake and others: that of this installation, or one"
+    " in your own catalog.",
     open=_open,
     capabilities=CAPABILITIES,
     types=_types,
     namespace=lambda settings, database: f"{settings.get('namespace_prefix', '')}{database}",
-    place=lambda _: "",
+    place=place,
     dataset=_dataset,
     form=FORM,
+    destination_form=DESTINATION_FORM,
     valid=_valid,
+    identifiers_at=_identifiers,
+    effects=EFFECTS,
+    check=_check,
+    written=_written,
+    clean=_clean,
     fixed={"namespace_prefix": "Queries use these table names."},
     guide=read_guide(__file__),
 )

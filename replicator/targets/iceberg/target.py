@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-from replicator.errors import TargetConflict
+from replicator.errors import TargetConflict, TargetUnauthorized
 from replicator.faults import reach
 from replicator.model.retention import Retention
 from replicator.staging.storage import Storage
@@ -24,15 +25,17 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import apply
+from replicator.targets.iceberg import apply, reading
+from replicator.targets.iceberg.destination import lake_catalog
 from replicator.targets.iceberg.direct.result import SKIPPED, ChangeOutcome
 from replicator.targets.iceberg.direct.writer import Counts, DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.table import schema_update
-from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
+from replicator.targets.iceberg.table.catalog import DROPPED, IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.position import position
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
+from replicator.targets.kind import Opening
 
 DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
@@ -65,25 +68,25 @@ class IcebergTarget:
 
     def prepare(self) -> None:
         """See `Target`."""
-        with guarded():
+        with self._guarded():
             self._spark.catalog()
 
     def position(self, table: TargetTable) -> Position | None:
         """See `Target`."""
-        with guarded():
+        with self._guarded():
             found = self._catalog.load(table)
             return None if found is None else position(found)
 
     def apply(self, table: TargetTable, change: TargetChange, seen: str | None = None) -> ApplyResult:
         """See `Target`."""
         started = time.monotonic()
-        with guarded():
+        with self._guarded():
             outcome = self._apply(table, change, seen)
         return _result(outcome, time.monotonic() - started)
 
     def maintain(self, table: TargetTable, *, reloading: bool = False) -> str:
         """See `Target`."""
-        with guarded():
+        with self._guarded():
             found = self._catalog.load(table)
             if found is None:
                 return ""
@@ -95,6 +98,15 @@ class IcebergTarget:
 
     def close(self) -> None:
         """Spark is the process's."""
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            with guarded():
+                yield
+        except TargetUnauthorized:
+            self._catalog.reset()
+            raise
 
     def _apply(self, table: TargetTable, change: TargetChange, seen: str | None) -> ChangeOutcome:
         match change:
@@ -143,6 +155,15 @@ class IcebergTarget:
                 return apply.replace_all(self._catalog, self._storage, table, change)
             case DeleteBelow():
                 return apply.delete_below(self._catalog, self._storage, table, change, self._limits)
+
+
+def clean(opening: Opening, now: float) -> int:
+    """See `TargetKind`.  Nothing is started where nothing is due."""
+    lake = lake_catalog(opening.config, opening.lake)
+    if not dropped_tables.due(reading.names(lake, DROPPED), now):
+        return 0
+    with guarded():
+        return dropped_tables.delete_due(IcebergCatalog(opening.spark(lake), opening.replicator), now)
 
 
 def _result(outcome: ChangeOutcome, seconds: float) -> ApplyResult:

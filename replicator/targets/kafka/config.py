@@ -32,17 +32,18 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, titles.get(name, name)) for name in names)
 
 
+SASL = ("security_protocol", ("SASL_PLAINTEXT", "SASL_SSL"))
 DESTINATION_FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
     FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS), main=True),
     FormField("sasl_mechanism", "SASL mechanism", "choice", default="SCRAM-SHA-512", choices=_choices(*MECHANISMS),
-        main=True),
-    FormField("username", "User", required=False, help="For SASL.", main=True),
-    FormField("password", "Password", "password", required=False, secret=True,
-        help="For SASL. It is stored encrypted."),
+        main=True, when=SASL),
+    FormField("username", "User", required=False, main=True, when=SASL),
+    FormField("password", "Password", "password", required=False, secret=True, when=SASL,
+        help="It is stored encrypted."),
     FormField(
         "ca", "Certificate authority (PEM)", "textarea", required=False,
-        help="For TLS. Empty: the system’s own authorities.",
+        help="Empty: the system’s own authorities.", when=("security_protocol", ("SSL", "SASL_SSL")),
     ),
 )  # fmt: skip
 FORM = (

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import RestCatalog
 
 from replicator.model.mode import CURRENT, DELETED, Mode
 from replicator.model.schema import TableSchema
@@ -19,6 +20,10 @@ from replicator.targets.base import Target, TargetTable
 from replicator.targets.kind import TargetKind
 from replicator.targets.registry import target_kind
 from tests.staged import Row
+
+if TYPE_CHECKING:
+    from replicator.targets.iceberg.jvm.session import SparkConfig
+    from testing.servers.iceberg_rest import EmbeddedRestCatalog
 
 
 @dataclass
@@ -47,14 +52,42 @@ class TargetPlace:
 
 def iceberg(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """The lake of the Spark tests, read by pyiceberg."""
+    lake = request.getfixturevalue("iceberg_lake")
+    return _lake_place(lake.config, lake.storage, lake.reader, f"contract_{folder.name}")
+
+
+def iceberg_rest(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A REST catalog that decides where tables are."""
+    server: EmbeddedRestCatalog = request.getfixturevalue("rest_catalog")
+    settings = {"catalog": "rest", "uri": server.uri, "auth": "none", "store": "file"}
+    return _catalog_place(settings, folder, lambda: RestCatalog("lake", uri=server.uri))
+
+
+def _catalog_place(settings: Mapping[str, str], folder: Path, reader: Callable[[], Catalog]) -> TargetPlace:
+    """As a destination's settings say."""
+    from replicator.targets.iceberg.destination import LakeCatalog, lake_catalog
+    from replicator.targets.iceberg.jvm.session import SparkConfig
+    from webapp.embedded.java_artifacts import spark_jars
+    from webapp.embedded.java_classes import java_options
+
+    lake = lake_catalog(settings, LakeCatalog({}, {}))
+    config = SparkConfig(
+        spark_jars(lake.bundles),
+        properties=lake.java,
+        warehouse=lake.warehouse,
+        master="local[2]",
+        java_options=java_options(),
+    )
+    storage = Storage(f"file://{folder}/staging")
+    return _lake_place(config, storage, reader, f"contract_{folder.name}".lower())
+
+
+def _lake_place(config: SparkConfig, storage: Storage, reader: Callable[[], Catalog], namespace: str) -> TargetPlace:
     from replicator.targets.iceberg.jvm.session import SparkPool
     from replicator.targets.iceberg.target import IcebergTarget
 
-    lake = request.getfixturevalue("iceberg_lake")
-
     def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
-        reader: SqlCatalog = lake.reader()
-        data = reader.load_table((table.namespace, table.name)).scan().to_arrow()
+        data = reader().load_table((table.namespace, table.name)).scan().to_arrow()
         if mode is Mode.SOFT_DELETE:
             data = data.filter(~data.column(DELETED).to_numpy(zero_copy_only=False).astype(bool))
         if mode is Mode.HISTORY:
@@ -62,9 +95,9 @@ def iceberg(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
         return Counter(tuple(row[name] for name in schema.names) for row in data.to_pylist())
 
     def worker(replicator: str) -> Target:
-        return IcebergTarget(SparkPool(lake.config), lake.storage, replicator)
+        return IcebergTarget(SparkPool(config), storage, replicator)
 
-    return TargetPlace(target_kind("iceberg"), lake.storage, worker, read, f"contract_{folder.name}")
+    return TargetPlace(target_kind("iceberg"), storage, worker, read, namespace)
 
 
 def kafka(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
@@ -112,6 +145,7 @@ def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
+    "iceberg_rest": iceberg_rest,
     "kafka": kafka,
     "duckdb": duckdb_tables,
 }

@@ -20,7 +20,6 @@ from replicator import faults
 from replicator.errors import ConfigurationError, ValuesLost
 from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
-from replicator.staging.storage import Storage
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
@@ -171,7 +170,9 @@ def test_a_catalog_that_is_behind_makes_nothing_go(lake: Lake) -> None:
         assert files(lake, table) == before
         assert "points to an older state" in lake.target.maintain(table)
         named = behind.base.metadataFileLocation()
-        assert readable_history.plain(readable_history.newest_metadata(named) or "") == readable_history.plain(newest)
+        assert readable_history.plain(readable_history.newest_metadata(named, {}) or "") == readable_history.plain(
+            newest
+        )
     assert sorted(lake.rows(table)) == rows
 
 
@@ -235,44 +236,57 @@ def test_metadata_stays_below_a_mebibyte(lake: Lake) -> None:
     assert RETENTION.most * (len(json.dumps(snapshot, separators=(",", ":"))) + 60) < 1 << 20
 
 
-def named(lake: Lake) -> list[str]:
-    with closing(sqlite3.connect(lake.catalog_file)) as catalog:
-        return [location for (location,) in catalog.execute("SELECT metadata_location FROM iceberg_tables")]
-
-
 @pytest.mark.parametrize("change", [Drop(), Create(KEYED, 2, -1, "L2")])
 def test_readers_of_a_table_that_is_dropped_or_made_anew_keep_its_files(lake: Lake, change: Drop | Create) -> None:
     """After the grace all of it goes, and of no other table."""
     table, other = changed(lake, 4), changed(lake, 1)
     expiry.expire(loaded(lake, table), RETENTION, NOW)
     plan = planned(lake, table)
-    expected, warehouse = finished(plan), Storage(lake.config.warehouse)
+    expected, catalog = finished(plan), lake.target._catalog
     folder = Path(loaded(lake, table).metadata["location"].removeprefix("file:"))
+    dropped_tables.delete_due(catalog, time.time() + 2 * DAY)  # of other tests
     lake.target.apply(table, change)
-    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + DAY - 60) == 0
+    assert dropped_tables.delete_due(catalog, time.time() + DAY - 60) == 0
     assert finished(plan) == expected
-    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + DAY + 60) == 1
+    assert dropped_tables.delete_due(catalog, time.time() + DAY + 60) == 1
     assert not folder.exists()
-    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert dropped_tables.delete_due(catalog, time.time() + 2 * DAY) == 0
     assert len(lake.rows(other)) == 10
     assert lake.target.position(table) == (Position(-1, -1, 2, "L2") if isinstance(change, Create) else None)
 
 
-def test_what_a_catalog_names_again_stays(lake: Lake) -> None:
-    """One that was restored from before the table was dropped; and a worker that was killed before the catalog forgot
-    it.
-    """
+def test_a_drop_that_was_interrupted_is_complete_and_a_restored_catalog_has_the_table_again(lake: Lake) -> None:
     table = changed(lake, 2)
-    seen, warehouse = named(lake), Storage(lake.config.warehouse)
-    faults.arm([Fault("apply.drop.listed", "fail")])
+    faults.arm([Fault("apply.moved.before", "fail")])
     with pytest.raises(FaultInjected):
         lake.target.apply(table, Drop())
     faults.disarm()
-    assert dropped_tables.delete_due(warehouse, named(lake), time.time() + 2 * DAY) == 0
+    assert lake.target.apply(table, Drop()).how == "skip"
+    with closing(sqlite3.connect(lake.catalog_file)) as catalog:  # as it was before
+        catalog.execute(
+            "UPDATE iceberg_tables SET table_namespace = ?, table_name = ? WHERE table_namespace = 'tidemark_dropped'",
+            (table.namespace, table.name),
+        )
+        catalog.commit()
+    assert dropped_tables.delete_due(lake.target._catalog, time.time() + 2 * DAY) == 0
     assert len(lake.rows(table)) == 10
-    lake.target.apply(table, Drop())
-    assert dropped_tables.delete_due(warehouse, seen, time.time() + 2 * DAY) == 0
-    assert Path(seen[0].removeprefix("file:")).exists()
+
+
+def test_what_another_program_expired_and_compacted_leaves_the_position(lake: Lake) -> None:
+    table = changed(lake, 3)
+    at = lake.target.position(table)
+    handle = loaded(lake, table).handle
+    older = loaded(lake, table).whole["snapshots"][1]["snapshot-id"]
+    handle.newFastAppend().commit()
+    newest = loaded(lake, table).snapshot
+    expire = handle.expireSnapshots().cleanExpiredFiles(False)
+    for snapshot in loaded(lake, table).whole["snapshots"]:
+        if snapshot["snapshot-id"] not in {newest, older}:
+            expire.expireSnapshotId(snapshot["snapshot-id"])
+    expire.commit()
+    assert lake.target.position(table) == at
+    lake.merge(table, KEYED, insert(9_000, 99, "z"))
+    assert len(lake.rows(table)) == 11
 
 
 def test_many_snapshots_cost_a_merge_nothing_to_describe(lake: Lake) -> None:
@@ -307,12 +321,12 @@ def test_a_table_has_its_own_retention_by_its_properties(lake: Lake) -> None:
 
 def test_how_far_back_a_table_can_be_read_is_told_without_a_jvm(lake: Lake) -> None:
     table = changed(lake, 4)
-    before = readable_history.readable(loaded(lake, table).base.metadataFileLocation())
+    before = readable_history.readable(lake.reader().load_table((table.namespace, table.name)))
     times = [snapshot["timestamp-ms"] for snapshot in loaded(lake, table).whole["snapshots"]]
     assert before.oldest is not None
     assert (before.oldest.timestamp() * 1000, before.snapshots, before.waiting) == (pytest.approx(min(times)), 5, 0)
     expiry.expire(loaded(lake, table), RETENTION, NOW)
-    after = readable_history.readable(loaded(lake, table).base.metadataFileLocation())
+    after = readable_history.readable(lake.reader().load_table((table.namespace, table.name)))
     assert after.snapshots <= 2
     assert after.waiting > 0
 

@@ -35,12 +35,11 @@ def events(lab: Lab) -> list[tuple[int, str]]:
 
 def target_rows(lab: Lab, table: str) -> list[dict[str, Any]]:
     """Through pyiceberg."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
+    from replicator.verification.target import open_catalog
     from webapp.management.commands.verify import catalog_config
 
     config = catalog_config()
-    catalog = SqlCatalog(config.name, uri=config.uri, warehouse=config.warehouse, **config.properties)
+    catalog = open_catalog(config)
     name = lab.table(table)
     return list(catalog.load_table((name.target_namespace, name.target_name)).scan().to_arrow().to_pylist())
 

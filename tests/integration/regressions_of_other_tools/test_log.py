@@ -198,12 +198,11 @@ def summer_time(lab: Lab) -> Iterator[Lab]:
 
 def target_rows(lab: Lab, table: str) -> list[dict[str, Any]]:
     """Through pyiceberg."""
-    from pyiceberg.catalog.sql import SqlCatalog
-
+    from replicator.verification.target import open_catalog
     from webapp.management.commands.verify import catalog_config
 
     config, name = catalog_config(), lab.table(table)
-    catalog = SqlCatalog(config.name, uri=config.uri, warehouse=config.warehouse, **config.properties)
+    catalog = open_catalog(config)
     return list(catalog.load_table((name.target_namespace, name.target_name)).scan().to_arrow().to_pylist())
 
 

@@ -75,15 +75,15 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
 ) -> None:
     """Longer than its lease, between the look and the catalog's row: what has the name then is another's."""
     table = lake.table(KEYED, load="L1")
-    done = catalog_module.IcebergCatalog._change
+    done = catalog_module.IcebergCatalog._move
 
-    def slow(*args: object) -> bool:
+    def slow(*args: object) -> None:
         monkeypatch.undo()
         lake.target.apply(table, Create(KEYED, 1, BELOW, "L2"), seen="L1")
         lake.target.apply(table, Append([lake.segment(KEYED, [read(60, 1, "new")])], KEYED, 60), seen="L2")
-        return done(*args)  # type: ignore[arg-type]
+        done(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog_module.IcebergCatalog, "_change", slow)
+    monkeypatch.setattr(catalog_module.IcebergCatalog, "_move", slow)
     with pytest.raises(TargetConflict, match="recreated"):
         lake.another_worker().apply(table, change, "L1")
     assert lake.rows(table) == [(1, "new")]
@@ -92,14 +92,14 @@ def test_a_worker_that_stands_still_after_it_looked_takes_nothing_away(
 
 def test_a_name_that_was_taken_meanwhile_is_not_renamed_to(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     table, new = lake.table(KEYED, load="L1"), TargetTable("shop", "taken_meanwhile")
-    done = catalog_module.IcebergCatalog._change
+    done = catalog_module.IcebergCatalog._move
 
-    def slow(*args: object) -> bool:
+    def slow(*args: object) -> None:
         monkeypatch.undo()
         lake.target.apply(new, Create(KEYED, 1, -1, "L9"), seen=NO_TABLE)
-        return done(*args)  # type: ignore[arg-type]
+        done(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(catalog_module.IcebergCatalog, "_change", slow)
+    monkeypatch.setattr(catalog_module.IcebergCatalog, "_move", slow)
     with pytest.raises(TargetConflict, match="cannot be renamed"):
         lake.another_worker().apply(table, Rename(new), "L1")
     assert lake.target.position(new) == Position(-1, -1, 1, "L9")

@@ -70,8 +70,9 @@ def test_what_java_cannot_hold_is_refused_and_not_dropped(url: str, said: str) -
 
 
 def test_the_catalog_in_the_jvm_is_reached_so() -> None:
+    from webapp.destinations import lakes
     from webapp.worker.run import spark
 
-    pool = spark._pool("postgresql://u:p@h/db?sslmode=verify-full")
+    pool = spark.spark(lakes.built_in_lake("postgresql://u:p@h/db?sslmode=verify-full"))
     assert pool.config.catalog_uri == "jdbc:postgresql://h:5432/db?sslmode=verify-full"
     assert (pool.config.catalog_user, pool.config.catalog_password) == ("u", "p")

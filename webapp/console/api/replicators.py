@@ -159,11 +159,12 @@ class ReplicatorViewSet(ApiViewSet):
     def assess(self, request: Request) -> Response:
         """What a replicator would make of these tables, before there is one."""
         body = self.read(serializers.AssessSerializer, request)
+        place = body.get("destination")
         found = assessment.assess(
             connection=body["connection"],
             selection=serializers.entries(body["selection"]),
             options=serializers.parsed(body["options"]),
-            target=target_kind(place.kind if (place := body.get("destination")) else registry.DEFAULT),
+            target=target_kind(place.kind).at(place.config) if place else target_kind(registry.DEFAULT),
         )
         return Response(listed(serializers.TableAssessmentSerializer, found))
 

@@ -176,7 +176,7 @@ def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, T
     if named and not named.isdecimal():
         raise Http404
     found = get_object_or_404(Destination, pk=named) if named else wizard.destination or built_in()
-    return found, target_kind(found.kind)
+    return found, target_kind(found.kind).at(found.config)
 
 
 def _decided(
@@ -272,7 +272,7 @@ def _review(request: HttpRequest, wizard: Wizard) -> HttpResponse:
             (one.label, dict(one.choices).get(getattr(options, one.name))) for one in wizard.source.value_options
         ],
         "selected": wizard.selected,
-        "names": _target_names(wizard, target_kind(place.kind), wizard.target) if (place := wizard.destination) else [],
+        "names": _target_names(wizard, wizard.kind, wizard.target) if wizard.destination else [],
     }
     return _page(request, wizard, "review", context)
 

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError, CommandParser
 
@@ -18,7 +17,6 @@ from replicator.model.row_filter import RowFilter
 from replicator.sources.registry import source_kind
 from replicator.state.tables import HALTED, TableState
 from replicator.verification import (
-    CatalogConfig,
     OpenReader,
     Options,
     SelectionLine,
@@ -27,9 +25,9 @@ from replicator.verification import (
     absent_tables,
     compare,
 )
-from webapp import environment
 from webapp.connections.models import Connection
 from webapp.connections.selectors import full_config
+from webapp.destinations.lakes import catalog_config
 from webapp.management.command import MetadataCommand
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Status
@@ -158,7 +156,9 @@ def verify(replicator: Replicator, tables: Sequence[ReplicatorTable], *, wait: f
         before_recheck=progress(replicator, tables).wait if retries else None,
         ignore_extra_columns=replicator.parsed_options.ddl_policy.get("drop_column") == "ignore",
     )
-    return compare(source_reader(replicator.connection), catalog_config(), pairs(replicator, tables), options)
+    return compare(
+        source_reader(replicator.connection), catalog_config(replicator.destination), pairs(replicator, tables), options
+    )
 
 
 def progress(replicator: Replicator, tables: Sequence[ReplicatorTable]) -> CopyProgress:
@@ -225,17 +225,6 @@ def source_reader(connection: Connection) -> OpenReader:
     if kind.verification_reader is None:
         raise ConfigurationError(f"Sources of the kind {kind.title} cannot be verified.")
     return partial(kind.verification_reader, full_config(connection))
-
-
-def catalog_config() -> CatalogConfig:
-    """The JDBC catalog in the metadata database, as pyiceberg opens it."""
-    from replicator.targets.iceberg.jvm.session import CATALOG  # noqa: PLC0415 - brings Spark's Python side along
-
-    _, _, rest = settings.DATABASE_URL.partition("://")
-    store = {"s3.region": environment.store_region()}
-    if endpoint := environment.store_endpoint():
-        store["s3.endpoint"] = endpoint
-    return CatalogConfig(CATALOG, f"postgresql+psycopg2://{rest}", settings.TIDEMARK_WAREHOUSE_URL, store)
 
 
 def repair(replicator: Replicator, tables: Sequence[ReplicatorTable], timeout: float) -> None:

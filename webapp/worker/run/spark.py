@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from replicator.errors import TidemarkError
-from webapp import environment
 
 if TYPE_CHECKING:
+    from replicator.targets.iceberg.destination import LakeCatalog
     from replicator.targets.iceberg.jvm.session import SparkPool
 
+MOST = 64  # catalogs that are open at a time
 _making = threading.Lock()
+_pools: dict[object, SparkPool] = {}
 
 
-def spark(catalog: str) -> SparkPool:
-    """One for all replicators: its sessions keep database connections in the JVM.
+def spark(lake: LakeCatalog, bundles: frozenset[str] = frozenset()) -> SparkPool:
+    """One for each catalog: its sessions keep connections in the JVM.
 
-    `catalog`: the metadata database's URL.
+    bundles: of jars, that others in the process will need: a JVM that has them need not start again.
     """
     with _making:
-        return _pool(catalog)
+        if lake.key not in _pools:
+            while len(_pools) >= MOST:
+                del _pools[next(iter(_pools))]
+            _pools[lake.key] = _pool(lake, bundles)
+        return _pools[lake.key]
 
 
 def start_ahead() -> None:
@@ -35,37 +40,25 @@ def start_ahead() -> None:
 
 
 def _start() -> None:
+    from webapp.destinations.lakes import built_in_lake, bundles  # noqa: PLC0415
+
     with suppress(TidemarkError):
-        spark(settings.DATABASE_URL).catalog()
+        spark(built_in_lake(), bundles()).catalog()
 
 
-@cache
-def _pool(catalog: str) -> SparkPool:
+def _pool(lake: LakeCatalog, bundles: frozenset[str]) -> SparkPool:
     from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool  # noqa: PLC0415 - Spark is loaded only where it is needed
     from webapp.embedded.java_artifacts import spark_jars  # noqa: PLC0415
     from webapp.embedded.java_classes import java_options  # noqa: PLC0415
 
-    database = environment.database(catalog)
     config = SparkConfig(
-        jars=spark_jars(settings.TIDEMARK_WAREHOUSE_URL),
-        catalog_uri=environment.jdbc_url(catalog),
-        catalog_user=database["USER"],
-        catalog_password=database["PASSWORD"],
-        warehouse=settings.TIDEMARK_WAREHOUSE_URL,
+        jars=spark_jars(bundles | lake.bundles),
+        properties=lake.java,
+        warehouse=lake.warehouse,
         master=settings.SPARK_MASTER,
         remote=settings.SPARK_REMOTE,
         driver_memory=settings.TIDEMARK_SPARK_MEMORY,
         java_options=java_options(),
-        extra=_object_store() | settings.TIDEMARK_SPARK_EXTRA,
+        extra=settings.TIDEMARK_SPARK_EXTRA,
     )
     return SparkPool(config)
-
-
-def _object_store() -> dict[str, str]:
-    """How Iceberg reaches a warehouse on `s3://`; who it is, the JVM reads from the environment by itself."""
-    if not settings.TIDEMARK_WAREHOUSE_URL.startswith("s3://"):
-        return {}
-    found = {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": environment.store_region()}
-    if endpoint := environment.store_endpoint():
-        found |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
-    return {f"spark.sql.catalog.lake.{name}": value for name, value in found.items()}

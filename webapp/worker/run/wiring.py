@@ -14,6 +14,7 @@ from replicator.targets import registry
 from replicator.targets.base import Target
 from replicator.targets.kind import Opening
 from webapp.connections.selectors import full_config
+from webapp.destinations.lakes import built_in_lake, bundles
 from webapp.monitoring.models import Stage
 from webapp.replicators.models import Replicator
 from webapp.replicators.selectors import table_set
@@ -55,7 +56,8 @@ def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
 def open_target(replicator: Replicator) -> Target:
     """Its Spark is the process's, and started by who needs it."""
     opening = Opening(
-        spark=lambda: spark(settings.DATABASE_URL),
+        spark=lambda lake: spark(lake, bundles()),
+        lake=built_in_lake(),
         storage=storage(),
         replicator=label(replicator),
         config=full_target(replicator),

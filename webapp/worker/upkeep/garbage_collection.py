@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Count
 
+from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.staging.storage import Storage
+from replicator.targets.kind import Opening
+from replicator.targets.registry import target_kind
 from webapp.accounts.models import AuditEntry
 from webapp.alerts.models import Alert
+from webapp.connections.selectors import full_config
 from webapp.database import clock, stored
+from webapp.destinations.lakes import built_in_lake
+from webapp.destinations.models import Destination
 from webapp.monitoring.charts.rollups import drop_old_rows
 from webapp.monitoring.models import DeadLetterRow, Failure, LogLine, MetricMinute, TimelineEvent
 from webapp.monitoring.slo.lag_histograms import drop_old
@@ -22,6 +29,7 @@ from webapp.streams.carried import needed
 from webapp.streams.services import passed
 from webapp.worker.models import WorkerHeartbeat
 from webapp.worker.run import wiring
+from webapp.worker.run.spark import spark
 
 ORPHAN_AGE = timedelta(hours=1)
 BATCH = 1000
@@ -42,13 +50,18 @@ def collect() -> dict[str, int]:
 
 
 def dropped_tables(now: datetime) -> int:
-    """Folders of target tables that are in no catalog row any more, and due; returns their number."""
-    from replicator.targets.iceberg.upkeep.dropped_tables import delete_due  # noqa: PLC0415 - only workers need the JVM's bridge
+    """Tables that were dropped in targets, and are due; returns their number.
 
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT metadata_location FROM iceberg_tables")
-        named = [location for (location,) in cursor.fetchall()]
-    return delete_due(Storage(settings.TIDEMARK_WAREHOUSE_URL), named, now.timestamp())
+    A destination that does not answer has its turn next time.
+    """
+    done = 0
+    for one in Destination.objects.order_by("id"):
+        kind = target_kind(one.kind)
+        if kind.clean is not None:
+            opening = Opening(spark, built_in_lake(), storage(), "", full_config(one), "")
+            with suppress(TidemarkError):
+                done += kind.clean(opening, now.timestamp())
+    return done
 
 
 def _applied_segments(storage: Storage, now: datetime) -> int:

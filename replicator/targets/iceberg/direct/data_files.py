@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import functools
-import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 
 from replicator.errors import StorageFull, TargetError
 from replicator.model.schema import SEQUENCE
+from replicator.targets.iceberg.direct.file_systems import file_system, inside, root
 from replicator.targets.iceberg.direct.key_index import Places, ascending
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.types import from_iceberg
@@ -32,8 +32,8 @@ POSITIONS = pa.schema(
 )
 ROW_GROUP_ROWS = 250_000
 ROW_GROUP_BYTES = 64 * 1024 * 1024
+FOLDERS = (pafs.LocalFileSystem, pafs.HadoopFileSystem)
 FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the file
-_LOCAL = re.compile(r"^file:/+")
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ def _translated(uri: str) -> Iterator[None]:
 
 
 class LakeFiles:
-    """Files by their URI as Iceberg has it (`file:/…`, `s3a://…`), all in the file system of one warehouse."""
+    """Files by their URI as Iceberg has it (`file:/…`, `s3a://…`), all in one file system."""
 
-    def __init__(self, warehouse: str) -> None:
-        """OSError or ArrowInvalid where pyarrow cannot reach it."""
-        self._fs, _ = pafs.FileSystem.from_uri(_plain(warehouse))
+    def __init__(self, files: pafs.FileSystem) -> None:
+        """Opens nothing."""
+        self._fs = files
 
     def open(self, uri: str, *, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         """For reading, these columns as dictionaries; the caller closes it."""
@@ -77,7 +77,7 @@ class LakeFiles:
         """Where the block fails there is no file.  Raises StorageFull, TargetError."""
         inside = self._inside(uri)
         with _translated(uri):
-            if not isinstance(self._fs, pafs.S3FileSystem):  # it has no folders: it would be an empty object for each
+            if isinstance(self._fs, FOLDERS):  # an object store has none: it would be an empty object for each
                 self._fs.create_dir(str(PurePosixPath(inside).parent), recursive=True)
             try:
                 with pq.ParquetWriter(
@@ -135,20 +135,23 @@ class LakeFiles:
         return ascending(found)
 
     def _inside(self, uri: str) -> str:
-        return _LOCAL.sub("/", uri) if uri.startswith("file:") else uri.partition("://")[2]
+        return inside(uri)
 
 
-@functools.cache
-def lake_files(warehouse: str) -> LakeFiles | None:
-    """None where pyarrow cannot write to the warehouse: then Spark does everything.
+def lake_files(table: IcebergTable) -> LakeFiles | None:
+    """Of the store that the table is in; None where pyarrow cannot write there: then Spark does everything."""
+    return _lake_files(root(table.data_location), tuple(sorted(table.store.items())))
 
-    On `s3://` both have the environment's credentials.  Another object store may be open to Spark and closed to
-    pyarrow, which has its own: a file is written and deleted to know.
+
+@functools.lru_cache(maxsize=64)
+def _lake_files(place: str, store: tuple[tuple[str, str], ...]) -> LakeFiles | None:
+    """Where pyarrow gets its credentials elsewhere than Iceberg, the store may be open to the one and closed to the
+    other: a file is written and deleted to know.
     """
     try:
-        files = LakeFiles(warehouse)
-        if not warehouse.startswith(("file:", "s3://")):
-            probe = f"{warehouse.rstrip('/')}/.tidemark-{uuid.uuid4().hex}.parquet"
+        files = LakeFiles(file_system(place, dict(store)))
+        if not place.startswith(("file:", "s3")) and not store:
+            probe = f"{place.rstrip('/')}/.tidemark-{uuid.uuid4().hex}.parquet"
             files.write_positions(probe, "", np.zeros(0, np.int64))
             files.delete([probe])
     except (OSError, pa.ArrowInvalid, pa.ArrowNotImplementedError, TargetError, StorageFull):
@@ -238,8 +241,3 @@ def new_data_file(table: IcebergTable) -> str:
 def sequence_id(table: IcebergTable) -> int:
     """Iceberg's id of _sequence_num."""
     return next(int(field["id"]) for field in table.fields if field["name"] == SEQUENCE)
-
-
-def _plain(uri: str) -> str:
-    local = _LOCAL.sub("file:///", uri)
-    return re.sub(r"^s3[an]?://", "s3://", local)

@@ -76,9 +76,9 @@ class Direct:
         self._written: list[str] = []
 
     @classmethod
-    def of(cls, storage: Storage, table: IcebergTable, warehouse: str, limits: DirectLimits) -> Direct:
+    def of(cls, storage: Storage, table: IcebergTable, limits: DirectLimits) -> Direct:
         """Raises NotDirectly."""
-        files = lake_files(warehouse)
+        files = lake_files(table)
         if files is None:
             raise FallBackToSpark("warehouse")
         if limits.rows < 0:

@@ -8,7 +8,15 @@ from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from replicator.errors import SparkUnavailable, StorageFull, TargetConflict, TargetError, TidemarkError, ValueDoesNotFit
+from replicator.errors import (
+    SparkUnavailable,
+    StorageFull,
+    TargetConflict,
+    TargetError,
+    TargetUnauthorized,
+    TidemarkError,
+    ValueDoesNotFit,
+)
 from replicator.redaction import redacted
 from replicator.targets.iceberg.jvm.connect import is_server_error, without_answer
 
@@ -16,6 +24,9 @@ _FREE = "Free space at the location of the target's tables."
 _REMOTE = (
     "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
 )
+_ASKED = "Retried automatically: the table itself says what it holds."
+_REACH = "Check the address of the destination and that its catalog runs. Tidemark then resumes automatically."
+_DENIED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AccessDeniedException")
 _MORE = "Give Spark's driver more memory, or merge fewer rows at a time."
 _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
@@ -26,6 +37,27 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
         ("CommitFailedException", "ValidationException", "AlreadyExistsException"),
         lambda text: TargetConflict(f"Another writer changed the target table: {text}"),
+    ),
+    (
+        ("NotAuthorizedException", "ForbiddenException", *_DENIED),
+        lambda text: TargetUnauthorized(f"The catalog or the store refuses the credentials: {text}"),
+    ),
+    (("NoSuchBucketException", "NoSuchBucket"), lambda text: TargetError(f"The bucket does not exist: {text}")),
+    (
+        ("CommitStateUnknownException",),
+        lambda text: TargetError(f"The catalog did not say whether the change was committed: {text}", remedy=_ASKED),
+    ),
+    (
+        (
+            "ServiceUnavailableException",
+            "ServiceFailureException",
+            "HttpHostConnectException",
+            "ConnectException",
+            "SocketTimeoutException",
+            "UnknownHostException",
+            "NoHttpResponseException",
+        ),
+        lambda text: TargetError(f"The catalog does not answer: {text}", remedy=_REACH),
     ),
     (
         (

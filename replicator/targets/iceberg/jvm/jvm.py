@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -60,7 +60,9 @@ class Launch(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """A started JVM.  `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
+    """A started JVM, with `jars` on its class path.
+
+    `jvm` and `gateway` are py4j's: Any, and used by `targets.iceberg.catalog` only.
 
     `begin` starts Spark in it; with Spark Connect it runs elsewhere.
     """
@@ -72,6 +74,7 @@ class Engine:
     generation: int
     process: int
     remote: str
+    jars: Sequence[Path] = ()
     classes: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
     _begun: list[Any] = field(default_factory=list, repr=False, compare=False)
     _beginning: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -121,11 +124,17 @@ _generation = 0
 
 
 def running(launch: Launch) -> Engine:
-    """The engine, started if need be.  Raises SparkUnavailable with a reason that fits on one line."""
+    """The engine, started if need be, again where it lacks a jar of `launch`.
+
+    Raises SparkUnavailable with a reason that fits on one line.
+    """
     global _engine, _generation  # noqa: PLW0603 - Spark itself is one per process
     with _lock:
         if _engine is not None and _engine.process == os.getpid():
-            return _engine
+            if set(launch.jars) <= set(_engine.jars):
+                return _engine
+            launch = replace(launch, jars=tuple(dict.fromkeys((*_engine.jars, *launch.jars))))  # type: ignore[type-var]
+            _end()  # what runs in it is done again
         _generation += 1
         _engine = _start_or_say(launch, _generation)
         return _engine
@@ -168,18 +177,22 @@ def forget(known: int) -> None:
 
 def stop() -> None:
     """End Spark with its JVM; `running` may start it again."""
-    global _engine
     with _lock:
-        if _engine is not None:
-            with contextlib.suppress(Exception):
-                _engine.end()
-        gateway, _engine = _engine.gateway if _engine else None, None
-        _clear()
-        if gateway is not None:
-            with contextlib.suppress(Exception):
-                gateway.shutdown()
-            with contextlib.suppress(Exception):
-                gateway.proc.stdin.close()
+        _end()
+
+
+def _end() -> None:
+    global _engine
+    if _engine is not None:
+        with contextlib.suppress(Exception):
+            _engine.end()
+    gateway, _engine = _engine.gateway if _engine else None, None
+    _clear()
+    if gateway is not None:
+        with contextlib.suppress(Exception):
+            gateway.shutdown()
+        with contextlib.suppress(Exception):
+            gateway.proc.stdin.close()
 
 
 def _clear() -> None:
@@ -248,7 +261,7 @@ def _start(launch: Launch, generation: int) -> Engine:
                 raise
             raise _unavailable(error) from None
 
-    return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote)
+    return Engine(begin, gateway.jvm, gateway, hadoop, generation, os.getpid(), launch.remote, tuple(launch.jars))
 
 
 def _begin(launch: Launch, conf: SparkConf, gateway: Any) -> Any:

@@ -28,15 +28,17 @@ class SparkConfig:
     """Where Spark runs and where the Iceberg catalog lives.
 
     catalog_uri  JDBC address without credentials: `jdbc:postgresql://host:5432/db`, or `jdbc:sqlite:<file>`
-    warehouse    URL below which tables are made (`file:///…`, `s3a://…`)
+    properties   of another catalog than a JDBC one at `catalog_uri`
+    warehouse    URL below which tables are made (`file:///…`, `s3://…`); empty where the catalog decides
     master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions
                  and jars. java_options of the local JVM, without spaces
     extra        further Spark settings; `spark.sql.catalog.lake.*` among them reach the catalog on both sides
     """
 
     jars: Sequence[Path]
-    catalog_uri: str
-    warehouse: str
+    catalog_uri: str = ""
+    warehouse: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     catalog_user: str = ""
     catalog_password: str = field(default="", repr=False)
     master: str = "local[*]"
@@ -53,7 +55,11 @@ class SparkConfig:
 
     @property
     def catalog(self) -> dict[str, str]:
-        """Properties of the Iceberg JDBC catalog, for Spark's side and for the Java API alike."""
+        """Properties of the Iceberg catalog, for Spark's side and for the Java API alike."""
+        prefix = f"spark.sql.catalog.{CATALOG}."
+        extra = {k.removeprefix(prefix): v for k, v in self.extra.items() if k.startswith(prefix)}
+        if self.properties:
+            return {**self.properties, "cache-enabled": "false", **extra}
         found = {
             "type": "jdbc",
             "uri": self.catalog_uri,
@@ -67,8 +73,12 @@ class SparkConfig:
             found["jdbc.user"] = self.catalog_user
         if self.catalog_password:
             found["jdbc.password"] = self.catalog_password
-        prefix = f"spark.sql.catalog.{CATALOG}."
-        return found | {k.removeprefix(prefix): v for k, v in self.extra.items() if k.startswith(prefix)}
+        return found | extra
+
+    @property
+    def compares_branches(self) -> bool:
+        """Does the catalog compare a commit with the branches that it moves, and not with all of the metadata?"""
+        return self.catalog["type"] == "rest"
 
     @property
     def session(self) -> dict[str, str]:
@@ -86,11 +96,11 @@ class SparkConfig:
 
 
 class SparkPool:
-    """Sessions with settings of their own over the process's one Spark.  Thread-safe; one for all targets of a process.
+    """Sessions with settings of their own over the process's one Spark.  Thread-safe; one for all targets of a catalog.
 
     A Spark session has its own Iceberg catalog with its own database connections, and never lets go of them; so
     sessions are lent and given back, as many as there are operations at a time, and the Java API has one catalog for
-    everybody.
+    everybody.  One pool for each catalog; Spark and its JVM are the process's.
     """
 
     def __init__(self, config: SparkConfig) -> None:
@@ -117,6 +127,12 @@ class SparkPool:
                 properties = java_map(running, self.config.catalog)
                 self._catalog = (running.generation, build(CATALOG, properties, running.hadoop))
             return running, self._catalog[1]
+
+    def reset(self) -> None:
+        """Forget what the catalog has given: the next use signs in again."""
+        with self._lock:
+            self._catalog = None
+            self._free.clear()
 
     @contextlib.contextmanager
     def session(self, settings: Mapping[str, str]) -> Iterator[SparkSession]:
@@ -171,10 +187,21 @@ def guarded() -> Iterator[None]:
         raise known from (None if isinstance(error, Py4JError) else error.__cause__)
 
 
+def from_java_map(running: jvm.Engine, values: Any) -> dict[str, str]:
+    """A Java map of strings as Python's."""
+    found: dict[str, str] = json.loads(_mapper(running).writeValueAsString(values))
+    return found
+
+
 def java_map(running: jvm.Engine, values: Mapping[str, str]) -> Any:
     """A Java map of strings: one question to the JVM, whatever their number."""
+    mapper = _mapper(running)
+    return mapper.readValue(json.dumps(values), running.classes[MAP])
+
+
+def _mapper(running: jvm.Engine) -> Any:
     kinds = running.classes
     if JSON not in kinds:
-        kinds[JSON] = running.java("org.apache.iceberg.util.JsonUtil.mapper")()
         kinds[MAP] = running.java("java.lang.Class.forName")("java.util.HashMap")
-    return kinds[JSON].readValue(json.dumps(values), kinds[MAP])
+        kinds[JSON] = running.java("org.apache.iceberg.util.JsonUtil.mapper")()
+    return kinds[JSON]

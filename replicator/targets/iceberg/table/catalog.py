@@ -5,10 +5,13 @@ Any.
 from __future__ import annotations
 
 import json
+import re
 import threading
+import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,17 +19,26 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from replicator.errors import ConfigurationError, TargetConflict, TargetError, ValuesLost
+from replicator.faults import reach
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
-from replicator.targets.iceberg.jvm.session import CATALOG, SparkPool, java_map
+from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
+from replicator.targets.iceberg.table.location import location
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
 
 OWNER = "tidemark.replicator"
 MODE = "tidemark.mode"
 STAGED = "wap.id"
+MANAGED = "tidemark.managed-location"  # the catalog has chosen the table's folder, and keeps it
+DROPPED = "tidemark_dropped"  # a namespace: legal in every catalog
+STORE_PREFIXES = ("s3.", "client.region", "gcs.", "adls.")
+EXPIRES = ("session-token-expires-at-ms", "token-expires-at")
+EXPIRY_MARGIN = 300  # seconds: a merge takes minutes at most
+MAX_SAID = 300
+_METADATA = re.compile(r"(?:file|s3a?|gs|abfss?):/.*?\.metadata\.json")
 RECENT = 20  # snapshots that a look at a table describes; there may be a thousand
 Json = dict[str, Any]
 
@@ -37,6 +49,7 @@ class IcebergTable:
 
     Of many snapshots it has the newest only; `whole` has all.
     `base` is the same metadata as Iceberg's own object: what a commit that goes by this table compares with.
+    store: how its files are reached, as Iceberg's FileIO was told, by the destination or by the catalog.
     """
 
     name: TargetTable
@@ -45,6 +58,7 @@ class IcebergTable:
     base: Any
     metadata: Json
     snapshots: int
+    store: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
 
     @cached_property
     def whole(self) -> Json:
@@ -156,6 +170,12 @@ class IcebergCatalog:
             with suppress(Exception):
                 spark.interruptAll()
 
+    def reset(self) -> None:
+        """Nothing that was read is used again, and the catalog is signed in to again."""
+        with self._lock:
+            self._known.clear()
+        self.pool.reset()
+
     def load(self, name: TargetTable) -> IcebergTable | None:
         """The table as it is now; None where it does not exist.  ConfigurationError where it is not ours."""
         engine, catalog = self.pool.catalog()
@@ -167,7 +187,7 @@ class IcebergCatalog:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 return None
             if _is(error, "NotFoundException"):
-                if self._point_at_newest(engine, name):
+                if self._point_at_newest(engine, catalog, name, str(error.java_exception.getMessage())):
                     message = (
                         f"{name} was changed after the state in the restored metadata database. The table is"
                         " resnapshotted."
@@ -175,10 +195,10 @@ class IcebergCatalog:
                     raise ValuesLost(message, table=str(name)) from None
                 return None
             raise
-        if self._plain != engine.generation and self.pool.config.warehouse.startswith("file:"):
+        if self._plain != engine.generation:
             bypass_hadoop_permissions(engine, handle.io())
             self._plain = engine.generation
-        return self._kept(self._described(engine, name, handle))
+        return self._kept(self._described(engine, name, handle, _store(engine, handle)))
 
     def _kept(self, table: IcebergTable) -> IcebergTable:
         found = self._ours(table)
@@ -192,7 +212,7 @@ class IcebergCatalog:
         """
         with self._lock:
             known = self._known.pop(name, None)
-        if known is None or known.engine is not engine:
+        if known is None or known.engine is not engine or _expiring(known.store):
             return None
         try:
             location = known.handle.operations().refresh().metadataFileLocation()
@@ -202,8 +222,10 @@ class IcebergCatalog:
             ):  # or another table's UUID
                 return None
             raise
-        same = location == known.base.metadataFileLocation()
-        return self._kept(known if same else self._described(engine, name, known.handle))
+        if location == known.base.metadataFileLocation():
+            return self._kept(known)
+        fresh = self._described(engine, name, known.handle, known.store)
+        return self._kept(fresh) if fresh.uuid == known.uuid else None
 
     def require(self, name: TargetTable) -> IcebergTable:
         """Like `load`; TargetError where it does not exist."""
@@ -220,78 +242,109 @@ class IcebergCatalog:
             raise _overtaken(table)
         return fresh
 
-    def create(self, name: TargetTable, schema: Any, where: str, properties: Mapping[str, str]) -> None:
-        """Make the table, and its namespace if need be."""
+    def create(self, name: TargetTable, schema: Any, properties: Mapping[str, str]) -> None:
+        """Make the table, and its namespace if need be, in a folder that no other table has or had.
+
+        A catalog that gives each table its place by itself, and refuses another, is let.
+        """
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, name)
-        builder = catalog.buildTable(_identifier(engine, name), schema).withLocation(where)
-        builder.withProperties(java_map(engine, {**properties, OWNER: self.replicator})).create()
 
-    def drop(self, table: IcebergTable) -> None:
-        """Forget the table; its files are `dropped`'s.  TargetConflict where it is not as it was read."""
-        if not self._change(table, "DELETE FROM iceberg_tables"):
-            raise _overtaken(table)
+        def builder() -> Any:
+            given = java_map(engine, {**properties, OWNER: self.replicator})
+            return catalog.buildTable(_identifier(engine, name), schema).withProperties(given)
+
+        if self.pool.config.warehouse:
+            builder().withLocation(location(self.pool.config.warehouse, name)).create()
+            return
+        default = str(builder().createTransaction().table().location())  # nothing is made by that
+        try:
+            builder().withLocation(f"{default.rstrip('/')}-{uuid.uuid4().hex[:12]}").create()
+        except Py4JJavaError as error:
+            if not _is(error, "BadRequestException", "ForbiddenException", "ValidationException"):
+                raise
+            builder().withProperty(MANAGED, "true").create()
+
+    def drop(self, table: IcebergTable, due: int) -> None:
+        """The table goes to the namespace of dropped ones, where it waits until `due` (seconds since 1970).
+
+        TargetConflict where it is not as it was read.
+        """
+        self._move(table, TargetTable(DROPPED, f"{due}_{uuid.uuid4().hex[:12]}"))
 
     def rename(self, table: IcebergTable, new: TargetTable) -> None:
         """The files stay where they are.  TargetConflict where it is not as it was read, or another has the name."""
+        self._move(table, new)
+
+    def _move(self, table: IcebergTable, new: TargetTable) -> None:
+        """A catalog renames whatever has the name: a worker that stood still for longer than its lease would take
+        another's table away.  So what was moved is looked at, and goes back where it is another one.
+        """
         engine, catalog = self.pool.catalog()
         self._namespace(engine, catalog, new)
+        here, there = _identifier(engine, table.name), _identifier(engine, new)
         try:
-            moved = self._change(
-                table, "UPDATE iceberg_tables SET table_namespace = ?, table_name = ?", new.namespace, new.name
-            )
+            catalog.renameTable(here, there)
         except Py4JJavaError as error:
-            if self.load(new) is None:
+            if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
+                raise _overtaken(table) from None
+            if not _is(error, "AlreadyExistsException"):
                 raise
             message = f"{table.name} cannot be renamed: {new} was created by another worker."
             raise TargetConflict(message, table=str(table.name)) from error
-        if not moved:
+        reach("apply.moved.before")
+        found = catalog.loadTable(there).operations().current()
+        if (str(found.uuid()), found.metadataFileLocation()) != (table.uuid, table.base.metadataFileLocation()):
+            catalog.renameTable(there, here)
             raise _overtaken(table)
 
-    def _change(self, table: IcebergTable, statement: str, *values: str) -> bool:
-        """The catalog's row of the table, if it is as it was read: False otherwise.
-
-        The catalog's own `dropTable` and `renameTable` go by the name, whoever has it by then: a worker that stood
-        still for longer than its lease would take another's table away.
-        """
-        where = "WHERE catalog_name = ? AND table_name = ? AND metadata_location = ?"
-        seen = table.base.metadataFileLocation()
-        with self._prepared(table.engine, f"{statement} {where}", *values, CATALOG, table.name.name, seen) as prepared:
-            return bool(prepared.executeUpdate() == 1)
-
-    @contextmanager
-    def _prepared(self, engine: Engine, statement: str, *values: str) -> Iterator[Any]:
-        """A statement for the catalog's database, on a connection of its own."""
-        config = self.pool.config.catalog
-        login = engine.jvm.java.util.Properties()
-        for key, value in config.items():
-            login.setProperty(key.removeprefix("jdbc."), value)
-        connection = engine.jvm.java.sql.DriverManager.getConnection(config["uri"], login)
+    def dropped(self) -> list[str]:
+        """Names of tables in the namespace of dropped ones."""
+        engine, catalog = self.pool.catalog()
+        namespace = _identifier(engine, TargetTable(DROPPED, "any")).namespace()
         try:
-            prepared = connection.prepareStatement(statement)
-            for place, value in enumerate(values, 1):
-                prepared.setString(place, value)
-            yield prepared
-        finally:
-            connection.close()
+            return [str(one.name()) for one in catalog.listTables(namespace)]
+        except Py4JJavaError as error:
+            if _is(error, "NoSuchNamespaceException"):
+                return []
+            raise
 
-    def _point_at_newest(self, engine: Engine, name: TargetTable) -> bool:
-        """The metadata file that the catalog names is gone, so the database is older than that: it names the newest one
+    def purge(self, name: str) -> None:
+        """A dropped table with all its files."""
+        engine, catalog = self.pool.catalog()
+        there = _identifier(engine, TargetTable(DROPPED, name))
+        try:
+            handle = catalog.loadTable(there)
+        except Py4JJavaError as error:
+            if not _is(error, "NotFoundException"):  # its files are gone: what remains is the name
+                raise
+            catalog.dropTable(there, False)  # noqa: FBT003 - py4j has no keywords
+            return
+        if MANAGED in handle.properties():
+            catalog.dropTable(there, True)  # noqa: FBT003
+            return
+        for part in ("data/", "waiting/", ""):  # what names the folder goes last: whatever is interrupted is done again
+            with suppress(Py4JJavaError):
+                handle.io().deletePrefix(f"{str(handle.location()).rstrip('/')}/{part}")
+        catalog.dropTable(there, False)  # noqa: FBT003
+
+    def _point_at_newest(self, engine: Engine, catalog: Any, name: TargetTable, said: str) -> bool:
+        """The metadata file that the catalog names is gone, so the catalog is older than that: it names the newest one
         from now on.
 
-        What the journal of that database knows of the table's rows is as old: it is to be read again. False where there
-        is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
+        What the journal of a database as old knows of the table's rows is old, too: they are to be read again. False
+        where there is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
         """
-        row = "FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
-        place = (CATALOG, name.namespace, name.name)
-        with self._prepared(engine, f"SELECT metadata_location {row}", *place) as prepared:
-            found = prepared.executeQuery()
-            old = str(found.getString(1)) if found.next() else ""
-        new = newest_metadata(old)
-        statement = "UPDATE iceberg_tables SET metadata_location = ?" if new else "DELETE FROM iceberg_tables"
-        where = "WHERE catalog_name = ? AND table_namespace = ? AND table_name = ? AND metadata_location = ?"
-        with self._prepared(engine, f"{statement} {where}", *([new] if new else []), *place, old) as prepared:
-            prepared.executeUpdate()
+        old = _METADATA.search(said)
+        if old is None:  # a catalog on another machine says no more than that: nobody but its owner can put it right
+            message = f"The catalog names a metadata file of {name} that is missing: {said[:MAX_SAID]}"
+            raise TargetError(message, table=str(name), remedy="Restore the file, or drop the table in the catalog.")
+        known = self.pool.config.catalog
+        new = newest_metadata(old[0], {key: known[key] for key in known if key.startswith(STORE_PREFIXES)})
+        identifier = _identifier(engine, name)
+        catalog.dropTable(identifier, False)  # noqa: FBT003 - py4j has no keywords
+        if new:
+            catalog.registerTable(identifier, new)
         return bool(new)
 
     def _ours(self, table: IcebergTable) -> IcebergTable:
@@ -304,7 +357,7 @@ class IcebergCatalog:
         raise ConfigurationError(message, table=str(table.name), remedy=remedy)
 
     @staticmethod
-    def _described(engine: Engine, name: TargetTable, handle: Any) -> IcebergTable:
+    def _described(engine: Engine, name: TargetTable, handle: Any, store: Mapping[str, str]) -> IcebergTable:
         base = handle.operations().current()
         snapshots = base.snapshots()
         count = int(snapshots.size())
@@ -314,7 +367,7 @@ class IcebergCatalog:
             described = build.removeSnapshots(snapshots.subList(0, count - RECENT)).build()
             if described.currentSnapshot() is None:  # it was rolled back to an older one
                 described = base
-        return IcebergTable(name, engine, handle, base, _as_json(engine, described), count)
+        return IcebergTable(name, engine, handle, base, _as_json(engine, described), count, store)
 
     @staticmethod
     def _namespace(engine: Engine, catalog: Any, name: TargetTable) -> None:
@@ -325,6 +378,18 @@ class IcebergCatalog:
             except Py4JJavaError:  # another worker was quicker
                 if not catalog.namespaceExists(namespace):
                     raise
+
+
+def _store(engine: Engine, handle: Any) -> dict[str, str]:
+    """What the FileIO of a table was told of its store, secrets among it."""
+    said = from_java_map(engine, handle.io().properties())
+    return {key: value for key, value in said.items() if key.startswith(STORE_PREFIXES)}
+
+
+def _expiring(store: Mapping[str, str]) -> bool:
+    """Were these credentials lent by the catalog, and will they end soon?"""
+    ends = [int(value) for key, value in store.items() if key.rpartition(".")[2] in EXPIRES and value.isdigit()]
+    return bool(ends) and min(ends) / 1000 < time.time() + EXPIRY_MARGIN
 
 
 def _as_json(engine: Engine, base: Any) -> Json:
@@ -346,8 +411,8 @@ def publish(table: IcebergTable, updated: Any) -> None:
     table.handle.operations().commit(table.base, updated)
 
 
-def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json) -> Any:
-    """The metadata of `fresh` with its staged snapshot made current.
+def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json, properties: Mapping[str, str]) -> Any:
+    """The metadata of `fresh` with its staged snapshot made current, and these properties.
 
     TargetConflict where the table is not as `table` says.
     """
@@ -355,7 +420,11 @@ def with_staged(table: IcebergTable, fresh: IcebergTable, snapshot: Json) -> Any
         message = f"Another worker committed to {table.name} in the meantime."
         raise TargetConflict(message, table=str(table.name))
     build = fresh.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(fresh.base)
-    return build.setBranchSnapshot(snapshot["snapshot-id"], "main").build()
+    return (
+        build.setBranchSnapshot(snapshot["snapshot-id"], "main")
+        .setProperties(java_map(fresh.engine, properties))
+        .build()
+    )
 
 
 @dataclass(frozen=True)
@@ -379,8 +448,15 @@ class PreparedSnapshot:
                 io.deleteFile(path)
 
 
-def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str, str]) -> PreparedSnapshot:
+def prepared(
+    table: IcebergTable,
+    build: Callable[[Any], Any],
+    said: Mapping[str, str],
+    kept: Callable[[int], Mapping[str, str]],
+) -> PreparedSnapshot:
     """Write the snapshot of the update that `build` makes, on a transaction on the table as it was read.
+
+    kept: properties that the same commit sets, given the snapshot's sequence number.
 
     Raises TargetConflict where another table has its name by now.
     """
@@ -396,7 +472,11 @@ def prepared(table: IcebergTable, build: Callable[[Any], Any], said: Mapping[str
     for key, value in said.items():
         update.set(key, value)
     update.commit()
-    return PreparedSnapshot(table, transaction.table().operations().current())
+    updated = transaction.table().operations().current()
+    if properties := kept(int(updated.currentSnapshot().sequenceNumber())):
+        build_on = table.engine.java("org.apache.iceberg.TableMetadata.buildFrom")(updated)
+        updated = build_on.setProperties(java_map(table.engine, properties)).build()
+    return PreparedSnapshot(table, updated)
 
 
 def refused(error: Exception) -> bool:

@@ -22,7 +22,7 @@ from replicator.targets.iceberg.table.catalog import (
     stage_nothing,
     with_staged,
 )
-from replicator.targets.iceberg.table.position import as_properties
+from replicator.targets.iceberg.table.position import as_kept, as_properties
 
 Write = Callable[[SparkSession], None]
 Build = Callable[[Any], Any]
@@ -65,8 +65,8 @@ def commit(catalog: IcebergCatalog, table: IcebergTable, at: Position, write: Wr
     if staged is None:
         message = f"The change of {table.name} was not written."
         raise TargetError(message, table=str(table.name))
-    published = with_staged(table, fresh, staged)
-    _swap(lambda: publish(fresh, published), lambda _: None)
+    published = with_staged(table, fresh, staged, as_kept(said, int(staged["sequence-number"])))
+    _swap(lambda: publish(fresh, published), lambda _: None, lambda: _is_current(fresh, staged["snapshot-id"]))
     summary: Mapping[str, str] = staged["summary"]
     return summary
 
@@ -81,29 +81,39 @@ def commit_directly(table: IcebergTable, at: Position | None, build: Build, disc
     stays; `discard` removes the files that are `build`'s.
     """
     try:
-        made = prepared(table, build, {} if at is None else as_properties(at))
+        said = {} if at is None else as_properties(at)
+        made = prepared(table, build, said, lambda sequence: as_kept(said, sequence) if said else {})
     except Exception:
         discard()
         raise
 
     def undo(error: Exception) -> None:
-        if not isinstance(error, Py4JError) or (refused(error) and _is_absent(table, made.snapshot)):
+        if not isinstance(error, Py4JError) or (refused(error) and _is_there(table, made.snapshot) is False):
             made.remove()
             discard()
 
-    _swap(lambda: publish(table, made.updated), undo)
+    _swap(lambda: publish(table, made.updated), undo, lambda: _is_there(table, made.snapshot))
     return made.snapshot
 
 
-def _is_absent(table: IcebergTable, snapshot: int) -> bool:
-    """True where the catalog certainly does not have the snapshot.
+def _is_there(table: IcebergTable, snapshot: int) -> bool | None:
+    """Does the catalog have the snapshot?  None where it does not say.
 
     Iceberg repeats a statement whose connection broke: one that was done before its answer was lost is refused then.
     """
     try:
-        return table.handle.operations().refresh().snapshot(snapshot) is None
+        return table.handle.operations().refresh().snapshot(snapshot) is not None
     except Py4JError:
-        return False
+        return None
+
+
+def _is_current(table: IcebergTable, snapshot: int) -> bool | None:
+    """Is it the one that readers see?"""
+    try:
+        current = table.handle.operations().refresh().currentSnapshot()
+        return current is not None and int(current.snapshotId()) == snapshot
+    except Py4JError:
+        return None
 
 
 def staging() -> None:
@@ -111,11 +121,20 @@ def staging() -> None:
     reach("apply.stage.before")
 
 
-def _swap(publishing: Callable[[], None], undo: Callable[[Exception], None]) -> None:
-    """`undo` what was staged where it fails, and never once it is visible."""
+def _swap(
+    publishing: Callable[[], None], undo: Callable[[Exception], None], present: Callable[[], bool | None]
+) -> None:
+    """`undo` what was staged where it fails, and never once it is visible.
+
+    present: is it, by the catalog's own word?  A commit whose answer was lost may have been done.
+    """
     try:
         reach("apply.publish.before")
         publishing()
+    except Py4JError as error:
+        if not present():
+            undo(error)
+            raise
     except Exception as error:
         undo(error)
         raise

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from replicator.errors import TargetError
 from replicator.model.mode import Mode
 from replicator.targets.base import Position
@@ -12,18 +16,29 @@ LOADED = "tidemark.loaded"
 LOAD = "tidemark.load"
 ITEM = "tidemark.item"
 SCHEMA_VERSION = "tidemark.schema-version"
+KEPT = "tidemark.position"
+SEQUENCE = "sequence-number"
 
 
 def position(table: IcebergTable) -> Position:
     """From the newest snapshot that says it.
 
     Compaction makes snapshots that do not: those are searched past.  A table without any such snapshot is as it was
-    created. Raises TargetError where snapshots are missing in between.
+    created. Where another program expired what lies before, the table's own property says it (`as_kept`), unless the
+    table was rolled back since.  Raises TargetError where nothing does.
     """
     version = int(table.properties.get(SCHEMA_VERSION, "0"))
-    for snapshot in table.history():
-        if (said := _said(snapshot["summary"], version, table.mode)) is not None:
-            return said
+    oldest = None
+    try:
+        for snapshot in table.history():
+            if (said := _said(snapshot["summary"], version, table.mode)) is not None:
+                return said
+            oldest = snapshot
+    except TargetError:
+        kept = json.loads(table.properties.get(KEPT, "{}"))
+        if oldest is None or not kept or int(kept[SEQUENCE]) >= oldest.get("sequence-number", 0):
+            raise
+        return _said(kept, version, table.mode) or Position(-1, -1, version, "", table.mode)
     return _said(table.properties, version, table.mode) or Position(-1, -1, version, "", table.mode)
 
 
@@ -39,6 +54,23 @@ def as_properties(at: Position) -> dict[str, str]:
     """What a commit's snapshot summary carries."""
     said = {APPLIED: str(at.applied), LOADED: str(at.loaded), LOAD: at.load}
     return {**said, ITEM: at.item} if at.item else said
+
+
+def as_kept(said: Mapping[str, str], sequence: int) -> dict[str, str]:
+    """What the same commit sets as a property of the table: it outlives the snapshot, where another program expires
+    that.
+
+    sequence: Iceberg's sequence number of the snapshot.
+    """
+    return {KEPT: json.dumps({**said, SEQUENCE: sequence})}
+
+
+def touch(transaction: Any, at: Position) -> None:
+    """A snapshot without a change of rows, on top of what the transaction has done."""
+    update = transaction.newFastAppend()
+    for key, value in as_properties(at).items():
+        update.set(key, value)
+    update.commit()
 
 
 def _said(values: object, version: int, mode: Mode = Mode.MIRROR) -> Position | None:

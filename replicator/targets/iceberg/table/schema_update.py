@@ -18,8 +18,7 @@ from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
-from replicator.targets.iceberg.table.naming import location
-from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties
+from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
 from replicator.targets.iceberg.upkeep import dropped_tables
@@ -57,7 +56,7 @@ def create(
     properties[MODE] = change.mode.value
     properties[CHECKED] = str(int(time.time()))
     schema = _iceberg_schema(catalog.pool.spark(), change.schema.columns, change.mode)
-    catalog.create(table, schema, location(catalog.pool.config.warehouse, table), properties)
+    catalog.create(table, schema, properties)
 
 
 def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool:
@@ -81,6 +80,8 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
+    if catalog.pool.config.compares_branches:  # a stale worker's columns are refused with the branch
+        touch(transaction, position(table))
     # Not commitTransaction: on a conflict it puts these columns over those of whoever was quicker.
     publish(table, transaction.table().operations().current())
     return True

@@ -81,7 +81,7 @@ def _compacted(catalog: IcebergCatalog, table: IcebergTable, *, reloading: bool)
     """
     if table.snapshot is None:
         return 0
-    files = lake_files(catalog.pool.config.warehouse)
+    files = lake_files(table)
     if _compaction_due(table, alone=files is None, reloading=reloading):
         return _compact(catalog, table)
     worn = not reloading and _deleted(table, MIN_DELETES, MAX_DELETED_SHARE)
@@ -143,7 +143,9 @@ def _list_orphans(catalog: IcebergCatalog, table: IcebergTable) -> list[str]:
     if deletion_list.behind(table, deletion_list.lists(table)):
         return []
     older = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(time.time() - ORPHAN_AGE_MS / 1000))
-    listed = ", prefix_listing => true" if catalog.pool.config.warehouse.startswith("s3://") else ""  # not by Hadoop
+    listed = (
+        ", prefix_listing => true" if not table.metadata["location"].startswith(("file:", "hdfs:")) else ""
+    )  # not by Hadoop
     arguments = f"older_than => TIMESTAMP {sql_string(older)}, dry_run => true{listed}"
     with catalog.session({}) as spark:
         rows = spark.sql(_call("remove_orphan_files", table, arguments)).collect()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from replicator.staging.storage import Storage
+from pyarrow import ArrowInvalid
+from pyarrow.fs import FileSelector
+
+from replicator.errors import TargetError
+from replicator.targets.iceberg.direct.file_systems import file_system, inside, root
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
 
 FOLDER = "waiting"
 METADATA, SNAPSHOTS, PATHS = "metadata", "snapshots", "paths"
@@ -30,38 +37,34 @@ class Readable:
     waiting: int
 
 
-def readable(metadata_location: str, query: str = "") -> Readable:
-    """Of the table whose metadata file a catalog names; `query`: of the warehouse's URL, as `Storage` has it.
-
-    Raises StagingError.
-    """
-    location, _, file = metadata_location.rpartition("/metadata/")
-    storage = _storage(location, query)
-    data = storage.read(f"metadata/{file}")
-    metadata = json.loads(gzip.decompress(data) if ".gz." in file else data)
-    times = [snapshot["timestamp-ms"] for snapshot in metadata.get("snapshots", ())]
-    names = [LIST_NAME.fullmatch(storage.path(info).rpartition("/")[2]) for info in storage.files(FOLDER)]
+def readable(table: Table) -> Readable:
+    """Of a table that pyiceberg has opened.  Raises TargetError where its folder cannot be looked into."""
+    location, times = table.location(), [one.timestamp_ms for one in table.snapshots()]
+    try:
+        files = file_system(root(location), table.io.properties)
+        found = files.get_file_info(FileSelector(inside(f"{location.rstrip('/')}/{FOLDER}"), allow_not_found=True))
+    except (OSError, ArrowInvalid) as error:
+        message = f"The folder of {'.'.join(table.name())} cannot be read: {error}"
+        raise TargetError(message) from error
+    names = [LIST_NAME.fullmatch(one.base_name) for one in found]
     oldest = datetime.fromtimestamp(min(times) / 1000, UTC) if times else None
     return Readable(oldest, len(times), sum(int(name[4]) for name in names if name))
 
 
-def newest_metadata(named: str, query: str = "") -> str | None:
+def newest_metadata(named: str, store: Mapping[str, str]) -> str | None:
     """Of the table in whose folder the metadata file `named` was, the one with the highest version, of two the one that
     was written last.
 
-    None where there is none.  `query`: see `readable`.
+    None where there is none.  store: properties of the FileIO.  OSError where the folder cannot be looked into.
     """
     folder, _, _ = named.rpartition("/")
-    if not folder:
-        return None
-    storage = _storage(folder, query)
-    files = [(storage.path(info), info.mtime_ns) for info in storage.files("")]
-    found = [(int(name[1]), at, path) for path, at in files if (name := _METADATA_NAME.fullmatch(path))]
+    files = file_system(root(named), store).get_file_info(FileSelector(inside(folder), allow_not_found=True))
+    found = [
+        (int(name[1]), one.mtime_ns, one.base_name)
+        for one in files
+        if (name := _METADATA_NAME.fullmatch(one.base_name))
+    ]
     return f"{folder}/{max(found)[2]}" if found else None
-
-
-def _storage(location: str, query: str) -> Storage:
-    return Storage(plain(location).replace("s3a://", "s3://", 1) + query)
 
 
 def plain(uri: str) -> str:

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 
 from replicator.errors import ConfigurationError
+from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
 from webapp.console.definitions.apply import apply
 from webapp.management.commands.verify import catalog_config
@@ -61,7 +61,7 @@ def test_copies_are_renamed_whatever_happens_beside_it(lab: Lab, process_environ
     lab.execute("DROP TABLE renamed")
     lab.run()
     config = catalog_config()
-    catalog = SqlCatalog(config.name, uri=config.uri, warehouse=config.warehouse, **config.properties)
+    catalog = open_catalog(config)
     assert not catalog.table_exists((f"{lab.name}_lake", "customers"))
     assert catalog.table_exists((lab.name, "numbers"))
 

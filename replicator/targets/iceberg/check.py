@@ -1,0 +1,125 @@
+"""The test of an Iceberg destination: what would fail later, tried now, by a table that is made and removed again."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog
+
+from replicator.errors import TidemarkError
+from replicator.sources.base import CheckResult, CheckStatus
+from replicator.targets.iceberg import reading
+from replicator.targets.iceberg.destination import BUILT_IN, LakeCatalog, lake_catalog
+from replicator.targets.iceberg.failures import explained
+
+OWNER = "tidemark.replicator"
+ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64())})
+NO_LAKE = LakeCatalog({}, {})
+LOOKED_INTO = 20  # tables at most
+
+
+def check(settings: Mapping[str, Any]) -> list[CheckResult]:
+    """One line for each thing tried; it ends with the first that fails."""
+    if settings.get("catalog", BUILT_IN) == BUILT_IN:
+        detail = "The catalog is part of this installation; workers reach it as they reach its database."
+        return [CheckResult("catalog", "Catalog", CheckStatus.OK, detail)]
+    results: list[CheckResult] = []
+    title = "Settings"
+    try:
+        lake = lake_catalog(settings, NO_LAKE)
+        title = "Catalog"
+        with reading.opened(lake) as catalog:
+            probe = _Probe(lake, catalog)
+            try:
+                for title, attempt in probe.attempts:
+                    with explained(lake):
+                        results.append(CheckResult(title.lower().replace(" ", "_"), title, CheckStatus.OK, attempt()))
+            finally:
+                probe.remove()
+    except TidemarkError as error:
+        results.append(CheckResult("failed", title, CheckStatus.FAILED, error.message, error.remedy))
+    return results
+
+
+def check_written(settings: Mapping[str, Any]) -> CheckResult:
+    """Does this catalog have tables that Tidemark has made?  Never raises."""
+    title = "Same catalog"
+    prefix = str(settings.get("namespace_prefix", ""))
+    try:
+        lake = lake_catalog(settings, NO_LAKE)
+        with reading.opened(lake) as catalog, explained(lake):
+            found = [name for name in catalog.list_namespaces() if name[0].startswith(prefix)]
+            tables = [table for name in found for table in catalog.list_tables(name)]
+            if any(OWNER in catalog.load_table(table).properties for table in tables[:LOOKED_INTO]):
+                return CheckResult("written", title, CheckStatus.OK, "Tables of Tidemark exist there.")
+    except TidemarkError as error:
+        return CheckResult("written", title, CheckStatus.FAILED, error.message, error.remedy)
+    detail = "That catalog has no tables that Tidemark has made."
+    remedy = "Use the same catalog. To write to another one, create another destination and another replicator."
+    return CheckResult("written", title, CheckStatus.FAILED, detail, remedy)
+
+
+class _Probe:
+    """A namespace and a table of its own."""
+
+    def __init__(self, lake: LakeCatalog, catalog: Catalog) -> None:
+        self._lake, self._catalog = lake, catalog
+        self._namespace = f"tidemark_test_{uuid.uuid4().hex[:12]}"
+        self._table = (self._namespace, "t")
+        self.attempts: list[tuple[str, Callable[[], str]]] = [
+            ("Catalog", self._listed),
+            ("Privilege to create", self._create),
+            ("Privilege to write", self._write),
+            ("Privilege to read", self._read),
+            ("Privilege to drop", self._drop),
+        ]
+
+    def _listed(self) -> str:
+        count = len(self._catalog.list_namespaces())
+        return f"It answers, and has {count} namespace{'' if count == 1 else 's'}."
+
+    def _create(self) -> str:
+        self._catalog.create_namespace(self._namespace)
+        place = f"{self._lake.warehouse}/{self._namespace}/t" if self._lake.warehouse else None
+        made = self._catalog.create_table(self._table, ROWS.schema, location=place)
+        return f"A namespace and a table can be created; the table is at {made.location()}."
+
+    def _write(self) -> str:
+        self._catalog.load_table(self._table).append(ROWS)
+        return "A file can be written to the store, and committed."
+
+    def _read(self) -> str:
+        found = self._catalog.load_table(self._table).scan().to_arrow()
+        return f"The row that was written is read: {found.num_rows}."
+
+    def _drop(self) -> str:
+        self._files()
+        self._catalog.drop_table(self._table)
+        self._catalog.drop_namespace(self._namespace)
+        return "Tables and namespaces can be dropped."
+
+    def _files(self) -> None:
+        """What the table has in the store: dropping it leaves that there."""
+        with suppress(Exception):
+            table = self._catalog.load_table(self._table)
+            data = [task.file.file_path for task in table.scan().plan_files()]
+            snapshot = table.current_snapshot()
+            manifests = [one.manifest_path for one in snapshot.manifests(table.io)] if snapshot else []
+            lists = [snapshot.manifest_list] if snapshot else []
+            older = [one.metadata_file for one in table.metadata.metadata_log]
+            for path in (*data, *manifests, *lists, *older, table.metadata_location):
+                with suppress(Exception):
+                    table.io.delete(path)
+
+    def remove(self) -> None:
+        """Whatever is left of it, as far as that can be done."""
+        with suppress(Exception):
+            if self._catalog.table_exists(self._table):
+                self._files()
+                self._catalog.drop_table(self._table)
+        with suppress(Exception):
+            self._catalog.drop_namespace(self._namespace)

@@ -1,0 +1,68 @@
+"""A lake's catalog read by pyiceberg, in a process without a JVM: for pages, checks and upkeep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.table import Table
+from requests import Session
+from requests.adapters import HTTPAdapter
+
+from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.iceberg.failures import explained
+
+CATALOG = "lake"
+SECONDS = 10.0  # to an answer of the catalog
+
+
+class _Bounded(HTTPAdapter):
+    """Requests end: by themselves they would wait without end."""
+
+    def send(self, *given: Any, **options: Any) -> Any:
+        """With a time limit where there is none."""
+        options["timeout"] = options.get("timeout") or SECONDS
+        return super().send(*given, **options)
+
+
+class _RestCatalog(RestCatalog):  # type: ignore[misc]
+    """pyiceberg takes no time limit."""
+
+    def _create_session(self) -> Session:
+        session: Session = super()._create_session()
+        for scheme in ("http://", "https://"):
+            session.mount(scheme, _Bounded(max_retries=0))
+        return session
+
+
+@contextmanager
+def opened(lake: LakeCatalog) -> Iterator[Catalog]:
+    """Closed at the end of the block.  Raises TargetError with a reason and a remedy."""
+    with explained(lake):
+        known = {name: value for name, value in lake.python.items() if name != "type"}
+        catalog = _RestCatalog(CATALOG, **known) if lake.kind == "rest" else load_catalog(CATALOG, **lake.python)
+        try:
+            yield catalog
+        finally:
+            catalog.close()
+
+
+def names(lake: LakeCatalog, namespace: str) -> list[str]:
+    """Tables of a namespace; none where there is no such namespace.  Raises TargetError."""
+    with opened(lake) as catalog:
+        try:
+            return [identifier[-1] for identifier in catalog.list_tables((namespace,))]
+        except NoSuchNamespaceError:
+            return []
+
+
+def table(catalog: Catalog, namespace: str, name: str) -> Table | None:
+    """None where it does not exist."""
+    try:
+        return catalog.load_table((namespace, name))
+    except (NoSuchTableError, NoSuchNamespaceError):
+        return None

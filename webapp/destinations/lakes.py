@@ -1,0 +1,58 @@
+"""The lake of a destination: that of this installation, or one in a catalog that its settings name."""
+
+from __future__ import annotations
+
+from django.conf import settings
+
+from replicator.targets.iceberg.destination import FILE_IO, S3, LakeCatalog, lake_catalog
+from replicator.targets.registry import DEFAULT
+from replicator.verification import CatalogConfig
+from webapp import environment
+from webapp.connections.selectors import full_config
+from webapp.destinations.models import Destination
+
+NAME = "lake"
+
+
+def built_in_lake(database_url: str = "") -> LakeCatalog:
+    """A JDBC catalog in the metadata database; its tables are in TIDEMARK_WAREHOUSE_URL."""
+    url = database_url or settings.DATABASE_URL
+    database, warehouse = environment.database(url), settings.TIDEMARK_WAREHOUSE_URL
+    java = {
+        "type": "jdbc",
+        "uri": environment.jdbc_url(url),
+        "warehouse": warehouse,
+        "jdbc.schema-version": "V1",
+        "jdbc.user": database["USER"],
+        "jdbc.password": database["PASSWORD"],
+    }
+    store = {"s3.region": environment.store_region()}
+    if endpoint := environment.store_endpoint():
+        store["s3.endpoint"] = endpoint
+    python = {"type": "sql", "uri": f"postgresql+psycopg2://{url.partition('://')[2]}", "init_catalog_tables": "false"}
+    python |= {"warehouse": warehouse, **store}
+    if warehouse.startswith("s3://"):
+        java |= {"io-impl": FILE_IO[S3], "client.region": environment.store_region(), **store}
+        java |= {"s3.path-style-access": "true"} if endpoint else {}
+    return LakeCatalog(
+        {name: value for name, value in java.items() if value}, python, warehouse, environment.own_bundles()
+    )
+
+
+def lake_of(destination: Destination) -> LakeCatalog:
+    """With secrets: for opening it only (invariant 8).  Raises ConfigurationError."""
+    return lake_catalog(full_config(destination), built_in_lake())
+
+
+def bundles() -> frozenset[str]:
+    """Of jars, that any destination needs: a JVM that starts has them all."""
+    found = built_in_lake().bundles
+    for one in Destination.objects.filter(kind=DEFAULT):
+        found |= lake_of(one).bundles
+    return found
+
+
+def catalog_config(destination: Destination | None = None) -> CatalogConfig:
+    """As verification's own reader opens it; without `destination` that of this installation."""
+    lake = lake_of(destination) if destination else built_in_lake()
+    return CatalogConfig(NAME, lake.python.get("uri", ""), lake.warehouse, lake.python)
