@@ -207,10 +207,9 @@ def location(name: str, folder: Path, below: str, *, query: bool = False) -> str
     return value
 
 
-def own_bundles() -> frozenset[str]:
-    """Of jars, that the lakehouse of this installation needs: by the store that it is in."""
-    url = os.environ.get("TIDEMARK_WAREHOUSE_URL", "")
-    return frozenset({"aws"}) if url.startswith("s3://") else frozenset()
+def bundles(warehouse: str) -> frozenset[str]:
+    """Of jars, that a lakehouse needs in the store that this URL names."""
+    return frozenset({"aws"}) if warehouse.startswith("s3://") else frozenset()
 
 
 def store_endpoint() -> str:

@@ -118,7 +118,7 @@ class _Comparison:
 
     def __exit__(self, *_: object) -> None:
         self._source.close()
-        self._catalog.engine.dispose()
+        self._catalog.close()
 
     def reports(self, pairs: Sequence[TablePair]) -> list[TableReport]:
         """Look at every table; as long as some differ, wait once for all of them and look at those again."""

@@ -21,10 +21,10 @@ from tests.browser.conftest import Visitor, Windows
 from tests.browser.factories import make_user
 from tests.environment import HOME
 from tests.integration.pipeline.lab import Lab, insert
+from webapp.destinations.lakes import catalog_config
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.processes import ProcessGroup
 from webapp.installation.local import WORKERS, LocalMachine
-from webapp.management.commands.verify import catalog_config
 
 pytestmark = [pytest.mark.browser, pytest.mark.integration, pytest.mark.spark]
 NAME = "end to end"
@@ -101,7 +101,7 @@ def catalog() -> Iterator[SqlCatalog]:
     try:
         yield one
     finally:
-        one.engine.dispose()  # the tests' database can be dropped only when nobody is in it
+        one.close()  # the tests' database can be dropped only when nobody is in it
 
 
 def target_rows(table: str) -> int:

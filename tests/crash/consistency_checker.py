@@ -241,7 +241,7 @@ class Reader:
         except Exception as error:  # noqa: BLE001 - a restart of the metadata database, a file that was just replaced
             self.trouble = error
         finally:
-            catalog.engine.dispose()
+            catalog.close()
 
     def _look(self, table: Table, seen: _Seen) -> None:
         if str(table.metadata.table_uuid) != seen.uuid:  # made, or made again

@@ -20,6 +20,7 @@ from typing import Any, Self
 import psutil
 
 from tests import java
+from tests.crash.faults.catalog import RestLake
 from tests.crash.sources import SOURCES, SourceUnderTest, copied
 from webapp.embedded.postgres import EmbeddedPostgres
 
@@ -182,8 +183,12 @@ def _runs(pid: int) -> bool:
 class Stand:
     """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
 
-    def __init__(self, folder: Path, source: str, version: str = "", *, caseless: bool = False) -> None:
+    def __init__(
+        self, folder: Path, source: str, version: str = "", *, caseless: bool = False, catalog: str = "built_in"
+    ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
+
+        catalog: built_in or rest, which has the copies.
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
         """
@@ -198,8 +203,9 @@ class Stand:
         self._serving = threading.Lock()  # held while the source is started or stopped; of the two the inner one
         # Servers end with the thread that started them: a trial's ends before the failing histories are made smaller.
         self._keeper = ThreadPoolExecutor(1, "keeper")
-        self._over = threading.Event()
+        self._over, self._lake_there = threading.Event(), threading.Event()
         self.logs = folder / "lives"
+        self.lake = RestLake(folder / "rest", self._breaking) if catalog == "rest" else None
 
     def __enter__(self) -> Self:
         self.logs.mkdir(parents=True)
@@ -218,6 +224,9 @@ class Stand:
         }
         os.environ.setdefault("JAVA_TOOL_OPTIONS", java.SHORT_LIVED)
         _migrate()
+        if self.lake is not None:
+            threading.Thread(target=self._keep_lake, args=(self.lake,), name="lake").start()
+            self._lake_there.wait()
         self.zygote = Zygote(self.logs)
         self.sparks = Sparks(self.logs)
         self.sparks.start()
@@ -226,12 +235,19 @@ class Stand:
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
+        if self.lake is not None:
+            self.lake.stop()
         self.zygote.close()
         self.sparks.close()
         with self._breaking, self._serving:
             self.source.server.stop(signal.SIGKILL)
         self.postgres.stop()
         self._keeper.shutdown()
+
+    def _keep_lake(self, lake: RestLake) -> None:
+        lake.start()
+        self._lake_there.set()
+        lake.trouble()
 
     def _attend(self) -> None:
         """As the machine's service manager and its administrator do: a source that has died of itself is started again,

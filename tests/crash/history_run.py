@@ -22,11 +22,12 @@ from django.db.models import Sum
 
 from replicator.errors import TidemarkError, UnsupportedCharset
 from replicator.faults import Fault
-from replicator.verification import Options, compare
+from replicator.verification import CatalogConfig, Options, compare
 from replicator.verification.target import open_catalog
 from testing.workload.runner import Player
 from testing.workload.workload import History
 from tests.crash.consistency_checker import KEYED, KEYLESS, Reader, Writer
+from tests.crash.faults.catalog import NAME
 from tests.crash.faults.errors import TEXT
 from tests.crash.faults.external_faults import Strikes, patiently
 from tests.crash.faults.proxy import Proxy
@@ -35,7 +36,9 @@ from tests.crash.late_reader import LateReader
 from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
-from webapp.management.commands.verify import catalog_config, pairs, source_reader
+from webapp.destinations.lakes import catalog_config
+from webapp.destinations.models import Destination
+from webapp.management.commands.verify import pairs, source_reader
 from webapp.monitoring.models import Failure
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable, Scope, SegmentRow, SnapshotRun
@@ -94,8 +97,8 @@ class Trial:
                 player.prepare()
                 self._writer.prepare()
                 self._make(proxy)
-            reader = Reader(lambda: open_catalog(catalog_config()), self.name, self._writer)
-            late = LateReader(lambda: open_catalog(catalog_config()), self.name, f"late {self.history.seed}")
+            reader = Reader(lambda: open_catalog(self._lake()), self.name, self._writer)
+            late = LateReader(lambda: open_catalog(self._lake()), self.name, f"late {self.history.seed}")
             with (
                 self._beside(lambda: self._play(player)),
                 self._beside(lambda: self._watch(reader)),
@@ -161,10 +164,20 @@ class Trial:
             )
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
-                options=self.plan.options, user=None, start=True,
+                options=self.plan.options, user=None, start=True, destination=self._destination(),
             )  # fmt: skip
 
         self.id = patiently(make).pk
+
+    def _destination(self) -> Destination | None:
+        if self.stand.lake is None:
+            return None
+        settings = self.stand.lake.settings
+        return Destination.objects.get_or_create(name=NAME, defaults={"kind": "iceberg", "config": settings})[0]
+
+    def _lake(self) -> CatalogConfig:
+        """As readers open it."""
+        return catalog_config() if self.stand.lake is None else self.stand.lake.reader()
 
     def _find(self) -> Replicator:
         return patiently(lambda: Replicator.objects.get(pk=self.id))
@@ -365,7 +378,7 @@ class Trial:
         for name in sorted(there ^ known):
             self._differ(f"{name} is {'not followed' if name in there else 'not in the source any more'}")
         options = Options(zero_dates=self.plan.options.get("zero_dates", "null"), shown=5)
-        reports = compare(source_reader(replicator.connection), catalog_config(), pairs(replicator, live), options)
+        reports = compare(source_reader(replicator.connection), self._lake(), pairs(replicator, live), options)
         self.result.tables = len(reports)
         for report in reports:
             if not report.equal:
@@ -409,7 +422,7 @@ class Trial:
         return [
             folder
             for url, below in (
-                (settings.TIDEMARK_WAREHOUSE_URL, self.name),
+                (self.stand.lake.server.warehouse if self.stand.lake else settings.TIDEMARK_WAREHOUSE_URL, self.name),
                 (settings.TIDEMARK_STAGING_URL, f"r{self.id}-"),
             )
             for folder in Path(url.removeprefix("file://")).glob(f"{below}*")

@@ -58,7 +58,7 @@ class LateReader:
             names = catalog.list_tables(self._namespace)
             table = catalog.load_table(self._random.choice(sorted(names)))
         finally:
-            catalog.engine.dispose()
+            catalog.close()
         self._remember(table)
 
     def _remember(self, table: Table) -> None:

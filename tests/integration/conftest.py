@@ -16,7 +16,7 @@ def lake(tmp_path: Path) -> Iterator[SqlCatalog]:
     catalog = SqlCatalog("lake", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=tmp_path.as_uri())
     catalog.create_namespace("verify me")
     yield catalog
-    catalog.engine.dispose()
+    catalog.close()
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ def built_in_lake(database_url: str = "") -> LakeCatalog:
         java |= {"io-impl": FILE_IO[S3], "client.region": environment.store_region(), **store}
         java |= {"s3.path-style-access": "true"} if endpoint else {}
     return LakeCatalog(
-        {name: value for name, value in java.items() if value}, python, warehouse, environment.own_bundles()
+        {name: value for name, value in java.items() if value}, python, warehouse, environment.bundles(warehouse)
     )
 
 

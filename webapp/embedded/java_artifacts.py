@@ -56,6 +56,18 @@ ICEBERG_AWS = Artifact(  # for a warehouse on S3 only: fetched on first use
     "1.12.0",
     "dd7e49ffa4ac9b215bed846581991259e3aec9bb2fa08d6cec029c46cd66d957",
 )
+ICEBERG_GCP = Artifact(  # for a lake on Google Cloud Storage
+    "org.apache.iceberg",
+    "iceberg-gcp-bundle",
+    "1.11.0",  # it holds Google's own classes only: Iceberg's are in the runtime
+    "d9248fc76d94d232e153bf760631229cd3b7c6bc3b20f47d4b2caffe011a8a2f",
+)
+ICEBERG_AZURE = Artifact(  # for a lake on Azure Data Lake Storage
+    "org.apache.iceberg",
+    "iceberg-azure-bundle",
+    "1.10.0",
+    "f143be94b94bb380e76d1c45ee9a63e143f4a7f813c6aa1ed72f5bfd44f52d05",
+)
 S3 = Artifact(  # for tests only: fetched on first use
     "org.gaul",
     "s3proxy",
@@ -93,7 +105,7 @@ SPARK = (ICEBERG, POSTGRES_DRIVER, SQLITE_DRIVER)
 ALL = (*SPARK, MARIADB[MARIADB_SOURCE], POSTGRES[POSTGRES_SOURCE])
 
 
-BUNDLES = {"aws": ICEBERG_AWS}  # of `targets.iceberg.destination`
+BUNDLES = {"aws": ICEBERG_AWS, "gcp": ICEBERG_GCP, "azure": ICEBERG_AZURE}  # of `targets.iceberg.destination`
 
 
 class ArtifactMissing(RuntimeError):

@@ -27,6 +27,8 @@ AWS, GCP, AZURE = "aws", "gcp", "azure"  # bundles of Iceberg's jars
 BUNDLE_OF = {S3: AWS, GCS: GCP, ADLS: AZURE}
 REGION = "us-east-1"
 OPTIONS = ("sslmode", "sslrootcert", "connect_timeout")  # that a JDBC address may have
+AZURE_IO = "replicator.azure_io.AzureFileIO"
+NEVER_MS = "4102444800000"  # 2100
 DELEGATION = "header.X-Iceberg-Access-Delegation"
 
 ADDRESSED = ("catalog", (REST, HIVE, JDBC))
@@ -188,45 +190,40 @@ def _store(given: Mapping[str, str], region: str) -> _Both:
 def _s3(given: Mapping[str, str], region: str, endpoint: str) -> _Both:
     both = {"client.region": region, "s3.region": region}
     if endpoint:
-        both |= {"s3.endpoint": endpoint, "s3.path-style-access": "true"}
+        both |= {"s3.endpoint": endpoint, "s3.path-style-access": "true", "s3.force-virtual-addressing": "false"}
     if given["credentials"] == KEYS:
         keys = _required(given, "access_key_id", "secret_access_key")
         both |= {"s3.access-key-id": keys[0], "s3.secret-access-key": keys[1]}
-    return _Both(dict(both), {name: value for name, value in both.items() if name != "s3.path-style-access"})
+    return _Both(both, dict(both))
 
 
 def _gcs(given: Mapping[str, str], region: str, endpoint: str) -> _Both:
     del region
     if given["credentials"] == KEYS:
-        message = "Keys of Google Cloud Storage are taken from the workers' environment only."
-        raise ConfigurationError(
-            message,
-            remedy="Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials.",
-        )
+        remedy = "Set GOOGLE_APPLICATION_CREDENTIALS in the workers, and choose the workers' own credentials."
+        raise ConfigurationError("Google's keys are taken from the workers' environment only.", remedy=remedy)
     if not endpoint:
         return _Both({}, {})
-    return _Both(
-        {"gcs.service.host": endpoint, "gcs.no-auth": "true", "gcs.project-id": "tidemark"},
-        {"gcs.service.host": endpoint},
-    )
+    own = {"gcs.service.host": endpoint, "gcs.project-id": "tidemark"}
+    # Only emulators have an address of their own, and nobody signs in to them; pyiceberg wants to say something.
+    token = {"gcs.oauth2.token": "none", "gcs.oauth2.token-expires-at": NEVER_MS}
+    return _Both({**own, "gcs.no-auth": "true"}, {**own, **token})
 
 
 def _adls(given: Mapping[str, str], region: str, endpoint: str) -> _Both:
+    """The place of a container is `abfss://container@host`, of which each client wants to hear in its own way."""
     del region
-    account = given["account_name"]
+    python = {"py-io-impl": AZURE_IO}
     if given["credentials"] != KEYS:
-        return _Both({}, {"adls.account-name": account} if account else {})
+        return _Both({}, {**python, "adls.account-name": given["account_name"]} if given["account_name"] else python)
     account, key = _required(given, "account_name", "account_key")
-    java = {
-        "adls.auth.shared-key.account.name": account,
-        "adls.auth.shared-key.account.key": key,
-    }
-    python = {"adls.account-name": account, "adls.account-key": key}
+    java = {"adls.auth.shared-key.account.name": account, "adls.auth.shared-key.account.key": key}
+    python |= {"adls.account-name": account, "adls.account-key": key}
     if endpoint:
-        java[f"adls.connection-string.{account}"] = f"{endpoint.rstrip('/')}/{account}"
-        authority, scheme = urlsplit(endpoint).netloc, urlsplit(endpoint).scheme
+        java[f"adls.connection-string.{account}.dfs.core.windows.net"] = f"{endpoint}/{account}"
+        parts = urlsplit(endpoint)
         for kind in ("blob", "dfs"):
-            python |= {f"adls.{kind}-storage-authority": authority, f"adls.{kind}-storage-scheme": scheme}
+            python |= {f"adls.{kind}-storage-authority": parts.netloc, f"adls.{kind}-storage-scheme": parts.scheme}
     return _Both(java, python)
 
 

@@ -15,7 +15,9 @@ from replicator.sources.mysql.offset import BinlogOffset
 from replicator.verification import Options, TableReport, compare
 from webapp.connections import services as connections
 from webapp.connections.models import Connection
-from webapp.management.commands.verify import catalog_config, pairs, source_reader
+from webapp.destinations.lakes import catalog_config
+from webapp.destinations.models import Destination
+from webapp.management.commands.verify import pairs, source_reader
 from webapp.replicators import selectors, services
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.entries import SelectionEntry
@@ -84,14 +86,20 @@ class Lab:
         config = {**self.address, "tls": "disabled", **changes}
         return existing or connections.create_connection(name=self.name, kind="mysql", config=config, user=None)
 
-    def replicate(self, *tables: str, options: dict[str, Any] | None = None, start: bool = True) -> Replicator:
-        """A replicator of these tables; none: of the whole database with the tables it will get later."""
+    def replicate(
+        self, *tables: str, options: dict[str, Any] | None = None, start: bool = True, to: Destination | None = None
+    ) -> Replicator:
+        """A replicator of these tables; none: of the whole database with the tables it will get later.
+
+        to: a destination; None: the lakehouse of the installation.
+        """
         selection = [SelectionEntry(self.database, table) for table in tables] or [SelectionEntry(self.database)]
         return services.create_replicator(
             name=self.name,
             connection=self.connection(),
             selection=selection,
             options=options or {},
+            destination=to,
             user=None,
             start=start,
         )
@@ -120,7 +128,7 @@ class Lab:
         replicator = self.replicator
         tables = [t for t in selectors.tables_of(replicator) if t.state != "dropped"]
         source = source_reader(replicator.connection)
-        return compare(source, catalog_config(), pairs(replicator, tables), Options(**options))
+        return compare(source, catalog_config(replicator.destination), pairs(replicator, tables), Options(**options))
 
     def assert_equal(self, expected_tables: int | None = None, **options: Any) -> int:
         """All equal; returns the number of rows compared."""

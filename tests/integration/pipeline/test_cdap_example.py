@@ -36,7 +36,7 @@ def events(lab: Lab) -> list[tuple[int, str]]:
 def target_rows(lab: Lab, table: str) -> list[dict[str, Any]]:
     """Through pyiceberg."""
     from replicator.verification.target import open_catalog
-    from webapp.management.commands.verify import catalog_config
+    from webapp.destinations.lakes import catalog_config
 
     config = catalog_config()
     catalog = open_catalog(config)

@@ -18,7 +18,7 @@ from django.core.management import call_command
 
 from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
-from webapp.management.commands.verify import catalog_config
+from webapp.destinations.lakes import catalog_config
 from webapp.worker.run.headless import HeadlessRun
 from webapp.worker.store.copy_progress import CopyProgress
 

@@ -199,7 +199,7 @@ def summer_time(lab: Lab) -> Iterator[Lab]:
 def target_rows(lab: Lab, table: str) -> list[dict[str, Any]]:
     """Through pyiceberg."""
     from replicator.verification.target import open_catalog
-    from webapp.management.commands.verify import catalog_config
+    from webapp.destinations.lakes import catalog_config
 
     config, name = catalog_config(), lab.table(table)
     catalog = open_catalog(config)

@@ -74,5 +74,6 @@ def test_the_catalog_in_the_jvm_is_reached_so() -> None:
     from webapp.worker.run import spark
 
     pool = spark.spark(lakes.built_in_lake("postgresql://u:p@h/db?sslmode=verify-full"))
-    assert pool.config.catalog_uri == "jdbc:postgresql://h:5432/db?sslmode=verify-full"
-    assert (pool.config.catalog_user, pool.config.catalog_password) == ("u", "p")
+    found = pool.config.catalog
+    assert found["uri"] == "jdbc:postgresql://h:5432/db?sslmode=verify-full"
+    assert (found["jdbc.user"], found["jdbc.password"]) == ("u", "p")

@@ -6,13 +6,14 @@ import os
 import time
 from typing import Any
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
 from webapp.embedded.java_artifacts import ArtifactMissing, spark_jars
 from webapp.embedded.ports import is_free
 from webapp.embedded.processes import ServerFailed
-from webapp.environment import own_bundles
+from webapp.environment import bundles
 from webapp.installation.local import LocalMachine
 from webapp.management.signals import stop_on_signals
 
@@ -80,7 +81,7 @@ def check_machine(port: int) -> None:
     if not is_free(port):
         message = f"Port {port} is in use: choose another one with --port or TIDEMARK_PORT."
         raise ServerFailed(message)
-    spark_jars(own_bundles())
+    spark_jars(bundles(settings.TIDEMARK_WAREHOUSE_URL))
 
 
 def first_login(address: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,8 +64,6 @@ def _gcs(store: Mapping[str, str]) -> pafs.FileSystem:
         parts = urlsplit(host)
         options |= {"endpoint_override": parts.netloc, "scheme": parts.scheme}
     if token := store.get("gcs.oauth2.token"):
-        from datetime import UTC, datetime, timedelta  # noqa: PLC0415
-
         ends = store.get("gcs.oauth2.token-expires-at", "")
         at = datetime.fromtimestamp(int(ends) / 1000, UTC) if ends.isdigit() else datetime.now(UTC) + timedelta(hours=1)
         options |= {"access_token": token, "credential_token_expiration": at}
@@ -75,14 +74,12 @@ def _gcs(store: Mapping[str, str]) -> pafs.FileSystem:
 
 def _azure(uri: str, store: Mapping[str, str]) -> pafs.FileSystem:
     host = urlsplit(uri).netloc.partition("@")[2]
-    account = store.get("adls.auth.shared-key.account.name") or host.partition(".")[0]
-    options: dict[str, Any] = {"account_name": account}
+    options: dict[str, Any] = {"account_name": store.get("adls.auth.shared-key.account.name", host.partition(".")[0])}
     if key := store.get("adls.auth.shared-key.account.key"):
         options["account_key"] = key
-    tokens = [value for name, value in store.items() if name.startswith("adls.sas-token.")]
-    if tokens:
-        options["sas_token"] = tokens[0]
-    if place := store.get(f"adls.connection-string.{account}"):
+    if token := store.get(f"adls.sas-token.{host}"):
+        options["sas_token"] = token
+    if place := store.get(f"adls.connection-string.{host}"):
         parts = urlsplit(place)
         for kind in ("blob", "dfs"):
             options |= {f"{kind}_storage_authority": parts.netloc, f"{kind}_storage_scheme": parts.scheme}

@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError
 
@@ -115,10 +116,11 @@ def listed(table: IcebergTable, folder: str) -> list[str]:
         if "FileNotFoundException" in str(error.java_exception.toString()):
             return []
         raise
-    found = []
+    found, base = [], urlsplit(folder)
     while iterator.hasNext():
         found.append(str(iterator.next().location()))
-    return found
+    # ADLSFileIO says the path in the container only.
+    return [one if urlsplit(one).scheme else f"{base.scheme}://{base.netloc}/{one.lstrip('/')}" for one in found]
 
 
 def _folder(table: IcebergTable) -> str:

@@ -13,7 +13,7 @@ from replicator.errors import ConfigurationError
 from replicator.verification.target import open_catalog
 from tests.integration.pipeline.lab import Lab
 from webapp.console.definitions.apply import apply
-from webapp.management.commands.verify import catalog_config
+from webapp.destinations.lakes import catalog_config
 from webapp.monitoring.models import TimelineEvent
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable
