@@ -26,6 +26,10 @@ from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
 
 if TYPE_CHECKING:
+    from testing.servers.azure import EmbeddedAzure
+    from testing.servers.gcs import EmbeddedGcs
+    from testing.servers.glue import EmbeddedGlue
+    from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
     from testing.servers.kafka import EmbeddedKafka
     from tests.integration.kafka.security import Authority
@@ -237,6 +241,50 @@ def rest_catalog() -> Iterator[EmbeddedRestCatalog]:
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
 
     server = EmbeddedRestCatalog(HOME / "rest")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def glue() -> Iterator[EmbeddedGlue]:
+    """A live AWS Glue, as moto plays it."""
+    from testing.servers.glue import EmbeddedGlue
+
+    server = EmbeddedGlue(HOME / "glue")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[EmbeddedGcs]:
+    """A live emulator of Google Cloud Storage."""
+    from testing.servers.gcs import EmbeddedGcs
+
+    server = EmbeddedGcs(HOME / "gcs")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def azure() -> Iterator[EmbeddedAzure]:
+    """A live emulator of Azure's storage."""
+    from testing.servers.azure import EmbeddedAzure
+
+    server = EmbeddedAzure(HOME / "azure")
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive(s3_server: EmbeddedS3) -> Iterator[EmbeddedHive]:
+    """A live Hive Metastore."""
+    from testing.servers.hive import EmbeddedHive
+
+    server = EmbeddedHive(HOME / "hive", stores=[s3_server.url])
     server.start()
     yield server
     server.stop()

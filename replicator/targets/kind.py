@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from replicator.model.retention import Retention
@@ -50,6 +51,41 @@ class TypeSupport:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class QueryExample:
+    """What to paste into an engine to read a table; `<…>` stands for each secret."""
+
+    engine: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableReport:
+    """A table of the target as it is now.
+
+    rows: that live; bytes: of data files and files of deletes; compacted_at: None where no compaction is known.
+    """
+
+    location: str
+    rows: int
+    bytes: int
+    files: int
+    delete_files: int
+    snapshots: int
+    columns: int
+    committed_at: datetime | None
+    compacted_at: datetime | None
+    examples: Sequence[QueryExample]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Some rows, as texts; None is NULL."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | None]]
+
+
 @dataclass(frozen=True)
 class TargetKind:
     """A plugin: how it is opened, what its forms ask for, what it can do.
@@ -64,6 +100,7 @@ class TargetKind:
     identifiers_at: what names can be, where that depends on the destination.
     fixed: settings of a replicator that cannot be changed once it is made, with the reason.
     effects: when a change of another one takes effect.
+    report: of a table (namespace, name), without starting anything; preview: so many of its rows.  None: not there.
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
@@ -86,6 +123,8 @@ class TargetKind:
     effects: Mapping[str, str] = field(default_factory=dict)
     check: Callable[[Settings], list[CheckResult]] | None = None
     written: Callable[[Settings], CheckResult] | None = None
+    report: Callable[[Settings, LakeCatalog, str, str], TableReport | None] | None = None
+    preview: Callable[[Settings, LakeCatalog, str, str, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
     compare: str = ""
     guide: str = ""

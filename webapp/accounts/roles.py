@@ -62,7 +62,8 @@ NOT_RUNS = {"replicators:act": {"delete"}, "replicators:act_on_table": {"remove"
 # What is only read and yet not for all: rows of the source, what it has, forms of what only an admin changes, who did
 # what.
 READ_BY: Mapping[str, Role] = {
-    **dict.fromkeys(("monitoring:dead_letter_bytes", "api-dead-letter-row-data", "api-connection-databases",
+    **dict.fromkeys(("monitoring:dead_letter_bytes", "api-dead-letter-row-data",
+            "replicators:table_preview", "api-table-preview", "api-connection-databases",
             "api-connection-tables"), Role.OPERATOR),
     **dict.fromkeys((
         "replicators:new", "replicators:step", "replicators:listing", "replicators:pick", "replicators:pattern",

@@ -14,6 +14,7 @@ from webapp.console.views import (
     partial_snapshots,
     table_columns,
     table_picker,
+    target_table,
     wizard,
 )
 
@@ -48,6 +49,8 @@ urlpatterns = [
     path(ONE + "tables/<int:table>/mode/", actions.change_mode, name="change_mode"),
     path(ONE + "tables/<int:table>/taking/", table_columns.columns, name="table_columns"),  # deprecated
     path(ONE + "tables/<int:table>/columns/", table_columns.columns, name="table_columns"),
+    path(ONE + "tables/<int:table>/target/", target_table.target, name="table_target"),
+    path(ONE + "tables/<int:table>/preview/", target_table.preview, name="table_preview"),
     path(ONE + "tables/<int:table>/snapshots/", partial_snapshots.snapshots, name="table_snapshots"),
     path(ONE + "tables/<int:table>/<slug:action>/", actions.act_on_table, name="act_on_table"),
 ]

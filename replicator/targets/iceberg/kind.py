@@ -12,7 +12,7 @@ from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.destination import DESTINATION_FORM, GLUE, HIVE, LakeCatalog, lake_catalog, place
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
-from replicator.targets.kind import Opening, Settings, TargetKind, TypeSupport
+from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
 
 MAX_PREFIX_LENGTH = 100  # with a database's name behind it, it must fit where a namespace is stored
 FORM = (
@@ -61,6 +61,18 @@ def _written(settings: Settings) -> CheckResult:
     return check_written(settings)
 
 
+def _report(settings: Settings, own: LakeCatalog, namespace: str, name: str) -> TableReport | None:
+    from replicator.targets.iceberg.inspection import report  # noqa: PLC0415
+
+    return report(lake_catalog(settings, own), namespace, name)
+
+
+def _preview(settings: Settings, own: LakeCatalog, namespace: str, name: str, rows: int) -> Preview | None:
+    from replicator.targets.iceberg.inspection import preview  # noqa: PLC0415
+
+    return preview(lake_catalog(settings, own), namespace, name, rows)
+
+
 def _clean(opening: Opening, now: float) -> int:
     from replicator.targets.iceberg.target import clean  # noqa: PLC0415
 
@@ -103,6 +115,8 @@ ICEBERG = TargetKind(
     effects=EFFECTS,
     check=_check,
     written=_written,
+    report=_report,
+    preview=_preview,
     clean=_clean,
     fixed={"namespace_prefix": "Queries use these table names."},
     guide=read_guide(__file__),

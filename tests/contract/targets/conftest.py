@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.targets.places import PLACES, TargetPlace
+from tests.contract.targets.places import LONG, PLACES, TargetPlace
 
 
-@pytest.fixture(params=sorted(PLACES))
+@pytest.fixture(params=[pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in sorted(PLACES)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TargetPlace]:
     made = PLACES[request.param](request, tmp_path)
     yield made

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pytest
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
 
 from replicator.model.mode import CURRENT, DELETED, Mode
@@ -23,7 +24,12 @@ from tests.staged import Row
 
 if TYPE_CHECKING:
     from replicator.targets.iceberg.jvm.session import SparkConfig
+    from testing.servers.azure import EmbeddedAzure
+    from testing.servers.gcs import EmbeddedGcs
+    from testing.servers.glue import EmbeddedGlue
+    from testing.servers.hive import EmbeddedHive
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
+    from testing.servers.s3 import EmbeddedS3
 
 
 @dataclass
@@ -39,6 +45,7 @@ class TargetPlace:
     read: Callable[[TargetTable, TableSchema, Mode], Counter[Row]]
     namespace: str
     workers: list[Target] = field(default_factory=list)
+    engine: Callable[[], Any] = object
 
     def target(self, replicator: str = "r1") -> Target:
         made = self.worker(replicator)
@@ -63,8 +70,59 @@ def iceberg_rest(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return _catalog_place(settings, folder, lambda: RestCatalog("lake", uri=server.uri))
 
 
-def _catalog_place(settings: Mapping[str, str], folder: Path, reader: Callable[[], Catalog]) -> TargetPlace:
-    """As a destination's settings say."""
+def iceberg_glue(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """AWS Glue as moto plays it, on S3: the process's own credentials, as in workers."""
+    s3: EmbeddedS3 = request.getfixturevalue("s3")
+    glue: EmbeddedGlue = request.getfixturevalue("glue")
+    settings = {
+        "catalog": "glue",
+        "glue_endpoint": glue.endpoint,
+        "region": glue.region,
+        "store_endpoint": s3.environment["AWS_ENDPOINT_URL"],
+        "warehouse": f"{s3.url}/glue",
+    }
+    place = _catalog_place(settings, folder)
+    system = place.engine().jvm.java.lang.System  # a JVM that has begun before has another environment
+    for name, value in (("aws.accessKeyId", s3.user), ("aws.secretAccessKey", s3.secret)):
+        system.setProperty(name, value)
+    return place
+
+
+def iceberg_gcs(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A JDBC catalog, on Google Cloud Storage's emulator."""
+    store: EmbeddedGcs = request.getfixturevalue("gcs")
+    settings = {"store": "gcs", "store_endpoint": store.endpoint, "warehouse": f"{store.url}/lake"}
+    return _catalog_place({**_jdbc(request), **settings}, folder)
+
+
+def iceberg_adls(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A JDBC catalog, on Azure's emulator."""
+    store: EmbeddedAzure = request.getfixturevalue("azure")
+    settings = {"store": "adls", "store_endpoint": f"http://{store.authority}", "warehouse": f"{store.url}/lake"}
+    keys = {"credentials": "keys", "account_name": store.account, "account_key": store.key}
+    return _catalog_place({**_jdbc(request), **settings, **keys}, folder)
+
+
+def iceberg_hive(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """A Hive Metastore, on S3 with keys of its own."""
+    s3: EmbeddedS3 = request.getfixturevalue("s3_server")
+    hive: EmbeddedHive = request.getfixturevalue("hive")
+    keys = {"credentials": "keys", "access_key_id": s3.user, "secret_access_key": s3.secret}
+    settings = {"catalog": "hive", "uri": hive.uri, "warehouse": f"{s3.url}/hive"}
+    return _catalog_place({**settings, **keys, "store_endpoint": s3.environment["AWS_ENDPOINT_URL"]}, folder)
+
+
+def _jdbc(request: pytest.FixtureRequest) -> dict[str, str]:
+    """A catalog in the tests' Postgres."""
+    parts = urlsplit(request.getfixturevalue("postgres_url"))
+    uri = f"postgresql://{parts.hostname}:{parts.port}{parts.path}"
+    return {"catalog": "jdbc", "uri": uri, "username": parts.username or "", "password": unquote(parts.password or "")}
+
+
+def _catalog_place(
+    settings: Mapping[str, str], folder: Path, reader: Callable[[], Catalog] | None = None
+) -> TargetPlace:
+    """As a destination's settings say; read as they say, too, where no reader is given."""
     from replicator.targets.iceberg.destination import LakeCatalog, lake_catalog
     from replicator.targets.iceberg.jvm.session import SparkConfig
     from webapp.embedded.java_artifacts import spark_jars
@@ -79,7 +137,9 @@ def _catalog_place(settings: Mapping[str, str], folder: Path, reader: Callable[[
         java_options=java_options(),
     )
     storage = Storage(f"file://{folder}/staging")
-    return _lake_place(config, storage, reader, f"contract_{folder.name}".lower())
+    return _lake_place(
+        config, storage, reader or (lambda: load_catalog("lake", **lake.python)), f"contract_{folder.name}".lower()
+    )
 
 
 def _lake_place(config: SparkConfig, storage: Storage, reader: Callable[[], Catalog], namespace: str) -> TargetPlace:
@@ -97,7 +157,9 @@ def _lake_place(config: SparkConfig, storage: Storage, reader: Callable[[], Cata
     def worker(replicator: str) -> Target:
         return IcebergTarget(SparkPool(config), storage, replicator)
 
-    return TargetPlace(target_kind("iceberg"), storage, worker, read, namespace)
+    return TargetPlace(
+        target_kind("iceberg"), storage, worker, read, namespace, engine=lambda: SparkPool(config).catalog()[0]
+    )
 
 
 def kafka(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
@@ -143,9 +205,14 @@ def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     return TargetPlace(DUCKDB, storage, lambda replicator: DuckDbTarget(path, storage, replicator), read, "shop")
 
 
+LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
     "iceberg_rest": iceberg_rest,
+    "iceberg_glue": iceberg_glue,
+    "iceberg_gcs": iceberg_gcs,
+    "iceberg_adls": iceberg_adls,
+    "iceberg_hive": iceberg_hive,
     "kafka": kafka,
     "duckdb": duckdb_tables,
 }

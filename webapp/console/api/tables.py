@@ -17,12 +17,14 @@ from rest_framework.response import Response
 from webapp.api.base import ApiViewSet, listed
 from webapp.console.api import serializers
 from webapp.console.api.lineage_serializers import LineageSerializer
+from webapp.console.api.target_serializers import PreviewSerializer, TableReportSerializer
 from webapp.monitoring.slo.attainment import measure_tables
 from webapp.replicators import selectors, services
 from webapp.replicators.lineage import table_lineage
 from webapp.replicators.models import Replicator, ReplicatorTable
 from webapp.replicators.selection.change_preview import effects
 from webapp.replicators.selection.entries import refuse_missing, rule_for, under
+from webapp.replicators.target_tables import target_preview, target_report
 from webapp.web.responses import user_of
 
 REPLICATOR = OpenApiParameter("replicator", int, OpenApiParameter.PATH)
@@ -219,6 +221,24 @@ class TableViewSet(ApiViewSet):
         """How the table's definition changed."""
         del request
         return self.page(self._get(replicator, pk).schemas.all(), serializers.SchemaVersionSerializer)
+
+    @extend_schema(parameters=[ID], responses=TableReportSerializer)
+    @action(detail=True)
+    def target(self, request: Request, replicator: str, pk: str) -> Response:
+        """The copy as the target has it: rows, bytes, files, snapshots, and what to paste to query it."""
+        del request
+        if (found := target_report(self._get(replicator, pk))) is None:
+            raise Http404
+        return Response(TableReportSerializer(found).data)
+
+    @extend_schema(parameters=[ID], responses=PreviewSerializer)
+    @action(detail=True)
+    def preview(self, request: Request, replicator: str, pk: str) -> Response:
+        """Some rows of the copy."""
+        del request
+        if (found := target_preview(self._get(replicator, pk))) is None:
+            raise Http404
+        return Response(PreviewSerializer(found).data)
 
     @extend_schema(
         parameters=[ID, OpenApiParameter("version", int, description="Schema version; the present one by default")],

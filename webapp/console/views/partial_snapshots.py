@@ -15,7 +15,7 @@ from webapp.console.views.detail import page, replicator_or_404
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable, SnapshotRun
 from webapp.replicators.services.partial_snapshots import require_streaming
-from webapp.replicators.time_travel import past_of
+from webapp.replicators.target_tables import past_of
 from webapp.web.responses import is_htmx, user_of
 
 SHOWN = 20

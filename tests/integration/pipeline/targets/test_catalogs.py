@@ -17,7 +17,7 @@ from webapp.destinations.models import Destination
 from webapp.destinations.services import DESTINATIONS
 from webapp.replicators import services
 from webapp.replicators.selection.entries import SelectionEntry
-from webapp.replicators.time_travel import past_of
+from webapp.replicators.target_tables import past_of
 from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [

@@ -13,7 +13,7 @@ from testing.servers.s3 import EmbeddedS3
 from tests.integration.pipeline.lab import Lab, insert
 from tests.integration.pipeline.own_process import run, said
 from webapp.database import clock
-from webapp.replicators.time_travel import past_of
+from webapp.replicators.target_tables import past_of
 from webapp.worker.upkeep import garbage_collection
 
 pytestmark = [
