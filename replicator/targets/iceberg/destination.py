@@ -29,6 +29,7 @@ REGION = "us-east-1"
 OPTIONS = ("sslmode", "sslrootcert", "connect_timeout")  # that a JDBC address may have
 AZURE_IO = "replicator.azure_io.AzureFileIO"
 NEVER_MS = "4102444800000"  # 2100
+_REGION = re.compile(r"[a-z0-9-]{0,40}")  # it becomes a part of a host's name
 DELEGATION = "header.X-Iceberg-Access-Delegation"
 
 ADDRESSED = ("catalog", (REST, HIVE, JDBC))
@@ -60,7 +61,7 @@ DESTINATION_FORM = (
     FormField("client_id", "Client ID", required=False, main=True, when=("auth", ("oauth2",))),
     FormField("client_secret", "Client secret", "password", required=False, secret=True, when=("auth", ("oauth2",))),
     FormField(
-        "scope", "Scope", required=False, main=True, when=("auth", ("oauth2",)), keeps_secret=True,
+        "scope", "Scope", required=False, main=True, when=("auth", ("oauth2",)),
         help="Empty: catalog. Polaris: PRINCIPAL_ROLE:ALL.",
     ),
     FormField(
@@ -88,7 +89,7 @@ DESTINATION_FORM = (
         choices=((ENVIRONMENT, "The workers’ own (environment or instance role)"), (KEYS, "Keys"),
             (VENDED, "Vended by the REST catalog")),
     ),
-    FormField("region", "AWS region", required=False, main=True, when=("store", (S3,)), keeps_secret=True,
+    FormField("region", "AWS region", required=False, main=True, when=("store", (S3,)),
         help=f"Empty: AWS_REGION of the workers, else {REGION}."),
     FormField("store_endpoint", "Address of the store", required=False, main=True, when=("store", (S3, GCS, ADLS)),
         help="Of a compatible store, such as https://minio:9000. Empty: the cloud’s own."),
@@ -138,6 +139,8 @@ def lake_catalog(settings: Mapping[str, Any], own: LakeCatalog) -> LakeCatalog:
     if given["credentials"] == VENDED and given["catalog"] != REST:
         remedy = "Choose other credentials of the store."
         raise ConfigurationError("Only REST catalogs vend credentials.", remedy=remedy)
+    if not _REGION.fullmatch(given["region"]):
+        raise ConfigurationError("AWS region must be a name such as eu-west-1.")
     region = given["region"] or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or REGION
     store = _store(given, region)
     java, python = _CATALOGS[given["catalog"]](given, region)

@@ -132,7 +132,7 @@ def pages(made: Installation) -> Iterator[str]:
         for name in ("failures", "dead_letters", "charts", "logs"):
             yield reverse(f"monitoring:{name}", args=[replicator.pk])
         for table in replicator.tables.all()[:3]:
-            for name in ("table_columns", "table_snapshots", "lineage_table"):
+            for name in ("table_columns", "table_snapshots", "table_target", "lineage_table"):
                 yield reverse(f"replicators:{name}", args=[replicator.pk, table.pk])
 
 
