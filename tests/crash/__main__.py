@@ -42,7 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}, source {options.source} {options.version}".rstrip() + names, flush=True)
     with (
         tempfile.TemporaryDirectory(prefix="tidemark-crash-") as folder,
-        Stand(Path(folder), options.source, options.version, caseless=caseless, catalog=options.catalog) as stand,
+        Stand(
+            Path(folder),
+            options.source,
+            options.version,
+            caseless=caseless,
+            catalog=options.catalog,
+            neighbour=options.neighbour,
+        ) as stand,
     ):
         run = Run(stand, seed, options)
         if options.replay:
@@ -70,6 +77,7 @@ def _parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--version", default="", help="of Postgres: 13 to 18, by default 17; of MariaDB: 10.11, by default 11.4"
     )
     parser.add_argument("--catalog", choices=("built_in", "rest"), default="built_in", help="which has the copies")
+    parser.add_argument("--neighbour", action="store_true", help="another program works on the copies")
     parser.add_argument(
         "--names", type=int, choices=(0, 1), help="lower_case_table_names of MariaDB and MySQL; default: by the seed"
     )

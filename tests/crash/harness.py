@@ -184,15 +184,22 @@ class Stand:
     """`with Stand(folder, "mariadb") as stand`: sets the environment; Django is loaded inside the block only."""
 
     def __init__(
-        self, folder: Path, source: str, version: str = "", *, caseless: bool = False, catalog: str = "built_in"
+        self,
+        folder: Path,
+        source: str,
+        version: str = "",
+        *,
+        caseless: bool = False,
+        catalog: str = "built_in",
+        neighbour: bool = False,
     ) -> None:
         """`source`: mariadb, mysql or postgres; `version` of the last, by default the embedded server's.
 
-        catalog: built_in or rest, which has the copies.
+        catalog: built_in or rest, which has the copies; neighbour: another program lives in it.
 
         caseless: MariaDB and MySQL compare names without case (lower_case_table_names = 1).
         """
-        self.caseless = caseless
+        self.caseless, self.neighbour = caseless, neighbour
         self.folder = folder
         self.kind, self._version = source, version
         self.source = SOURCES[source](folder / "source", version, caseless=caseless)

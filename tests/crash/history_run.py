@@ -33,6 +33,7 @@ from tests.crash.faults.external_faults import Strikes, patiently
 from tests.crash.faults.proxy import Proxy
 from tests.crash.harness import LEASE_SECONDS, Life, Stand
 from tests.crash.late_reader import LateReader
+from tests.crash.neighbour import Neighbour
 from tests.crash.plan import RESTORED, STALL_SECONDS, Plan
 from tests.crash.sources import SourceUnderTest
 from webapp.connections import services as connection_services
@@ -99,7 +100,10 @@ class Trial:
                 self._make(proxy)
             reader = Reader(lambda: open_catalog(self._lake()), self.name, self._writer)
             late = LateReader(lambda: open_catalog(self._lake()), self.name, f"late {self.history.seed}")
+            neighbour = Neighbour(lambda: open_catalog(self._lake()), self.name, f"neighbour {self.history.seed}")
+            neighbourly = self.stand.neighbour
             with (
+                self._beside(lambda: neighbour.live(lambda: self._over.is_set() or not neighbourly)),
                 self._beside(lambda: self._play(player)),
                 self._beside(lambda: self._watch(reader)),
                 self._beside(lambda: late.watch(self._over.is_set)),
@@ -114,6 +118,9 @@ class Trial:
                 if not self._future_lost.is_set():
                     reader.look()
                 self._judge(reader, late)
+                for lost in neighbour.missing():
+                    self._differ(lost)
+        self.result.faults += neighbour.did
         if not self.result.differences:
             self._tidy()
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from replicator.errors import TargetError
@@ -44,10 +45,13 @@ def position(table: IcebergTable) -> Position:
 
 def depth(table: IcebergTable) -> int:
     """How many of the newest snapshots must be kept so that the position stays readable."""
-    for place, snapshot in enumerate(table.history(), 1):
-        if APPLIED in snapshot["summary"]:
-            return place
-    return sum(1 for _ in table.history())
+    found = 0
+    with suppress(TargetError):  # another program has expired the rest
+        for snapshot in table.history():
+            found += 1
+            if APPLIED in snapshot["summary"]:
+                break
+    return found
 
 
 def as_properties(at: Position) -> dict[str, str]:

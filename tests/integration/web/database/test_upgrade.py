@@ -47,7 +47,8 @@ OPTIONS = Path(__file__).resolve().parents[3] / "golden" / "options.1.json"
 MINUTES, INSERTS = 30, 40
 TOKEN = "metrics-s3cret-token"
 # 503 without workers, and a token of its own.
-ELSEWHERE = {"readyz", "metrics", "api-stream-changes"}  # the last wants a shard
+# The third wants a shard, and the last two a lake that has the tables.
+ELSEWHERE = {"readyz", "metrics", "api-stream-changes", "api-table-target", "api-table-preview"}
 
 
 def schema_of(name: str, *columns: str) -> dict[str, Any]:
