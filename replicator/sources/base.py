@@ -45,7 +45,8 @@ class FormField:
     keeps_secret: it says neither where a secret is sent nor how; a change of any other field asks for the secrets again
     (invariant 8).
     main: shown at once, as required and secret ones are.
-    when: another field and values of it; the field has a meaning, and is shown, only where that one has one of them.
+    when: other fields with values of each; the field has a meaning, is shown and can be required only where all of them
+    have one of these.
     """
 
     name: str
@@ -58,7 +59,15 @@ class FormField:
     choices: tuple[tuple[str, str], ...] = ()
     keeps_secret: bool = False
     main: bool = False
-    when: tuple[str, tuple[str, ...]] | None = None
+    when: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def meant(self, form: Sequence[FormField], values: Mapping[str, Any]) -> bool:
+        """Has it a meaning with these values of the form?"""
+        by_name = {one.name: one for one in form}
+        return all(
+            str(values.get(name) or by_name[name].default) in wanted and by_name[name].meant(form, values)
+            for name, wanted in self.when
+        )
 
 
 @dataclass(frozen=True, slots=True)

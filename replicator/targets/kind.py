@@ -102,6 +102,7 @@ class TargetKind:
     effects: when a change of another one takes effect.
     report: of a table (namespace, name), without starting anything; preview: so many of its rows.  None: not there.
     clean: deletes what was dropped and whose time (seconds since 1970) has come, and returns its number.
+    test_note: what the check leaves and changes, where it does.
     compare: how its copy is compared with the source, in a sentence, where verification cannot.
     """
 
@@ -127,6 +128,7 @@ class TargetKind:
     preview: Callable[[Settings, LakeCatalog, str, str, int], Preview | None] | None = None
     clean: Callable[[Opening, float], int] | None = None
     compare: str = ""
+    test_note: str = ""
     guide: str = ""
 
     def at(self, settings: Settings) -> TargetKind:

@@ -1,16 +1,19 @@
-/* Fields that have a meaning only with certain values of another field are hidden with others. */
+/* Fields that have a meaning only with certain values of other fields are hidden with others. */
 
-const MARKED = "[data-when-field]";
+const MARKED = "[data-when]";
 
 function shown(control) {
-  const other = control.form?.elements[control.dataset.whenField];
-  if (!other) return true;
-  if (other.matches(MARKED) && !shown(other)) return false;
-  return control.dataset.whenValues.split(" ").includes(other.value);
+  return Object.entries(JSON.parse(control.dataset.when)).every(([name, values]) => {
+    const other = control.form?.elements[name];
+    return !other || ((!other.matches(MARKED) || shown(other)) && values.includes(other.value));
+  });
 }
 
 function update() {
   for (const control of document.querySelectorAll(MARKED)) control.closest(".field").hidden = !shown(control);
+  for (const more of document.querySelectorAll("details:has([data-when])")) {
+    more.hidden = ![...more.querySelectorAll(".field")].some((field) => !field.hidden);
+  }
 }
 
 export function setUpConditions() {

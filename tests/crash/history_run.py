@@ -11,7 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,8 @@ class Trial:
                 self._lives()
             proxy.answer_errors(0, ())
             self._read_refused_tables_again()
-            self._last_life()
+            with self.stand.lake.quiet() if self.stand.lake else nullcontext():
+                self._last_life()
             with self.stand.calm():
                 if self.source.open_memory_tables(self.name):  # the server may have gone down for another history since
                     self._live_on()

@@ -36,7 +36,9 @@ def split(
         message = f"Unknown setting {unknown[0]!r}; known settings: {', '.join(field.name for field in form)}."
         raise ConfigurationError(message)
     stored = stored or Stored()
-    public = {one.name: _public(one, config.get(one.name)) for one in form if not one.secret}
+    public = {
+        one.name: _public(one, config.get(one.name), meant=one.meant(form, config)) for one in form if not one.secret
+    }
     moved = [one.label for one in form if one.name in public and _moves(one, public, stored)]
     secret: dict[str, str] = {}
     for one in form:
@@ -50,14 +52,14 @@ def split(
                 remedy=f"Send {one.label} together with the changed settings.",
             )
         text = given or kept or one.default
-        _check(one, text)
+        _check(one, text, meant=one.meant(form, config))
         secret |= {one.name: text} if text else {}
     return public, secret
 
 
-def _public(one: FormField, value: Any) -> Any:
+def _public(one: FormField, value: Any, *, meant: bool) -> Any:
     text = _text(one, value) or one.default
-    _check(one, text)
+    _check(one, text, meant=meant)
     return _number(one, text) if one.kind == "number" and text else text
 
 
@@ -76,8 +78,8 @@ def _text(one: FormField, value: Any) -> str:
     return text
 
 
-def _check(one: FormField, text: str) -> None:
-    if one.required and not text:
+def _check(one: FormField, text: str, *, meant: bool) -> None:
+    if one.required and meant and not text:
         raise ConfigurationError(f"{one.label} is missing.", remedy=one.help or None)
     if one.choices and text and text not in {choice for choice, _ in one.choices}:
         raise ConfigurationError(f"{one.label} must be one of {', '.join(c for c, _ in one.choices)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +17,8 @@ PREFIX = "setting-"
 
 def _widget(field: FormField, *, stored: bool, prefix: str = "") -> forms.Widget:
     attrs = {"class": "input", "autocomplete": "off", "spellcheck": "false"}
-    if field.when is not None:  # read by static/js/conditions.js
-        attrs |= {"data-when-field": prefix + field.when[0], "data-when-values": " ".join(field.when[1])}
+    if field.when:  # read by static/js/conditions.js
+        attrs["data-when"] = json.dumps({prefix + name: values for name, values in field.when})
     if field.kind == "password":
         placeholder = "unchanged" if stored else ""
         return forms.PasswordInput(attrs=attrs | {"autocomplete": "new-password", "placeholder": placeholder})
@@ -37,7 +38,7 @@ def form_field(field: FormField, *, stored: bool, prefix: str = "") -> forms.Fie
     """
     common: dict[str, Any] = {
         "label": field.label,
-        "required": field.required and not (field.secret and stored),
+        "required": field.required and not field.when and not (field.secret and stored),
         "help_text": field.help,
         "initial": field.default,
         "widget": _widget(field, stored=stored and field.secret, prefix=prefix),
@@ -46,11 +47,15 @@ def form_field(field: FormField, *, stored: bool, prefix: str = "") -> forms.Fie
             "invalid": f"{field.label} must be a whole number.",
         },
     }
+    made: forms.Field
     if field.kind == "number":
-        return forms.IntegerField(min_value=0, **common)
-    if field.kind == "choice":
-        return forms.ChoiceField(choices=field.choices, **common)
-    return forms.CharField(strip=not field.secret, **common)
+        made = forms.IntegerField(min_value=0, **common)
+    elif field.kind == "choice":
+        made = forms.ChoiceField(choices=field.choices, **common)
+    else:
+        made = forms.CharField(strip=not field.secret, **common)
+    made.optional = not field.required or (field.secret and stored)  # type: ignore[union-attr]  # for templates
+    return made
 
 
 class SettingsForm(forms.Form):

@@ -29,7 +29,7 @@ class FormFieldSerializer(serializers.Serializer[FormField]):
 
     def get_when(self, field: FormField) -> dict[str, list[str]]:
         """Empty: always."""
-        return {field.when[0]: list(field.when[1])} if field.when else {}
+        return {name: list(values) for name, values in field.when}
 
     def get_choices(self, field: FormField) -> list[str]:
         """Allowed values; empty where any text goes."""

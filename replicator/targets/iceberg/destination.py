@@ -32,8 +32,10 @@ NEVER_MS = "4102444800000"  # 2100
 _REGION = re.compile(r"[a-z0-9-]{0,40}")  # it becomes a part of a host's name
 DELEGATION = "header.X-Iceberg-Access-Delegation"
 
-ADDRESSED = ("catalog", (REST, HIVE, JDBC))
-OWN = ("catalog", (REST, GLUE, HIVE, JDBC))
+ADDRESSED = (("catalog", (REST, HIVE, JDBC)),)
+OWN = (("catalog", (REST, GLUE, HIVE, JDBC)),)
+KEYS_OF_S3 = (("store", (S3,)), ("credentials", (KEYS,)))
+KEYS_OF_ADLS = (("store", (ADLS,)), ("credentials", (KEYS,)))
 DESTINATION_FORM = (
     FormField(
         "catalog", "Catalog", "choice", default=BUILT_IN, main=True,
@@ -44,7 +46,7 @@ DESTINATION_FORM = (
         help="Polaris, Lakekeeper, Nessie, Unity Catalog, Gravitino, S3 Tables and BigLake are REST catalogs.",
     ),
     FormField(
-        "uri", "Catalog address", required=False, main=True, when=ADDRESSED,
+        "uri", "Catalog address", main=True, when=ADDRESSED,
         help="https://host/path of a REST catalog, thrift://host:9083 of a Hive Metastore, or"
         " postgresql://host:5432/database, where the catalog is called lake.",
     ),
@@ -54,29 +56,29 @@ DESTINATION_FORM = (
         " are made, such as s3://bucket/lake.",
     ),
     FormField(
-        "auth", "Authentication", "choice", default="oauth2", main=True, when=("catalog", (REST,)),
+        "auth", "Authentication", "choice", default="oauth2", main=True, when=(("catalog", (REST,)),),
         choices=(("oauth2", "OAuth2 client credentials"), ("token", "Bearer token"), ("sigv4", "AWS signature (SigV4)"),
             ("none", "None")),
     ),
-    FormField("client_id", "Client ID", required=False, main=True, when=("auth", ("oauth2",))),
-    FormField("client_secret", "Client secret", "password", required=False, secret=True, when=("auth", ("oauth2",))),
+    FormField("client_id", "Client ID", main=True, when=(("auth", ("oauth2",)),)),
+    FormField("client_secret", "Client secret", "password", secret=True, when=(("auth", ("oauth2",)),)),
     FormField(
-        "scope", "Scope", required=False, main=True, when=("auth", ("oauth2",)),
+        "scope", "Scope", required=False, main=True, when=(("auth", ("oauth2",)),),
         help="Empty: catalog. Polaris: PRINCIPAL_ROLE:ALL.",
     ),
     FormField(
-        "oauth2_server_uri", "Token endpoint", required=False, main=True, when=("auth", ("oauth2",)),
+        "oauth2_server_uri", "Token endpoint", required=False, main=True, when=(("auth", ("oauth2",)),),
         help="Empty: the catalog’s own, v1/oauth/tokens.",
     ),
-    FormField("token", "Token", "password", required=False, secret=True, when=("auth", ("token",))),
+    FormField("token", "Token", "password", secret=True, when=(("auth", ("token",)),)),
     FormField(
-        "signing_name", "Signed service", required=False, main=True, default="glue", when=("auth", ("sigv4",)),
+        "signing_name", "Signed service", required=False, main=True, default="glue", when=(("auth", ("sigv4",)),),
         help="glue, s3tables or execute-api.",
     ),
-    FormField("username", "User", required=False, main=True, when=("catalog", (JDBC,))),
-    FormField("password", "Password", "password", required=False, secret=True, when=("catalog", (JDBC,))),
+    FormField("username", "User", required=False, main=True, when=(("catalog", (JDBC,)),)),
+    FormField("password", "Password", "password", required=False, secret=True, when=(("catalog", (JDBC,)),)),
     FormField(
-        "glue_id", "Glue catalog ID", required=False, main=True, when=("catalog", (GLUE,)),
+        "glue_id", "Glue catalog ID", required=False, main=True, when=(("catalog", (GLUE,)),),
         help="Empty: that of the account whose credentials are used.",
     ),
     FormField(
@@ -86,22 +88,20 @@ DESTINATION_FORM = (
     ),
     FormField(
         "credentials", "Credentials of the store", "choice", default=ENVIRONMENT, main=True, when=OWN,
-        choices=((ENVIRONMENT, "The workers’ own (environment or instance role)"), (KEYS, "Keys"),
-            (VENDED, "Vended by the REST catalog")),
+        choices=((ENVIRONMENT, "The workers’ own"), (KEYS, "Keys"), (VENDED, "Vended by the REST catalog")),
+        help="The workers’ own: of their environment, or of the role of their machine.",
     ),
-    FormField("region", "AWS region", required=False, main=True, when=("store", (S3,)),
+    FormField("region", "AWS region", required=False, main=True, when=(("store", (S3,)),),
         help=f"Empty: AWS_REGION of the workers, else {REGION}."),
-    FormField("store_endpoint", "Address of the store", required=False, main=True, when=("store", (S3, GCS, ADLS)),
+    FormField("store_endpoint", "Address of the store", required=False, main=True, when=(("store", (S3, GCS, ADLS)),),
         help="Of a compatible store, such as https://minio:9000. Empty: the cloud’s own."),
-    FormField("access_key_id", "Access key ID", required=False, main=True, when=("store", (S3,)),
-        help="For the credentials Keys; SigV4 uses it, too."),
-    FormField("secret_access_key", "Secret access key", "password", required=False, secret=True,
-        when=("store", (S3,))),
-    FormField("account_name", "Storage account", required=False, main=True, when=("store", (ADLS,))),
-    FormField("account_key", "Account key", "password", required=False, secret=True, when=("store", (ADLS,))),
-    FormField("role_arn", "Role to assume (ARN)", required=False, when=("catalog", (GLUE,)),
+    FormField("access_key_id", "Access key ID", main=True, when=KEYS_OF_S3),
+    FormField("secret_access_key", "Secret access key", "password", secret=True, when=KEYS_OF_S3),
+    FormField("account_name", "Storage account", main=True, when=KEYS_OF_ADLS),
+    FormField("account_key", "Account key", "password", secret=True, when=KEYS_OF_ADLS),
+    FormField("role_arn", "Role to assume (ARN)", required=False, when=(("catalog", (GLUE,)),),
         help="Empty: the workers’ own role."),
-    FormField("glue_endpoint", "Address of Glue", required=False, when=("catalog", (GLUE,)),
+    FormField("glue_endpoint", "Address of Glue", required=False, when=(("catalog", (GLUE,)),),
         help="Empty: Amazon’s own."),
 )  # fmt: skip
 

@@ -119,5 +119,6 @@ ICEBERG = TargetKind(
     preview=_preview,
     clean=_clean,
     fixed={"namespace_prefix": "Queries use these table names."},
+    test_note="The test makes a namespace with one table, writes and reads a row, and removes them again.",
     guide=read_guide(__file__),
 )

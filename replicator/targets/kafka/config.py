@@ -32,7 +32,7 @@ def _choices(*names: str, **titles: str) -> tuple[tuple[str, str], ...]:
     return tuple((name, titles.get(name, name)) for name in names)
 
 
-SASL = ("security_protocol", ("SASL_PLAINTEXT", "SASL_SSL"))
+SASL = (("security_protocol", ("SASL_PLAINTEXT", "SASL_SSL")),)
 DESTINATION_FORM = (
     FormField("bootstrap_servers", "Bootstrap servers", help="host:port, separated by commas."),
     FormField("security_protocol", "Security", "choice", default="PLAINTEXT", choices=_choices(*PROTOCOLS), main=True),
@@ -43,7 +43,7 @@ DESTINATION_FORM = (
         help="It is stored encrypted."),
     FormField(
         "ca", "Certificate authority (PEM)", "textarea", required=False,
-        help="Empty: the system’s own authorities.", when=("security_protocol", ("SSL", "SASL_SSL")),
+        help="Empty: the system’s own authorities.", when=(("security_protocol", ("SSL", "SASL_SSL")),),
     ),
 )  # fmt: skip
 FORM = (

@@ -6,6 +6,8 @@ import random
 import signal
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from replicator.verification import CatalogConfig
@@ -27,6 +29,7 @@ class RestLake:
         self.settings = {"catalog": "rest", "uri": self.front.uri, "auth": "none", "store": "file"}
         self.made: Counter[str] = Counter()
         self._breaking, self._over = breaking, threading.Event()
+        self._quiet = 0
 
     def start(self) -> None:
         self.server.start()
@@ -40,6 +43,8 @@ class RestLake:
             with self._breaking:
                 if self._over.is_set():
                     return
+                if self._quiet:
+                    continue
                 self.made[f"catalog: {what}"] += 1
                 self._make(what, chance)
 
@@ -60,6 +65,18 @@ class RestLake:
                 self.server.stop(signal.SIGKILL)
                 self._over.wait(chance.uniform(*AWAY_SECONDS))
                 self.server.start()
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """No trouble inside the block: a history comes to its end."""
+        with self._breaking:
+            self._quiet += 1
+            self.front.clear()
+        try:
+            yield
+        finally:
+            with self._breaking:
+                self._quiet -= 1
 
     def stop(self) -> None:
         self._over.set()
