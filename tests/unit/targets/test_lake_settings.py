@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from replicator.errors import ConfigurationError
+from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.destination import DESTINATION_FORM, LakeCatalog, lake_catalog, place
 from replicator.targets.iceberg.failures import without_secrets
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.iceberg.query_examples import examples
+from replicator.targets.iceberg.table.location import location_beside
 
 OWN = LakeCatalog({"type": "jdbc", "uri": "jdbc:postgresql://h/d"}, {"type": "sql"}, "file:///lake")
 REST = {"catalog": "rest", "uri": "https://c.example/api", "warehouse": "w"}
@@ -104,3 +106,18 @@ def test_names_are_what_glue_and_hive_can_have() -> None:
     assert legal("Orders").startswith("orders_")
     assert legal("a.b") != legal("a b")
     assert ICEBERG.at({"catalog": "rest"}).identifiers.legal("Orders") == "Orders"
+
+
+@pytest.mark.parametrize(
+    ("default", "place"),
+    [
+        ("s3://b/wh/a#b/#t", "s3://b/wh/a_b/t-"),
+        ("s3://b/wh/a#b/#t/", "s3://b/wh/a_b/t-"),
+        ("file:///wh/other/#t", "file:///wh/other/t-"),
+        ("s3://b/0a1b", "s3://b/0a1b-"),
+    ],
+)
+def test_a_table_has_a_folder_of_its_own_where_the_catalog_wants_it(default: str, place: str) -> None:
+    found = [location_beside(default, TargetTable("a#b", "#t")) for _ in range(2)]
+    assert [one[:-12] for one in found] == [place, place]
+    assert found[0] != found[1]

@@ -26,7 +26,7 @@ from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
-from replicator.targets.iceberg.table.location import location
+from replicator.targets.iceberg.table.location import location, location_beside
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
 
 OWNER = "tidemark.replicator"
@@ -259,7 +259,7 @@ class IcebergCatalog:
             return
         default = str(builder().createTransaction().table().location())  # nothing is made by that
         try:
-            builder().withLocation(f"{default.rstrip('/')}-{uuid.uuid4().hex[:12]}").create()
+            builder().withLocation(location_beside(default, name)).create()
         except Py4JJavaError as error:
             if not _is(error, "BadRequestException", "ForbiddenException", "ValidationException"):
                 raise

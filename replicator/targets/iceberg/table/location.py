@@ -20,5 +20,19 @@ def location(warehouse: str, table: TargetTable) -> str:
     return f"{warehouse.rstrip('/')}/{folder}"
 
 
+def location_beside(default: str, table: TargetTable) -> str:
+    """A folder as `location`'s, beside the one where a catalog puts the table by itself.
+
+    Readers take a name such as `#t` for a part of an address.
+    """
+    place, names = default.rstrip("/"), []
+    for name in (table.name, table.namespace):
+        above, _, last = place.rpartition("/")
+        if last != name:
+            break
+        place, names = above, [_slug(name), *names]
+    return f"{'/'.join([place, *names])}-{uuid.uuid4().hex[:12]}"
+
+
 def _slug(name: str) -> str:
     return _UNSAFE.sub("_", name)[:SLUG].strip("_") or "table"
