@@ -25,7 +25,7 @@ from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.target import IcebergTarget, clean
 from replicator.targets.kind import Opening
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
-from testing.servers.rest_front import OAuth, RestFront
+from testing.servers.rest_front import OAuth, RestFront, SigV4
 from testing.servers.s3 import EmbeddedS3
 from tests.environment import HOME
 from tests.staged import Row, delete, insert, schema_of, segment, update
@@ -204,6 +204,30 @@ def test_keys_that_the_catalog_vends_are_used_for_its_tables(s3_server: Embedded
         vending.stop()
     finally:
         server.stop()
+
+
+def test_requests_are_signed_as_amazon_wants_it(
+    front: Callable[..., RestFront], rest_catalog: EmbeddedRestCatalog, tmp_path: Path
+) -> None:
+    """The front computes each signature itself."""
+    signed = front(sigv4=SigV4("AKIDTEST", SECRET, service="s3tables"))
+    settings = {
+        "catalog": "rest", "uri": signed.uri, "auth": "sigv4", "signing_name": "s3tables", "region": "us-east-1",
+        "credentials": "keys", "access_key_id": "AKIDTEST", "secret_access_key": SECRET,
+    }  # fmt: skip
+
+    def read(table: TargetTable) -> list[Row]:
+        found = RestCatalog("reader", uri=rest_catalog.uri).load_table((table.namespace, table.name)).scan().to_arrow()
+        return sorted(tuple(row[name] for name in KEYED.names) for row in found.to_pylist())
+
+    place = Place(signed, settings, Storage(f"file://{tmp_path}/staging"), read)
+    target, table = place.target(), place.table("signed")
+    target.apply(table, place.batch(0, insert(0, 1, "x")))
+    place.target(limits=SPARK_ONLY).apply(table, place.batch(1, update(1, (1, "x"), (1, "y"))))
+    assert place.read(table) == [(1, "y")]
+    assert [line.status for line in check(settings)] == [CheckStatus.OK] * 5
+    [*_, last] = check({**settings, "secret_access_key": "wrong"})
+    assert last.status is CheckStatus.FAILED
 
 
 def test_the_test_of_a_destination_says_what_is_wrong(place: Place) -> None:
