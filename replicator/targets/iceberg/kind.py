@@ -10,6 +10,7 @@ from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
 from replicator.targets.iceberg.destination import DESTINATION_FORM, GLUE, HIVE, LakeCatalog, lake_catalog, place
+from replicator.targets.iceberg.table.layout import PARTITION_BY, PROPERTIES, SORT_BY, Layout
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
@@ -23,18 +24,36 @@ FORM = (
         keeps_secret=True,
         help="Prepended to the name of each database, so that several sources can share a catalog. Letters, digits, _.",
     ),
-)
+    FormField(
+        PARTITION_BY, "Partitions", "textarea", required=False, keeps_secret=True,
+        help="One line per table or pattern, the first that fits counts: shop.orders: day(created_at), bucket(16,"
+        " customer_id). Also year, month, hour, truncate(n, …) or a column itself. Merges of partitioned tables run in"
+        " Spark and take seconds longer.",
+    ),
+    FormField(
+        SORT_BY, "Sort order", "textarea", required=False, keeps_secret=True,
+        help="In the same form: shop.*: customer_id, created_at desc. Files that Spark writes are sorted so.",
+    ),
+    FormField(
+        PROPERTIES, "Table properties", "textarea", required=False, keeps_secret=True,
+        help="One name=value per line, for all tables.",
+    ),
+)  # fmt: skip
 NO_LAKE = LakeCatalog({}, {})
 MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
 EFFECTS = {
     field.name: "Takes effect within a minute. The catalog must have the tables written so far."
     for field in DESTINATION_FORM
-}
+} | dict.fromkeys(
+    (PARTITION_BY, SORT_BY, PROPERTIES),
+    "Takes effect within minutes, for files that are written from then on.",
+)
 CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)
 
 
 def _valid(settings: Settings) -> None:
     lake_catalog(settings, NO_LAKE)
+    Layout.parse(settings)
     prefix = str(settings.get("namespace_prefix", ""))
     if len(prefix) > MAX_PREFIX_LENGTH:
         raise ConfigurationError(
@@ -46,7 +65,8 @@ def _open(opening: Opening) -> Target:
     from replicator.targets.iceberg.target import IcebergTarget  # noqa: PLC0415 - Spark is loaded where it is needed
 
     pool = opening.spark(lake_catalog(opening.config, opening.lake))
-    return IcebergTarget(pool, opening.storage, opening.replicator, retention=opening.retention)
+    layout = Layout.parse(opening.config)
+    return IcebergTarget(pool, opening.storage, opening.replicator, retention=opening.retention, layout=layout)
 
 
 def _check(settings: Settings) -> list[CheckResult]:

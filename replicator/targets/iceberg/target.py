@@ -33,10 +33,12 @@ from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
 from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.table.catalog import DROPPED, IcebergCatalog, IcebergTable
+from replicator.targets.iceberg.table.layout import SOURCE, Layout, follow
 from replicator.targets.iceberg.table.position import position
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 from replicator.targets.kind import Opening
 
+DEFAULT_LAYOUT = Layout()
 DEFAULT_RETENTION = Retention.parse()
 NOTHING: Mapping[str, str] = {}
 
@@ -53,18 +55,21 @@ class IcebergTarget:
         replicator: str,
         limits: DirectLimits = apply.LIMITS,
         retention: Retention = DEFAULT_RETENTION,
+        layout: Layout = DEFAULT_LAYOUT,
     ) -> None:
         """`storage`: where segments lie; `replicator`: the id that marks its tables.
 
         Nothing starts before the first use.
 
         limits: what is applied without Spark.  retention: of tables that have none of their own.
+        layout: partitions, sort order and properties of tables.
         """
         self._storage = storage
         self._spark = spark
         self._catalog = IcebergCatalog(spark, replicator)
         self._limits = limits
         self._retention = retention
+        self._layout = layout
 
     def prepare(self) -> None:
         """See `Target`."""
@@ -90,6 +95,8 @@ class IcebergTarget:
             found = self._catalog.load(table)
             if found is None:
                 return ""
+            if follow(found, self._layout.of(found.properties.get(SOURCE, str(table)))):
+                found = self._catalog.require(table)
             return maintenance.maintain(self._catalog, found, self._retention, reloading=reloading)
 
     def interrupt(self) -> None:
@@ -113,7 +120,7 @@ class IcebergTarget:
             case Create():
                 reach("apply.create.before")
                 older = self._as_seen(table, seen)
-                schema_update.create(self._catalog, table, older, change, self._retention)
+                schema_update.create(self._catalog, table, older, change, self._retention, self._layout)
                 how = "create" if older is None else "recreate"
                 reach("apply.create.after")
             case Drop():

@@ -75,7 +75,7 @@ def _in_duckdb(text: str) -> list[tuple[object, ...]]:
     first, *statements = text.split("\n")
     assert first == "INSTALL iceberg; LOAD iceberg;"
     with duckdb.connect() as connection:
-        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):  # no address of DuckDB's is asked
+        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
             (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
             connection.load_extension(str(extension))
         for statement in statements:

@@ -242,7 +242,7 @@ class IcebergCatalog:
             raise _overtaken(table)
         return fresh
 
-    def create(self, name: TargetTable, schema: Any, properties: Mapping[str, str]) -> None:
+    def create(self, name: TargetTable, schema: Any, spec: Any, order: Any, properties: Mapping[str, str]) -> None:
         """Make the table, and its namespace if need be, in a folder that no other table has or had.
 
         A catalog that gives each table its place by itself, and refuses another, is let.
@@ -252,7 +252,8 @@ class IcebergCatalog:
 
         def builder() -> Any:
             given = java_map(engine, {**properties, OWNER: self.replicator})
-            return catalog.buildTable(_identifier(engine, name), schema).withProperties(given)
+            made = catalog.buildTable(_identifier(engine, name), schema).withPartitionSpec(spec).withSortOrder(order)
+            return made.withProperties(given)
 
         if self.pool.config.warehouse:
             builder().withLocation(location(self.pool.config.warehouse, name)).create()

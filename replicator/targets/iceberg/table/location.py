@@ -25,7 +25,7 @@ def location_beside(default: str, table: TargetTable) -> str:
 
     Readers take a name such as `#t` for a part of an address.
     """
-    place, names = default.rstrip("/"), []
+    place, names = default.rstrip("/"), list[str]()
     for name in (table.name, table.namespace):
         above, _, last = place.rpartition("/")
         if last != name:

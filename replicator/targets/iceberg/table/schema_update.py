@@ -11,13 +11,21 @@ from typing import Any
 from replicator.errors import TargetConflict, UnsupportedDdl
 from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
-from replicator.model.mode import Mode
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
+from replicator.targets.iceberg.table.layout import (
+    SOURCE,
+    Layout,
+    TableLayout,
+    partition_columns,
+    partition_spec,
+    release,
+    sort_order,
+)
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
@@ -40,23 +48,29 @@ PROPERTIES = {
 
 
 def create(
-    catalog: IcebergCatalog, table: TargetTable, older: IcebergTable | None, change: Create, retention: Retention
+    catalog: IcebergCatalog,
+    table: TargetTable,
+    older: IcebergTable | None,
+    change: Create,
+    retention: Retention,
+    layout: Layout,
 ) -> None:
     """In place of `older`, a table of this replicator, whose files stay for the grace.
 
     TargetConflict where another worker was quicker.
     """
     change.mode.check(change.schema)
+    source = str(change.schema.table)
+    shape = _shape(catalog.pool.spark(), change, layout.of(source), str(table))
     if older is not None:
         dropped_tables.drop(catalog, older, retention)
         reach("apply.create.between")
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
-    properties[MODE] = change.mode.value
+    properties |= {MODE: change.mode.value, SOURCE: source, **layout.properties}
     properties[CHECKED] = str(int(time.time()))
-    schema = _iceberg_schema(catalog.pool.spark(), change.schema.columns, change.mode)
-    catalog.create(table, schema, properties)
+    catalog.create(table, *shape, properties)
 
 
 def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool:
@@ -74,7 +88,14 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool
     old = TableSchema(old.table, tuple(c for c in old.columns if c.name not in kept | overwritten))
     plan = plan_evolution(old, change.schema, change.renamed, promotes)
     kept = (kept - set(change.schema.names)) | (set(plan.dropped) if change.keep_dropped else set())
+    partitioned, replaced = partition_columns(table), {column.name for column in plan.replaced}
+    if lost := sorted(partitioned & (overwritten | replaced)):
+        message = f"{table.name} is partitioned by {lost[0]}, which becomes another column or gets another type."
+        remedy = "Resnapshot the table: it is then made again with the new column."
+        raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
+    kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()
+    release(transaction, table, overwritten | replaced | (set(plan.dropped) - kept))
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
     _add_and_widen(catalog.pool.spark(), transaction, plan)
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
@@ -156,12 +177,16 @@ def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
     return TableSchema(new.table, tuple(columns))
 
 
-def _iceberg_schema(engine: Engine, columns: Sequence[Column], mode: Mode) -> Any:
-    """All columns optional: the source's constraints hold there, and later columns have no value in older rows."""
-    source = [(c.name, c.type) for c in columns]
+def _shape(engine: Engine, change: Create, layout: TableLayout, table: str) -> tuple[Any, Any, Any]:
+    """Schema, partition spec and sort order.
+
+    All columns optional: the source's constraints hold there, and later columns have no value in older rows.
+    """
+    source = [(c.name, c.type) for c in change.schema.columns]
     fields = [
         {"id": number, "name": name, "required": False, "type": iceberg_type(kind)}
-        for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *mode.columns.items()], 1)
+        for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *change.mode.columns.items()], 1)
     ]
-    text = json.dumps({"type": "struct", "fields": fields})
-    return engine.java("org.apache.iceberg.SchemaParser.fromJson")(text)
+    schema = engine.java("org.apache.iceberg.SchemaParser.fromJson")(json.dumps({"type": "struct", "fields": fields}))
+    ids = {str(one["name"]): int(str(one["id"])) for one in fields}
+    return schema, partition_spec(engine, schema, ids, layout, table), sort_order(engine, schema, ids, layout, table)

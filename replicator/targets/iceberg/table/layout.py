@@ -1,0 +1,233 @@
+"""Partitions, sort order and properties of target tables, as a replicator's settings say them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+
+from replicator.errors import ConfigurationError
+from replicator.targets.iceberg.jvm.errors import reason
+from replicator.targets.iceberg.jvm.jvm import Engine
+
+PARTITION_BY, SORT_BY, PROPERTIES = "partition_by", "sort_by", "table_properties"
+SOURCE = "tidemark.source"  # the property that says which table of the source it is
+OURS = (
+    "tidemark.", "format-version", "write.metadata.", "write.delete.", "write.update.", "write.merge.", "write.wap.",
+    "write.data.path", "write.folder-storage.", "write.object-storage.", "write.location", "gc.", "commit.",
+)  # fmt: skip
+_PARTITION = re.compile(r"(?:(year|month|day|hour)|(bucket|truncate)\s*\(\s*(\d{1,6})\s*,)?\s*(\(?)(.+?)(\)?)")
+_SORT = re.compile(r"(.+?)(?:\s+(asc|desc))?", re.IGNORECASE)
+_FIRST_ID = 1000
+Pairs = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class TableLayout:
+    """Of one table.  partitions: (column, transform) in Iceberg's words; sorts: (column, asc or desc)."""
+
+    partitions: Pairs = ()
+    sorts: Pairs = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Lines of the settings: a pattern of the source's `database.table`, and what it says; the first that fits
+    counts.
+    """
+
+    partitions: Sequence[tuple[str, Pairs]] = ()
+    sorts: Sequence[tuple[str, Pairs]] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any]) -> Layout:
+        """Raises ConfigurationError that names the line."""
+        return cls(
+            [(pattern, tuple(map(_partition, parts))) for pattern, parts in _lines(settings, PARTITION_BY)],
+            [(pattern, tuple(map(_sort, parts))) for pattern, parts in _lines(settings, SORT_BY)],
+            _properties(str(settings.get(PROPERTIES) or "")),
+        )
+
+    def of(self, source: str) -> TableLayout:
+        """`source`: database and table, with a dot between."""
+
+        def first(lines: Sequence[tuple[str, Pairs]]) -> Pairs:
+            return next((found for pattern, found in lines if fnmatchcase(source, pattern)), ())
+
+        return TableLayout(first(self.partitions), first(self.sorts), self.properties)
+
+
+def partition_spec(engine: Engine, schema: Any, ids: Mapping[str, int], layout: TableLayout, table: str) -> Any:
+    """Iceberg's.  ConfigurationError where a column is missing, or its type has no such partitions."""
+    for column, transform in layout.partitions:
+        kind = schema.findType(_id(ids, column, PARTITION_BY, table))
+        if not engine.java("org.apache.iceberg.transforms.Transforms.fromString")(transform).canTransform(kind):
+            message = (
+                f"{PARTITION_BY}: {column} of {table} has the type {kind.toString()}, which {transform} cannot take."
+            )
+            raise ConfigurationError(message, table=table, remedy=REMEDY)
+    fields = [
+        {"name": _name(column, transform), "transform": transform, "source-id": _id(ids, column, PARTITION_BY, table),
+            "field-id": _FIRST_ID + number}
+        for number, (column, transform) in enumerate(layout.partitions)
+    ]  # fmt: skip
+    return _made(engine, "PartitionSpecParser", schema, {"spec-id": 0, "fields": fields}, PARTITION_BY, table)
+
+
+def sort_order(engine: Engine, schema: Any, ids: Mapping[str, int], layout: TableLayout, table: str) -> Any:
+    """As `partition_spec`."""
+    fields = [
+        {"transform": "identity", "source-id": _id(ids, column, SORT_BY, table), "direction": direction,
+            "null-order": "nulls-first" if direction == "asc" else "nulls-last"}
+        for column, direction in layout.sorts
+    ]  # fmt: skip
+    order = {"order-id": 1 if fields else 0, "fields": fields}
+    return _made(engine, "SortOrderParser", schema, order, SORT_BY, table)
+
+
+def _made(engine: Engine, parser: str, schema: Any, described: Mapping[str, Any], setting: str, table: str) -> Any:
+    try:
+        return engine.java(f"org.apache.iceberg.{parser}.fromJson")(schema, json.dumps(described))
+    except Py4JJavaError as error:
+        raise ConfigurationError(f"{setting}, {table}: {reason(error)}", table=table, remedy=REMEDY) from None
+
+
+REMEDY = "Change the setting of the replicator's target, or leave the table out of it."
+
+
+def _id(ids: Mapping[str, int], column: str, setting: str, table: str) -> int:
+    if column not in ids:
+        raise ConfigurationError(f"{setting}: {table} has no column {column}.", table=table, remedy=REMEDY)
+    return ids[column]
+
+
+def _name(column: str, transform: str) -> str:
+    """As Iceberg's own writers name partition fields."""
+    word = re.sub(r"\[.*", "", transform)
+    return {"identity": column, "truncate": f"{column}_trunc"}.get(word, f"{column}_{word}")
+
+
+def _lines(settings: Mapping[str, Any], setting: str) -> list[tuple[str, list[str]]]:
+    found = []
+    for line in filter(None, map(str.strip, str(settings.get(setting) or "").splitlines())):
+        pattern, colon, rest = line.partition(": ")
+        parts = [one.strip() for one in re.split(r",(?![^(]*\))", rest) if one.strip()]
+        if not colon or not parts or "." not in pattern or any(one.count("(") != one.count(")") for one in parts):
+            message = f"{setting}: {line!r} is not of the form `database.table: column, …`."
+            raise ConfigurationError(message)
+        found.append((pattern.strip(), parts))
+    return found
+
+
+def _partition(text: str) -> tuple[str, str]:
+    found = _PARTITION.fullmatch(text)
+    if found is None or (bool(found[1]) != bool(found[4])) or (bool(found[1] or found[2]) != bool(found[6])):
+        message = f"{PARTITION_BY}: {text!r} is none of column, year(…), month(…), day(…), hour(…), bucket(n, …)"
+        raise ConfigurationError(f"{message}, truncate(n, …).")
+    column = found[5].strip()
+    if found[2]:
+        return column, f"{found[2]}[{found[3]}]"
+    return column, found[1] or "identity"
+
+
+def _sort(text: str) -> tuple[str, str]:
+    found = _SORT.fullmatch(text)
+    if found is None:
+        raise AssertionError(text)
+    return found[1], (found[2] or "asc").lower()
+
+
+def _properties(text: str) -> dict[str, str]:
+    found = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, equals, value = line.partition("=")
+        name = name.strip()
+        if not equals or not name:
+            raise ConfigurationError(f"{PROPERTIES}: {line!r} is not of the form name=value.")
+        if name.startswith(OURS):
+            raise ConfigurationError(f"{PROPERTIES}: {name} is Tidemark's own.")
+        found[name] = value.strip()
+    return found
+
+
+def follow(table: Any, wanted: TableLayout) -> bool:
+    """Evolve what differs, for files that are written from now on; True where something did.
+
+    `table`: an `IcebergTable`.  What names a column that the table no longer has is left out.
+    """
+    names = {str(one["name"]): int(one["id"]) for one in table.fields}
+    by_id = {number: name for name, number in names.items()}
+    changed = _follow_partitions(table, [one for one in wanted.partitions if one[0] in names], by_id)
+    sorts = tuple(one for one in wanted.sorts if one[0] in names)
+    if sorts != _sorts(table, by_id):
+        update = table.handle.replaceSortOrder()
+        for column, direction in sorts:
+            getattr(update, direction)(column)
+        update.commit()
+        changed = True
+    lacking = {name: value for name, value in wanted.properties.items() if table.properties.get(name) != value}
+    if lacking:
+        properties = table.handle.updateProperties()
+        for name, value in lacking.items():
+            properties.set(name, value)
+        properties.commit()
+    return changed or bool(lacking)
+
+
+def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Mapping[int, str]) -> bool:
+    present = {(by_id.get(one["source-id"], ""), one["transform"]): str(one["name"]) for one in _spec(table)}
+    if set(present) == set(wanted):
+        return False
+    update = table.handle.updateSpec()
+    for key, name in present.items():
+        if key not in wanted:
+            update.removeField(name)
+    expressions = table.engine.java("org.apache.iceberg.expressions.Expressions")
+    for column, transform in wanted:
+        if (column, transform) not in present:
+            update.addField(_name(column, transform), _term(expressions, column, transform))
+    update.commit()
+    return True
+
+
+def _term(expressions: Any, column: str, transform: str) -> Any:
+    word, _, rest = transform.partition("[")
+    if rest:
+        width = int(rest.removesuffix("]"))
+        return expressions.bucket(column, width) if word == "bucket" else expressions.truncate(column, width)
+    return expressions.ref(column) if word == "identity" else getattr(expressions, word)(column)
+
+
+def _spec(table: Any) -> Sequence[Mapping[str, Any]]:
+    """Fields of the present spec, without those that were removed (format 1 keeps them)."""
+    wanted = table.metadata["default-spec-id"]
+    found = next(one["fields"] for one in table.metadata["partition-specs"] if one["spec-id"] == wanted)
+    return [one for one in found if one["transform"] != "void"]
+
+
+def _sorts(table: Any, by_id: Mapping[int, str]) -> Pairs:
+    wanted = table.metadata.get("default-sort-order-id", 0)
+    orders = table.metadata.get("sort-orders", ())
+    found = next((one["fields"] for one in orders if one["order-id"] == wanted), ())
+    return tuple((by_id.get(one["source-id"], ""), one["direction"]) for one in found)
+
+
+def partition_columns(table: Any) -> set[str]:
+    """Columns that any spec of the table goes by, or went: files name their values."""
+    by_id = {int(one["id"]): str(one["name"]) for one in table.fields}
+    specs = table.metadata["partition-specs"]
+    return {by_id[one["source-id"]] for spec in specs for one in spec["fields"] if one["source-id"] in by_id}
+
+
+def release(transaction: Any, table: Any, gone: set[str]) -> None:
+    """Before columns go: the sort order lets go of them."""
+    by_id = {int(one["id"]): str(one["name"]) for one in table.fields}
+    if any(column in gone for column, _ in _sorts(table, by_id)):
+        transaction.replaceSortOrder().commit()
