@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import initial_load, latency, left_out, many_tables, merging, pages, planning, snapshots, worker_ready
+from benchmarks import initial_load, latency, many_tables, pages, planning, snapshots, worker_ready
 from benchmarks.data import datasets, postgres_datasets
 from benchmarks.data.sources import MariaDBSource, PostgresSource, Source
 from benchmarks.data.world import ROOT, World
+from benchmarks.lake import catalogs, left_out, merging
 from benchmarks.logs import capture_memory, mysql_log, postgres_log
 from benchmarks.report import Row, write_section
 
@@ -79,6 +80,7 @@ BENCHMARKS = {
     ),
     "memory-blob": Benchmark("memory", lambda world, _: capture_memory.of_blob(world.source, world.folder)),
     "merge": Benchmark("merge", lambda world, asked: merging.run(world, asked.rows, asked.repeats), ("mariadb",)),
+    "catalogs": Benchmark("catalogs", lambda world, asked: catalogs.run(world, asked.rows), ("mariadb",)),
     "merge-left-out": Benchmark(
         "merge", lambda world, asked: left_out.run(world, asked.rows, asked.repeats), ("mariadb",)
     ),

@@ -66,18 +66,17 @@ class Merged:
 def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     """`rows` of the small table; a short day where they are given."""
     del world  # its environment says where the lake is
-    from django.conf import settings
-
     from replicator.targets.iceberg.jvm import jvm
     from replicator.targets.iceberg.target import IcebergTarget
+    from webapp.destinations.lakes import built_in_lake
     from webapp.replicators.staging import storage
-    from webapp.worker.run import wiring
+    from webapp.worker.run.spark import spark
 
-    pool = wiring.spark(settings.DATABASE_URL)
+    pool = spark(built_in_lake())
     target = IcebergTarget(pool, storage(), "bench")
     try:
-        small = _Table(target, pool, "small", rows or SMALL)
-        large = _Table(target, pool, "large", (rows or SMALL) * TIMES_LARGER)
+        small = MergedTable(target, pool, "small", rows or SMALL)
+        large = MergedTable(target, pool, "large", (rows or SMALL) * TIMES_LARGER)
         found = []
         for table in (small, large):
             table.merges(BATCHES[0], 2)  # compiles Spark's code
@@ -88,7 +87,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
         jvm.stop()
 
 
-def _compared(small: _Table, large: _Table, keys: int, repeats: int) -> list[Row]:
+def _compared(small: MergedTable, large: MergedTable, keys: int, repeats: int) -> list[Row]:
     """In turn, so that both meet what else the machine does."""
     into_small, into_large = Merged([], [], Counter()), Merged([], [], Counter())
     for _ in range(repeats):
@@ -102,7 +101,7 @@ def _compared(small: _Table, large: _Table, keys: int, repeats: int) -> list[Row
     return rows
 
 
-def _day(table: _Table, merges: int) -> list[Row]:
+def _day(table: MergedTable, merges: int) -> list[Row]:
     reads, day = [], Merged([], [], Counter())
     table.read()  # compiles Spark's code
     for _ in range(DAY_READS):
@@ -123,7 +122,7 @@ def _day(table: _Table, merges: int) -> list[Row]:
     ]
 
 
-class _Table:
+class MergedTable:
     """A table of the lake, and how many rows it must have."""
 
     def __init__(self, target: IcebergTarget, pool: Any, name: str, rows: int) -> None:

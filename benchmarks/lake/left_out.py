@@ -34,18 +34,17 @@ NAMES = ("id", "status", "doc")
 def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
     """`rows` of each table."""
     del world  # its environment says where the lake is
-    from django.conf import settings
-
     from replicator.targets.iceberg.direct.writer import SPARK_ONLY
     from replicator.targets.iceberg.jvm import jvm
     from replicator.targets.iceberg.target import IcebergTarget
+    from webapp.destinations.lakes import built_in_lake
     from webapp.replicators.staging import storage
-    from webapp.worker.run import wiring
+    from webapp.worker.run.spark import spark
 
-    pool = wiring.spark(settings.DATABASE_URL)
+    pool = spark(built_in_lake())
     try:
-        direct = _Table(IcebergTarget(pool, storage(), "bench"), "direct", rows or ROWS)
-        spark = _Table(IcebergTarget(pool, storage(), "bench", SPARK_ONLY), "spark", rows or ROWS)
+        direct = MergedTable(IcebergTarget(pool, storage(), "bench"), "direct", rows or ROWS)
+        spark = MergedTable(IcebergTarget(pool, storage(), "bench", SPARK_ONLY), "spark", rows or ROWS)
         times: dict[str, list[float]] = {}
         for number in range(repeats + 2):
             for table in (direct, spark):
@@ -68,7 +67,7 @@ def run(world: World[Any], rows: int | None, repeats: int) -> list[Row]:
         jvm.stop()
 
 
-class _Table:
+class MergedTable:
     """A table of the lake; the document of a row begins with its id."""
 
     def __init__(self, target: IcebergTarget, name: str, rows: int) -> None:

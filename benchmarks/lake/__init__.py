@@ -1,0 +1,1 @@
+"""Merges into Iceberg tables."""
