@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.rest import RestCatalog
@@ -13,10 +14,12 @@ from pyiceberg.table import Table
 from requests import Session
 from requests.adapters import HTTPAdapter
 
+from replicator.addresses import resolved
 from replicator.targets.iceberg.destination import LakeCatalog
 from replicator.targets.iceberg.failures import explained
 
 CATALOG = "lake"
+HTTPS = 443
 SECONDS = 10.0  # to an answer of the catalog
 
 
@@ -43,12 +46,21 @@ class _RestCatalog(RestCatalog):  # type: ignore[misc]
 def opened(lake: LakeCatalog) -> Iterator[Catalog]:
     """Closed at the end of the block.  Raises TargetError with a reason and a remedy."""
     with explained(lake):
+        _refuse_link_local(lake)
         known = {name: value for name, value in lake.python.items() if name != "type"}
         catalog = _RestCatalog(CATALOG, **known) if lake.kind == "rest" else load_catalog(CATALOG, **lake.python)
         try:
             yield catalog
         finally:
             catalog.close()
+
+
+def _refuse_link_local(lake: LakeCatalog) -> None:
+    """Also hosts whose name leads there.  ConfigurationError; OSError for a name that is not known."""
+    for value in lake.java.values():
+        parts = urlsplit(value) if value.startswith(("http://", "https://", "thrift://")) else None
+        if parts is not None and parts.hostname:
+            resolved(parts.hostname, parts.port or HTTPS)
 
 
 def names(lake: LakeCatalog, namespace: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import logging
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -31,6 +31,7 @@ from webapp.worker.models import WorkerHeartbeat
 from webapp.worker.run import wiring
 from webapp.worker.run.spark import spark
 
+LOGGER = logging.getLogger("tidemark.upkeep")
 ORPHAN_AGE = timedelta(hours=1)
 BATCH = 1000
 SILENT = timedelta(days=1)  # a worker that was not heard of for so long is forgotten
@@ -59,8 +60,10 @@ def dropped_tables(now: datetime) -> int:
         kind = target_kind(one.kind)
         if kind.clean is not None:
             opening = Opening(spark, built_in_lake(), storage(), "", full_config(one), "")
-            with suppress(TidemarkError):
+            try:
                 done += kind.clean(opening, now.timestamp())
+            except TidemarkError as error:
+                LOGGER.warning("Dropped tables of the destination %s stay for now: %s", one.name, error.message)
     return done
 
 
