@@ -112,13 +112,14 @@ class LakeCatalog:
 
     java: properties of Iceberg's Java library and of Spark's catalog; python: of `pyiceberg.catalog.load_catalog`.
     warehouse: URL below which tables get folders of their own; empty where the catalog decides.
-    bundles: of jars, that the JVM must have.
+    bundles: of jars, that the JVM must have; own: it is that of this installation, and nobody else's.
     """
 
     java: Mapping[str, str] = field(repr=False)
     python: Mapping[str, str] = field(repr=False)
     warehouse: str = ""
     bundles: frozenset[str] = frozenset()
+    own: bool = False
 
     @property
     def kind(self) -> str:

@@ -55,6 +55,7 @@ def _pool(lake: LakeCatalog, bundles: frozenset[str]) -> SparkPool:
         jars=spark_jars(bundles | lake.bundles),
         properties=lake.java,
         warehouse=lake.warehouse,
+        own=lake.own,
         master=settings.SPARK_MASTER,
         remote=settings.SPARK_REMOTE,
         driver_memory=settings.TIDEMARK_SPARK_MEMORY,

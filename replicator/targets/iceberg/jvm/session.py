@@ -28,7 +28,7 @@ class SparkConfig:
     """Where Spark runs and where the Iceberg catalog lives.
 
     catalog_uri  JDBC address without credentials: `jdbc:postgresql://host:5432/db`, or `jdbc:sqlite:<file>`
-    properties   of another catalog than a JDBC one at `catalog_uri`
+    properties   of another catalog than a JDBC one at `catalog_uri`; own: nobody else's tables are in it
     warehouse    URL below which tables are made (`file:///…`, `s3://…`); empty where the catalog decides
     master       a Spark master; `remote` (`sc://…`) wins over it.  A Connect server must have the Iceberg extensions
                  and jars. java_options of the local JVM, without spaces
@@ -39,6 +39,7 @@ class SparkConfig:
     catalog_uri: str = ""
     warehouse: str = ""
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
+    own: bool = True
     catalog_user: str = ""
     catalog_password: str = field(default="", repr=False)
     master: str = "local[*]"

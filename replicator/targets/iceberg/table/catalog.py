@@ -289,6 +289,11 @@ class IcebergCatalog:
         except Py4JJavaError as error:
             if _is(error, "NoSuchTableException", "NoSuchNamespaceException"):
                 raise _overtaken(table) from None
+            if new.namespace == DROPPED and _is(
+                error, "UnsupportedOperationException"
+            ):  # a catalog that renames nothing
+                catalog.dropTable(here, MANAGED in table.properties)
+                return
             if not _is(error, "AlreadyExistsException"):
                 raise
             message = f"{table.name} cannot be renamed: {new} was created by another worker."
@@ -337,7 +342,7 @@ class IcebergCatalog:
         where there is no metadata file any more: the catalog forgets the table, which is gone, and its rows with it.
         """
         old = _METADATA.search(said)
-        if old is None:  # a catalog on another machine says no more than that: nobody but its owner can put it right
+        if old is None or not self.pool.config.own:  # whose table it is stands in the file: it may be another's
             message = f"The catalog names a metadata file of {name} that is missing: {said[:MAX_SAID]}"
             raise TargetError(message, table=str(name), remedy="Restore the file, or drop the table in the catalog.")
         known = self.pool.config.catalog
