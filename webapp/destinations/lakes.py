@@ -34,9 +34,8 @@ def built_in_lake(database_url: str = "") -> LakeCatalog:
     if warehouse.startswith("s3://"):
         java |= {"io-impl": FILE_IO[S3], "client.region": environment.store_region(), **store}
         java |= {"s3.path-style-access": "true"} if endpoint else {}
-    return LakeCatalog(
-        {name: value for name, value in java.items() if value}, python, warehouse, environment.bundles(warehouse)
-    )
+    known = {name: value for name, value in java.items() if value}
+    return LakeCatalog(known, python, warehouse, environment.bundles(warehouse), own=True)
 
 
 def lake_of(destination: Destination) -> LakeCatalog:
