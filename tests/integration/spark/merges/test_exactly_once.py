@@ -15,6 +15,7 @@ from replicator.targets.base import Append, DeleteBelow, Merge, Position, Replac
 from replicator.targets.iceberg.apply import LIMITS
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY, DirectLimits
 from replicator.targets.iceberg.table import commit
+from replicator.targets.iceberg.table.position import KEPT
 from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.spark.lake import Lake
@@ -201,6 +202,11 @@ def test_a_position_that_somebody_expired_is_told_and_never_guessed(lake: Lake) 
     handle = lake.target._catalog.require(table).handle
     handle.newFastAppend().commit()  # a foreign commit, without a position
     handle.expireSnapshots().expireOlderThan(2**62).retainLast(1).commit()
+    assert lake.target.position(table) == Position(2, -1, 1, "L1")  # by the table's property
+    handle.updateProperties().set(KEPT, '{"tidemark.applied": "9", "sequence-number": 99}').commit()
+    with pytest.raises(TargetError, match="expired"):  # of a later snapshot: the table was rolled back since
+        lake.target.position(table)
+    handle.updateProperties().remove(KEPT).commit()
     with pytest.raises(TargetError, match="expired"):
         lake.target.position(table)
 
