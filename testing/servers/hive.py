@@ -75,6 +75,7 @@ def _settings(folder: Path, stores: Sequence[str]) -> dict[str, str]:
         "datanucleus.schema.autoCreateAll": "true",
         "datanucleus.connectionPoolingType": "DBCP",
         "hive.metastore.schema.verification": "false",
+        "hive.metastore.disallow.incompatible.col.type.changes": "false",  # docs/destinations.md
         "hive.metastore.warehouse.dir": str(folder / "warehouse"),
     }
 
