@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pytest
 from django.conf import settings
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from tests.integration.spark.lake import Lake
 
 _Server = TypeVar("_Server", EmbeddedMariaDB, EmbeddedPostgresSource)
+_Any = TypeVar("_Any", bound="_Running")
+
+
+class _Running(Protocol):
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+
+
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 MADE_BY_MIGRATE = {"auth_permission", "django_content_type"}
 EMPTY = """
@@ -108,6 +116,12 @@ def redis_url() -> Iterator[str]:
     redis.stop()
 
 
+def _while_it_runs(server: _Any) -> Iterator[_Any]:
+    server.start()
+    yield server
+    server.stop()
+
+
 def _one_of_each(made: Callable[[str], _Server]) -> Iterator[Callable[[str], _Server]]:
     """of(version) → a running server of that version, one for the whole run."""
     servers: dict[str, _Server] = {}
@@ -141,19 +155,13 @@ def mariadb(mariadb_version: Callable[[str], EmbeddedMariaDB]) -> EmbeddedMariaD
 @pytest.fixture(scope="session")
 def mysql() -> Iterator[EmbeddedMySQL]:
     """A live MySQL 8.0 with the settings that replication needs."""
-    server = EmbeddedMySQL(HOME / "mysql")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedMySQL(HOME / "mysql"))
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[EmbeddedS3]:
     """A live S3 store.  A test that kills it starts it again."""
-    server = EmbeddedS3(HOME / "s3")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedS3(HOME / "s3"))
 
 
 @pytest.fixture
@@ -229,10 +237,9 @@ def broker(authority: Authority) -> Iterator[EmbeddedKafka]:
     from tests.integration.kafka.security import PASSWORD, PROTOCOLS, USER, broker_options
 
     options = broker_options(HOME / "kafka-keys", authority)
-    server = EmbeddedKafka(HOME / "kafka", options=options, listeners=PROTOCOLS, users={USER: PASSWORD})
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(
+        EmbeddedKafka(HOME / "kafka", options=options, listeners=PROTOCOLS, users={USER: PASSWORD})
+    )
 
 
 @pytest.fixture(scope="session")
@@ -240,10 +247,7 @@ def rest_catalog() -> Iterator[EmbeddedRestCatalog]:
     """A live REST catalog; its warehouse is a folder.  A test that kills it starts it again."""
     from testing.servers.iceberg_rest import EmbeddedRestCatalog
 
-    server = EmbeddedRestCatalog(HOME / "rest")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedRestCatalog(HOME / "rest"))
 
 
 @pytest.fixture(scope="session")
@@ -251,10 +255,7 @@ def glue() -> Iterator[EmbeddedGlue]:
     """A live AWS Glue, as moto plays it."""
     from testing.servers.glue import EmbeddedGlue
 
-    server = EmbeddedGlue(HOME / "glue")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedGlue(HOME / "glue"))
 
 
 @pytest.fixture(scope="session")
@@ -262,10 +263,7 @@ def gcs() -> Iterator[EmbeddedGcs]:
     """A live emulator of Google Cloud Storage."""
     from testing.servers.gcs import EmbeddedGcs
 
-    server = EmbeddedGcs(HOME / "gcs")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedGcs(HOME / "gcs"))
 
 
 @pytest.fixture(scope="session")
@@ -273,10 +271,7 @@ def azure() -> Iterator[EmbeddedAzure]:
     """A live emulator of Azure's storage."""
     from testing.servers.azure import EmbeddedAzure
 
-    server = EmbeddedAzure(HOME / "azure")
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedAzure(HOME / "azure"))
 
 
 @pytest.fixture(scope="session")
@@ -284,10 +279,7 @@ def hive(s3_server: EmbeddedS3) -> Iterator[EmbeddedHive]:
     """A live Hive Metastore."""
     from testing.servers.hive import EmbeddedHive
 
-    server = EmbeddedHive(HOME / "hive", stores=[s3_server.url])
-    server.start()
-    yield server
-    server.stop()
+    yield from _while_it_runs(EmbeddedHive(HOME / "hive", stores=[s3_server.url]))
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from replicator.sources.base import FormField
+from replicator.targets.kind import TargetKind
 from replicator.targets.registry import KINDS, target_kind
 from webapp.connections.models import Endpoint
 
@@ -25,6 +26,11 @@ class Destination(Endpoint):
     def form_of(cls, kind: str) -> Sequence[FormField]:
         """How a destination of the kind is reached."""
         return target_kind(kind).destination_form
+
+    @property
+    def plugin(self) -> TargetKind:
+        """Its kind, as it is there.  ConfigurationError where that is not registered."""
+        return target_kind(self.kind).at(self.config)
 
     @property
     def address(self) -> str:

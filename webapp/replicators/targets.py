@@ -28,7 +28,7 @@ YES_NO = {True: "yes", False: "no"}
 
 def kind_of(replicator: Replicator) -> TargetKind:
     """As its destination has it.  ConfigurationError for a kind that is not registered."""
-    return target_kind(replicator.destination.kind).at(replicator.destination.config)
+    return replicator.destination.plugin
 
 
 def wanted_target(

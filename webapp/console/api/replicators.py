@@ -164,7 +164,7 @@ class ReplicatorViewSet(ApiViewSet):
             connection=body["connection"],
             selection=serializers.entries(body["selection"]),
             options=serializers.parsed(body["options"]),
-            target=target_kind(place.kind).at(place.config) if place else target_kind(registry.DEFAULT),
+            target=place.plugin if place else target_kind(registry.DEFAULT),
         )
         return Response(listed(serializers.TableAssessmentSerializer, found))
 

@@ -25,7 +25,7 @@ from webapp.monitoring.charts import sparklines as monitoring
 from webapp.monitoring.selectors import table_objectives
 from webapp.monitoring.timeline import BY, CHOICES, TimelineFilters, timeline
 from webapp.replicators import selectors, services
-from webapp.replicators.models import MODES, Replicator, SchemaVersion
+from webapp.replicators.models import MODES, Replicator, ReplicatorTable, SchemaVersion
 from webapp.replicators.services.partial_snapshots import signal_statement
 from webapp.replicators.source_log import log_kept
 from webapp.replicators.targets import changed_target, kind_of
@@ -42,6 +42,14 @@ TABLES_OFFERED = 1000
 def replicator_or_404(pk: int) -> Replicator:
     """With its connection."""
     return get_object_or_404(selectors.list_replicators(), pk=pk)
+
+
+def table_or_404(pk: int, table: int) -> ReplicatorTable:
+    """With its replicator as pages have it."""
+    replicator = replicator_or_404(pk)
+    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
+    row.replicator = replicator
+    return row
 
 
 def page(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from webapp.console.presenters import detail
-from webapp.console.views.detail import page, replicator_or_404
+from webapp.console.views.detail import page, replicator_or_404, table_or_404
 from webapp.replicators import lineage
-from webapp.replicators.models import ReplicatorTable
 from webapp.web.paging import Pager, page_number
 
 TABLES_PER_PAGE = 50
@@ -36,9 +34,8 @@ def overview(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def table(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """One table field by field at one version: `version`, `q`, and `all=1` for every column one by one."""
-    replicator = replicator_or_404(pk)
-    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
-    row.replicator = replicator
+    row = table_or_404(pk, table)
+    replicator = row.replicator
     search = request.GET.get("q", "").strip()
     asked = request.GET.get("version", "")
     expanded = request.GET.get("all", "") == "1"

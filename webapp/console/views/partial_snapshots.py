@@ -6,12 +6,12 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods
 
 from replicator.errors import ConfigurationError, TidemarkError
 from webapp.console.presenters.labels import run_word
-from webapp.console.views.detail import page, replicator_or_404
+from webapp.console.views.detail import page, table_or_404
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable, SnapshotRun
 from webapp.replicators.services.partial_snapshots import require_streaming
@@ -65,9 +65,8 @@ class ConditionForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 def snapshots(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """Ask for a part of the table; see what is read of it, and what was."""
-    replicator = replicator_or_404(pk)
-    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
-    row.replicator = replicator
+    row = table_or_404(pk, table)
+    replicator = row.replicator
     posted = request.POST if request.method == "POST" else None
     by_keys = KeysForm(posted if posted and "by_keys" in posted else None, request.FILES or None)
     by_condition = ConditionForm(posted if posted and "by_condition" in posted else None)

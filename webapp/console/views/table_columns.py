@@ -11,7 +11,7 @@ from typing import Any
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 
 from replicator.errors import ConfigurationError, TableDisappeared, TableError, TidemarkError
 from replicator.model.row_filter import RowFilter
@@ -19,7 +19,7 @@ from replicator.model.schema import TableSchema
 from replicator.sources.registry import source_kind
 from webapp.connections import selectors as connections
 from webapp.console.views.column_lines import ColumnLine, column_lines, filter_of
-from webapp.console.views.detail import page, replicator_or_404
+from webapp.console.views.detail import page, table_or_404
 from webapp.replicators import services
 from webapp.replicators.models import ReplicatorTable
 from webapp.replicators.selection.change_preview import effects
@@ -31,9 +31,8 @@ from webapp.web.responses import user_of
 @login_required
 def columns(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """A first POST shows the effect; one with `apply` does it."""
-    replicator = replicator_or_404(pk)
-    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
-    row.replicator = replicator
+    row = table_or_404(pk, table)
+    replicator = row.replicator
     context: dict[str, Any] = {"table": row}
     try:
         schema = _schema(row)

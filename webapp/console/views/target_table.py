@@ -6,28 +6,20 @@ from typing import Any
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from replicator.errors import TidemarkError
-from webapp.console.views.detail import page, replicator_or_404
-from webapp.replicators.models import ReplicatorTable
+from webapp.console.views.detail import page, table_or_404
 from webapp.replicators.target_tables import PREVIEW_ROWS, target_preview, target_report
 from webapp.replicators.targets import kind_of
-
-
-def _row(pk: int, table: int) -> ReplicatorTable:
-    replicator = replicator_or_404(pk)
-    row = get_object_or_404(ReplicatorTable.objects.filter(replicator=replicator), pk=table)
-    row.replicator = replicator
-    return row
 
 
 @login_required
 @require_safe
 def target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """Figures and examples."""
-    row = _row(pk, table)
+    row = table_or_404(pk, table)
     context: dict[str, Any] = {"table": row, "kind": kind_of(row.replicator), "preview_rows": PREVIEW_ROWS}
     try:
         context["report"] = target_report(row)
@@ -40,7 +32,7 @@ def target(request: HttpRequest, pk: int, table: int) -> HttpResponse:
 @require_safe
 def preview(request: HttpRequest, pk: int, table: int) -> HttpResponse:
     """Rows, for htmx to put into the page."""
-    row = _row(pk, table)
+    row = table_or_404(pk, table)
     context: dict[str, Any] = {"table": row}
     try:
         context["preview"] = target_preview(row)

@@ -176,7 +176,7 @@ def _chosen(request: HttpRequest, wizard: Wizard) -> tuple[Destination | None, T
     if named and not named.isdecimal():
         raise Http404
     found = get_object_or_404(Destination, pk=named) if named else wizard.destination or built_in()
-    return found, target_kind(found.kind).at(found.config)
+    return found, found.plugin
 
 
 def _decided(

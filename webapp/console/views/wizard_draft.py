@@ -90,7 +90,7 @@ class Wizard:
     def kind(self) -> TargetKind:
         """Of the destination; the usual one while none is chosen."""
         place = self.destination
-        return target_kind(place.kind).at(place.config) if place else target_kind(registry.DEFAULT)
+        return place.plugin if place else target_kind(registry.DEFAULT)
 
     def save(self, step: str, *, name: str | None = None, **changes: Any) -> None:
         """Store changes; `step` is where the user comes back to."""
