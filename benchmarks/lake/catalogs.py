@@ -43,7 +43,7 @@ def run(world: World[Any], rows: int | None) -> list[Row]:
         try:
             tables = {}
             for name, (lake, _) in places.items():
-                pool = spark(lake, bundles)
+                pool = spark(lake, lambda: bundles)
                 tables[name] = MergedTable(IcebergTarget(pool, storage(), "bench"), pool, "catalogs", rows or ROWS)
                 tables[name].merges(KEYS, WARM)
             seconds: dict[str, list[float]] = {name: [] for name in places}

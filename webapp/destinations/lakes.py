@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from django.conf import settings
 
-from replicator.targets.iceberg.destination import FILE_IO, S3, LakeCatalog, lake_catalog
+from replicator.targets.iceberg.destination import CATALOG, FILE_IO, S3, LakeCatalog, bundles_of, lake_catalog
 from replicator.targets.registry import DEFAULT
-from replicator.verification import CatalogConfig
 from webapp import environment
 from webapp.connections.selectors import full_config
 from webapp.destinations.models import Destination
 
-NAME = "lake"
+if TYPE_CHECKING:
+    from replicator.verification import CatalogConfig
 
 
 def built_in_lake(database_url: str = "") -> LakeCatalog:
@@ -45,13 +47,13 @@ def lake_of(destination: Destination) -> LakeCatalog:
 
 def bundles() -> frozenset[str]:
     """Of jars, that any destination needs: a JVM that starts has them all."""
-    found = built_in_lake().bundles
-    for one in Destination.objects.filter(kind=DEFAULT):
-        found |= lake_of(one).bundles
-    return found
+    found = environment.bundles(settings.TIDEMARK_WAREHOUSE_URL)
+    return found.union(*(bundles_of(one.config) for one in Destination.objects.filter(kind=DEFAULT)))
 
 
 def catalog_config(destination: Destination | None = None) -> CatalogConfig:
     """As verification's own reader opens it; without `destination` that of this installation."""
+    from replicator.verification import CatalogConfig  # noqa: PLC0415 - pyiceberg is loaded where it is needed
+
     lake = lake_of(destination) if destination else built_in_lake()
-    return CatalogConfig(NAME, lake.python.get("uri", ""), lake.warehouse, lake.python)
+    return CatalogConfig(CATALOG, lake.python.get("uri", ""), lake.warehouse, lake.python)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from replicator.errors import TidemarkError
-from replicator.targets.iceberg import reading
 from replicator.targets.iceberg.upkeep.readable_history import Readable, readable
 from replicator.targets.kind import Preview, TableReport
 from replicator.targets.registry import DEFAULT
@@ -38,6 +37,8 @@ def past_of(table: ReplicatorTable) -> Readable | None:
 
     None where the target has no such table, or is no lake, or its catalog or its files cannot be read now.
     """
+    from replicator.targets.iceberg import reading  # noqa: PLC0415 - pyiceberg is loaded where it is needed
+
     destination = table.replicator.destination
     if not table.made_load or destination.kind != DEFAULT:
         return None

@@ -13,12 +13,10 @@ from pyiceberg.catalog import Catalog
 from replicator.errors import TidemarkError
 from replicator.sources.base import CheckResult, CheckStatus
 from replicator.targets.iceberg import reading
-from replicator.targets.iceberg.destination import BUILT_IN, LakeCatalog, lake_catalog
+from replicator.targets.iceberg.destination import BUILT_IN, NO_LAKE, OWNER, LakeCatalog, lake_catalog
 from replicator.targets.iceberg.failures import explained
 
-OWNER = "tidemark.replicator"
 ROWS = pa.table({"tidemark_test": pa.array([1], pa.int64())})
-NO_LAKE = LakeCatalog({}, {})
 LOOKED_INTO = 20  # tables at most
 
 

@@ -13,6 +13,8 @@ from replicator.addresses import checked_host
 from replicator.errors import ConfigurationError
 from replicator.sources.base import FormField
 
+CATALOG = "lake"  # what every client calls it; a JDBC catalog keeps it with its tables
+OWNER = "tidemark.replicator"  # the property that says whose a table is
 BUILT_IN, REST, GLUE, HIVE, JDBC = "built_in", "rest", "glue", "hive", "jdbc"
 S3, GCS, ADLS, FILE = "s3", "gcs", "adls", "file"
 ENVIRONMENT, KEYS, VENDED = "environment", "keys", "vended"
@@ -132,9 +134,12 @@ class LakeCatalog:
         return self.warehouse, tuple(sorted(self.java.items()))
 
 
+NO_LAKE = LakeCatalog({}, {})  # in the place of the installation's own, where it does not matter
+
+
 def lake_catalog(settings: Mapping[str, Any], own: LakeCatalog) -> LakeCatalog:
     """What a destination's settings say.  own: the catalog of this installation.  Raises ConfigurationError."""
-    given = {one.name: str(settings.get(one.name) or one.default).strip() for one in DESTINATION_FORM}
+    given = _given(settings)
     if given["catalog"] == BUILT_IN:
         return own
     if given["credentials"] == VENDED and given["catalog"] != REST:
@@ -146,9 +151,6 @@ def lake_catalog(settings: Mapping[str, Any], own: LakeCatalog) -> LakeCatalog:
     store = _store(given, region)
     java, python = _CATALOGS[given["catalog"]](given, region)
     warehouse = _warehouse(given)
-    bundles = {BUNDLE_OF[given["store"]]} if given["store"] in BUNDLE_OF else set()
-    if given["catalog"] == GLUE or java.get("rest.auth.type") == "sigv4":
-        bundles.add(AWS)
     named = {"warehouse": given["warehouse"] if given["catalog"] == REST else warehouse}
     named = {name: value for name, value in named.items() if value}
     if given["catalog"] != REST and given["store"] in FILE_IO:
@@ -157,18 +159,31 @@ def lake_catalog(settings: Mapping[str, Any], own: LakeCatalog) -> LakeCatalog:
         {**named, **store.java, **java},
         {**named, **store.python, **python},
         "" if given["catalog"] == REST else warehouse,
-        frozenset(bundles),
+        bundles_of(settings),
     )
+
+
+def bundles_of(settings: Mapping[str, Any]) -> frozenset[str]:
+    """Of jars, that a destination needs; its secrets are not looked at."""
+    given = _given(settings)
+    if given["catalog"] == BUILT_IN:
+        return frozenset()
+    signed = given["catalog"] == GLUE or (given["catalog"] == REST and given["auth"] == "sigv4")
+    return frozenset({BUNDLE_OF.get(given["store"], ""), AWS if signed else ""} - {""})
 
 
 def place(settings: Mapping[str, Any]) -> str:
     """Where a destination is, without secrets; empty for the catalog of this installation."""
-    given = {one.name: str(settings.get(one.name) or one.default).strip() for one in DESTINATION_FORM}
+    given = _given(settings)
     kind = given["catalog"]
     if kind == BUILT_IN:
         return ""
     at = {GLUE: f"glue:{given['glue_id'] or given['region'] or REGION}"}.get(kind, given["uri"].rstrip("/"))
     return " ".join(filter(None, (at, given["warehouse"])))
+
+
+def _given(settings: Mapping[str, Any]) -> dict[str, str]:
+    return {one.name: str(settings.get(one.name) or one.default).strip() for one in DESTINATION_FORM}
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,16 @@ from replicator.model.types import DataType
 from replicator.sources.base import CheckResult, FormField
 from replicator.sources.kind import read_guide
 from replicator.targets.base import Capabilities, Target
-from replicator.targets.iceberg.destination import DESTINATION_FORM, GLUE, HIVE, LakeCatalog, lake_catalog, place
-from replicator.targets.iceberg.table.layout import PARTITION_BY, PROPERTIES, SORT_BY, Layout
+from replicator.targets.iceberg.destination import (
+    DESTINATION_FORM,
+    GLUE,
+    HIVE,
+    NO_LAKE,
+    LakeCatalog,
+    lake_catalog,
+    place,
+)
+from replicator.targets.iceberg.layout import PARTITION_BY, PROPERTIES, SORT_BY, Layout
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
@@ -39,7 +47,6 @@ FORM = (
         help="One name=value per line, for all tables.",
     ),
 )  # fmt: skip
-NO_LAKE = LakeCatalog({}, {})
 MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
 EFFECTS = {
     field.name: "Takes effect within a minute. The catalog must have the tables written so far."

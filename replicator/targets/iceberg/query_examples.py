@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 
-from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.iceberg.destination import CATALOG, LakeCatalog
 from replicator.targets.kind import QueryExample
 
-CATALOG = "lake"
 SPARK_PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
 BUNDLES = {"aws": "iceberg-aws-bundle", "gcp": "iceberg-gcp-bundle", "azure": "iceberg-azure-bundle"}
 # Secrets, and users whose password is one: the name of the setting stands for them.

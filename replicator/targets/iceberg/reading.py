@@ -15,10 +15,9 @@ from requests import Session
 from requests.adapters import HTTPAdapter
 
 from replicator.addresses import resolved
-from replicator.targets.iceberg.destination import LakeCatalog
+from replicator.targets.iceberg.destination import CATALOG, LakeCatalog
 from replicator.targets.iceberg.failures import explained
 
-CATALOG = "lake"
 HTTPS = 443
 SECONDS = 10.0  # to an answer of the catalog
 

@@ -25,15 +25,16 @@ from replicator.targets.base import (
     TargetChange,
     TargetTable,
 )
-from replicator.targets.iceberg import apply, reading
+from replicator.targets.iceberg import apply
 from replicator.targets.iceberg.destination import lake_catalog
 from replicator.targets.iceberg.direct.result import SKIPPED, ChangeOutcome
 from replicator.targets.iceberg.direct.writer import Counts, DirectLimits
 from replicator.targets.iceberg.jvm.session import SparkPool, guarded
 from replicator.targets.iceberg.kind import CAPABILITIES
+from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table import schema_update
 from replicator.targets.iceberg.table.catalog import DROPPED, IcebergCatalog, IcebergTable
-from replicator.targets.iceberg.table.layout import SOURCE, Layout, follow
+from replicator.targets.iceberg.table.layout import SOURCE, follow
 from replicator.targets.iceberg.table.position import position
 from replicator.targets.iceberg.upkeep import dropped_tables, maintenance
 from replicator.targets.kind import Opening
@@ -166,6 +167,8 @@ class IcebergTarget:
 
 def clean(opening: Opening, now: float) -> int:
     """See `TargetKind`.  Nothing is started where nothing is due."""
+    from replicator.targets.iceberg import reading  # noqa: PLC0415 - pyiceberg is no merge's
+
     lake = lake_catalog(opening.config, opening.lake)
     if not dropped_tables.due(reading.names(lake, DROPPED), now):
         return 0

@@ -8,7 +8,7 @@ import pytest
 
 from replicator.errors import ConfigurationError
 from replicator.targets.base import TargetTable
-from replicator.targets.iceberg.destination import DESTINATION_FORM, LakeCatalog, lake_catalog, place
+from replicator.targets.iceberg.destination import DESTINATION_FORM, LakeCatalog, bundles_of, lake_catalog, place
 from replicator.targets.iceberg.failures import without_secrets
 from replicator.targets.iceberg.kind import ICEBERG
 from replicator.targets.iceberg.query_examples import examples
@@ -43,6 +43,7 @@ def test_both_clients_are_told_the_same_and_examples_hold_no_secret(name: str) -
         ("hive", "hive"),
         ("sql", "jdbc"),
     }
+    assert bundles_of(EACH[name]) == lake.bundles
     assert "SECRET-" not in repr(lake)
     assert "SECRET-" not in place(settings)
     shown = "\n".join(one.text for one in examples(lake, 'a"b', "t`x", "s3://b/lake/t/metadata/1.metadata.json"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -19,16 +20,17 @@ _making = threading.Lock()
 _pools: dict[object, SparkPool] = {}
 
 
-def spark(lake: LakeCatalog, bundles: frozenset[str] = frozenset()) -> SparkPool:
+def spark(lake: LakeCatalog, bundles: Callable[[], frozenset[str]] = frozenset) -> SparkPool:
     """One for each catalog: its sessions keep connections in the JVM.
 
-    bundles: of jars, that others in the process will need: a JVM that has them need not start again.
+    bundles: of jars, that others in the process will need, asked for where a pool is made: a JVM that has them need not
+    start again.
     """
     with _making:
         if lake.key not in _pools:
             while len(_pools) >= MOST:
                 del _pools[next(iter(_pools))]
-            _pools[lake.key] = _pool(lake, bundles)
+            _pools[lake.key] = _pool(lake, bundles())
         return _pools[lake.key]
 
 
@@ -43,7 +45,7 @@ def _start() -> None:
     from webapp.destinations.lakes import built_in_lake, bundles  # noqa: PLC0415
 
     with suppress(TidemarkError):
-        spark(built_in_lake(), bundles()).catalog()
+        spark(built_in_lake(), bundles).catalog()
 
 
 def _pool(lake: LakeCatalog, bundles: frozenset[str]) -> SparkPool:

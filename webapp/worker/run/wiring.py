@@ -56,7 +56,7 @@ def reporter(replicator: Replicator, stage: Stage) -> OrmReporter:
 def open_target(replicator: Replicator) -> Target:
     """Its Spark is the process's, and started by who needs it."""
     opening = Opening(
-        spark=lambda lake: spark(lake, bundles()),
+        spark=lambda lake: spark(lake, bundles),
         lake=built_in_lake(),
         storage=storage(),
         replicator=label(replicator),

@@ -15,10 +15,10 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from replicator.errors import TidemarkError
+from replicator.targets.iceberg.destination import CATALOG
 from replicator.targets.iceberg.jvm import connect, jvm
 from replicator.targets.iceberg.jvm.errors import jvm_is_gone, stack_of, translated
 
-CATALOG = "lake"
 JSON, MAP = "(JSON mapper)", "(map)"  # among an engine's Java classes
 SQLITE = "jdbc:sqlite:"
 

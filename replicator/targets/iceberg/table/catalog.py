@@ -23,13 +23,13 @@ from replicator.faults import reach
 from replicator.model.mode import Mode
 from replicator.model.schema import SEQUENCE
 from replicator.targets.base import TargetTable
+from replicator.targets.iceberg.destination import OWNER
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.jvm.local_files import bypass_hadoop_permissions
 from replicator.targets.iceberg.jvm.session import SparkPool, from_java_map, java_map
 from replicator.targets.iceberg.table.location import location, location_beside
 from replicator.targets.iceberg.upkeep.readable_history import newest_metadata
 
-OWNER = "tidemark.replicator"
 MODE = "tidemark.mode"
 STAGED = "wap.id"
 MANAGED = "tidemark.managed-location"  # the catalog has chosen the table's folder, and keeps it

@@ -8,7 +8,7 @@ from decimal import Decimal
 from replicator.folding.footers import Bound
 from replicator.model.types import DataType, Kind
 from replicator.targets.base import TargetTable
-from replicator.targets.iceberg.jvm.session import CATALOG
+from replicator.targets.iceberg.destination import CATALOG
 from replicator.targets.iceberg.spark.changes import quoted, spark_type
 
 

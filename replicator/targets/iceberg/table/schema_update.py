@@ -16,16 +16,9 @@ from replicator.model.schema import SEQUENCE, Column, TableSchema
 from replicator.model.types import BIGINT
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
+from replicator.targets.iceberg.layout import Layout, TableLayout
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
-from replicator.targets.iceberg.table.layout import (
-    SOURCE,
-    Layout,
-    TableLayout,
-    partition_columns,
-    partition_spec,
-    release,
-    sort_order,
-)
+from replicator.targets.iceberg.table.layout import SOURCE, partition_columns, partition_spec, release, sort_order
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from replicator.faults import reach
 from replicator.model.retention import Retention
+from replicator.targets.iceberg.destination import CATALOG
 from replicator.targets.iceberg.direct.compaction import chosen, rewrite
 from replicator.targets.iceberg.direct.data_files import lake_files
 from replicator.targets.iceberg.direct.scan_plan import Unreadable, planned
-from replicator.targets.iceberg.jvm.session import CATALOG
 from replicator.targets.iceberg.spark.changes import quoted
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.table.naming import sql_string

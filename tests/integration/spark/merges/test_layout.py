@@ -8,7 +8,7 @@ import pytest
 
 from replicator.errors import ConfigurationError, UnsupportedDdl
 from replicator.targets.base import Append, Create, Evolve, Merge, Position, TargetTable
-from replicator.targets.iceberg.table.layout import Layout
+from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.target import IcebergTarget
 from tests.integration.spark.lake import Lake
 from tests.staged import Change, delete, insert, read, schema_of, update
