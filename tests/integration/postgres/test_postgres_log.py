@@ -1242,12 +1242,14 @@ def test_over_tls_psycopg_3_reads_the_log_and_says_how_the_server_ended_it(
         reader = PgOutputReader(log.config, log.options, log.name)
         of_slot = f"FROM pg_replication_slots WHERE slot_name = '{log.log.slot}'"
         moved = f"confirmed_flush_lsn > '{lsn_text(log.start.lsn)}'::pg_lsn"
+        # A server that is ended while it waits to send can no longer say why.
+        idle = "active_pid IN (SELECT pid FROM pg_stat_activity WHERE wait_event ILIKE 'WalSenderWaitForWal')"
 
         def read_until_the_slot_has_moved() -> None:
             for message in reader.read(log.start, log.tables, log.schemas):
                 if isinstance(message, Heartbeat) and message.offset is not None:
                     reader.confirm(message.offset)
-                    log.run(f"SELECT pg_terminate_backend(active_pid) {of_slot} AND {moved}")
+                    log.run(f"SELECT pg_terminate_backend(active_pid) {of_slot} AND {moved} AND {idle}")
 
         with closing(reader), pytest.raises(SourceUnreachable, match=r"terminating connection.*administrator"):
             read_until_the_slot_has_moved()

@@ -33,6 +33,10 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
         ("No space left on device", "Disk quota exceeded"),
         lambda text: StorageFull(f"The target's storage is full: {text}", remedy=_FREE),
     ),
+    (
+        ("Invalid S3 URI", "Wrong FS"),
+        lambda text: TargetError(f"The table's files are in another store than the destination's: {text}"),
+    ),
     (("OutOfMemoryError",), lambda _: SparkUnavailable("Spark ran out of memory.", remedy=_MORE)),
     (
         ("CommitFailedException", "ValidationException", "AlreadyExistsException"),

@@ -6,15 +6,19 @@ restored from before has the table under its old name again, and nothing deletes
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Iterable
 
+from replicator.errors import TargetError
 from replicator.faults import reach
 from replicator.model.retention import Retention
+from replicator.targets.iceberg.jvm.session import guarded
 from replicator.targets.iceberg.table.catalog import IcebergCatalog, IcebergTable
 from replicator.targets.iceberg.upkeep.expiry import own_retention
 
+LOGGER = logging.getLogger("tidemark.upkeep")
 _NAME = re.compile(r"(\d+)_[0-9a-f]{12}")
 
 
@@ -29,9 +33,22 @@ def due(names: Iterable[str], now: float) -> list[str]:
 
 
 def delete_due(catalog: IcebergCatalog, now: float) -> int:
-    """Delete the tables whose time has come, with their files; returns their number."""
-    names = due(catalog.dropped(), now)
-    for name in names:
+    """Delete the tables whose time has come, with their files; returns their number.
+
+    One that cannot be deleted, as its files are in a store of before, stays, and keeps no other from it.  Raises
+    TargetError where none can.
+    """
+    deleted, failure = 0, None
+    for name in due(catalog.dropped(), now):
         reach("garbage.dropped.before")
-        catalog.purge(name)
-    return len(names)
+        try:
+            with guarded():
+                catalog.purge(name)
+        except TargetError as error:
+            failure = error
+            LOGGER.warning("The dropped table %s stays for now: %s", name, error.message)
+        else:
+            deleted += 1
+    if failure and not deleted:
+        raise failure
+    return deleted
