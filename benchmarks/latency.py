@@ -59,7 +59,7 @@ def under_load(world: World[Any], goal: Goal, seconds: float | None) -> list[Row
     with (
         running(world) as up,
         replicated(world, database, goal.replicators) as replicators,
-        Reader(world.metadata_url, database) as reader,
+        Reader(world.catalog_url, database) as reader,
         behind(world, goal.backlog) as catch_up,
     ):
         say(f"{goal.name}: {RATE:,} changes/s over {goal.tables} tables for {seconds * (1 + WARM):.0f} s")
@@ -139,7 +139,7 @@ def during_snapshot(world: World[Any], rows: int, seconds: float | None) -> list
     with (
         running(world),
         replicated(world, database) as [replicator],
-        Reader(world.metadata_url, database) as reader,
+        Reader(world.catalog_url, database) as reader,
     ):
         with traffic.Traffic(world.source, database, names, SNAPSHOT_RATE) as writing:
             time.sleep(seconds)

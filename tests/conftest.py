@@ -20,10 +20,12 @@ from testing.servers.mysql import EmbeddedMySQL
 from testing.servers.s3 import EmbeddedS3
 from tests.database import migrated
 from tests.environment import HOME, POSTGRES
+from webapp import environment
 from webapp.embedded.java_artifacts import MARIADB_SOURCE
 from webapp.embedded.mariadb import EmbeddedMariaDB
 from webapp.embedded.postgres_source import VERSION, EmbeddedPostgresSource
 from webapp.embedded.redis import EmbeddedRedis
+from webapp.installation import catalog_database
 
 if TYPE_CHECKING:
     from testing.servers.azure import EmbeddedAzure
@@ -93,6 +95,7 @@ def postgres_url() -> str:
 def django_db_modify_db_settings(postgres_url: str) -> None:
     """pytest-django asks for it before it makes the test database: the server runs by then, and has what to copy."""
     connection.settings_dict["TEST"]["TEMPLATE"] = migrated(POSTGRES)
+    catalog_database.prepare(POSTGRES.url, environment.catalog_beside(POSTGRES.url))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@
 |---|---|
 | TIDEMARK_HOME | ./var |
 | DATABASE_URL, REDIS_URL, or DATABASE_URL_FILE, REDIS_URL_FILE | the embedded servers below TIDEMARK_HOME |
+| TIDEMARK_CATALOG_URL, or TIDEMARK_CATALOG_URL_FILE | a database beside that of DATABASE_URL, named …_catalog |
 | TIDEMARK_STAGING_URL | file:// TIDEMARK_HOME/staging |
 | TIDEMARK_WAREHOUSE_URL | file:// TIDEMARK_HOME/warehouse |
 | AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION, … | none: for s3:// (docs/cluster.md) |
@@ -240,6 +241,16 @@ def database(url: str) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {"connect_timeout": 5, "application_name": "tidemark", **PEER_GONE, **query},
     }
+
+
+def with_database(url: str, name: str) -> str:
+    """The same server and user, another database."""
+    return urlsplit(url or "postgresql:///tidemark")._replace(path=f"/{quote(name, safe='')}").geturl()
+
+
+def catalog_beside(url: str) -> str:
+    """Where the catalog of the lakehouse stands if nobody says otherwise."""
+    return with_database(url, f"{database(url)['NAME']}_catalog")
 
 
 def jdbc_url(url: str) -> str:

@@ -18,6 +18,7 @@ ALLOWED_HOSTS = environment.names(os.environ.get("ALLOWED_HOSTS", "localhost,127
 CSRF_TRUSTED_ORIGINS = environment.names(os.environ.get("CSRF_TRUSTED_ORIGINS", ""))
 
 DATABASE_URL = environment.service_url("DATABASE_URL", TIDEMARK_HOME)
+TIDEMARK_CATALOG_URL = environment.secret("TIDEMARK_CATALOG_URL")  # empty: beside the metadata database
 REDIS_URL = environment.service_url("REDIS_URL", TIDEMARK_HOME)
 TIDEMARK_STAGING_URL = environment.location("TIDEMARK_STAGING_URL", TIDEMARK_HOME, "staging", query=True)
 TIDEMARK_WAREHOUSE_URL = environment.location("TIDEMARK_WAREHOUSE_URL", TIDEMARK_HOME, "warehouse")

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from benchmarks.data.sources import Source
+from webapp import environment
 from webapp.embedded.postgres import EmbeddedPostgres
 from webapp.embedded.processes import start
 
@@ -59,8 +60,9 @@ class World(Generic[S]):
         return int((self.folder / "postgres" / "data" / "postmaster.pid").read_text().split()[0])
 
     @property
-    def metadata_url(self) -> str:
-        return self._postgres.url
+    def catalog_url(self) -> str:
+        """Of the lakehouse's catalog."""
+        return environment.catalog_beside(self._postgres.url)
 
     @contextmanager
     def start(self, *command: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:

@@ -314,6 +314,7 @@ class ApplyTable:
     others: generations of the replicator's other tables; a target table of one of them is not ours to replace.
     mode: of this generation.
     reload_from: the sequence number at which the present run began; -1 where there is none.
+    collected: the last sequence number of changes that were applied and are no longer in the journal.
     made: the target has had a generation of this table; one that is there without is of what had the name before, with
     schema versions of its own.
     """
@@ -336,6 +337,7 @@ class ApplyTable:
     mode: Mode = Mode.MIRROR
     reload_from: int = -1
     made: bool = True
+    collected: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,14 @@ if TYPE_CHECKING:
     from replicator.verification import CatalogConfig
 
 
+def catalog_url() -> str:
+    """Of the Postgres database with the installation's own catalog."""
+    return settings.TIDEMARK_CATALOG_URL or environment.catalog_beside(settings.DATABASE_URL)
+
+
 def built_in_lake(database_url: str = "") -> LakeCatalog:
-    """A JDBC catalog in the metadata database; its tables are in TIDEMARK_WAREHOUSE_URL."""
-    url = database_url or settings.DATABASE_URL
+    """A JDBC catalog in a Postgres database of its own; its tables are in TIDEMARK_WAREHOUSE_URL."""
+    url = database_url or catalog_url()
     database, warehouse = environment.database(url), settings.TIDEMARK_WAREHOUSE_URL
     java = {
         "type": "jdbc",

@@ -19,7 +19,7 @@ from webapp.embedded.postgres import EmbeddedPostgres
 COMMANDS = frozenset({
     "apply", "run", "status", "verify", "migrate", "showmigrations", "shell", "dbshell", "createsuperuser",
     "changepassword",
-    "rotate_key",
+    "lake_reader", "rotate_key",
 })  # fmt: skip
 LOCK_FILE = "services.lock"
 USERS_FILE = "services.users"

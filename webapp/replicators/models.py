@@ -160,6 +160,7 @@ class ReplicatorTable(models.Model):
                        (`webapp.replicators.services.modes`)
     load, made_load    the generation wanted, and the one that the target was last seen to have
     load_complete      the generation's initial load is over
+    collected          the last sequence number of changes that the journal no longer has
     live_from          log changes up to this sequence number are covered by the snapshot
     lag_ms             source commit → queryable, of the newest change of the last merge
     merges, merge_seconds   target commits with rows, and the time they took; only ever grow
@@ -184,6 +185,7 @@ class ReplicatorTable(models.Model):
     keyless = models.BooleanField(default=False)
     applied = models.BigIntegerField(default=-1)
     loaded = models.BigIntegerField(default=-1)
+    collected = models.BigIntegerField(default=-1, db_default=-1)
     last_sequence = models.BigIntegerField(default=-1)
     last_chunk_sequence = models.BigIntegerField(default=-1)
     rows_estimate = models.BigIntegerField(null=True, blank=True)

@@ -6,9 +6,9 @@ from replicator.engine.apply.table_session import NOTHING, LeaseLostDuringApply,
 from replicator.engine.apply.target_names import TargetNames
 from replicator.errors import TargetConflict, TargetTableGone, ValuesLost
 from replicator.model.mode import Mode
-from replicator.state.journal import EventKind, TableEvent
+from replicator.state.journal import EventKind, Segment, TableEvent
 from replicator.state.tables import TableState
-from replicator.targets.base import Create, Drop, Position
+from replicator.targets.base import Create, Drop, Evolve, Position
 
 
 class TargetPosition:
@@ -47,9 +47,13 @@ class TargetPosition:
     def catch_up(self, position: Position) -> None:
         """The worker before us died after the target's commit: the journal does not know of it yet.
 
-        ValuesLost where it never will.
+        ValuesLost where it never will, or no longer has what the target lacks.
         """
         session, table = self._session, self._session.table
+        if position.load == table.load and self._lacks_collected(position):
+            self._bring_columns(position)
+            message = f"{session.name} is in a state from before changes that the journal no longer has."
+            raise ValuesLost(f"{message} The table is resnapshotted.", table=str(table.table))
         ahead = position.applied > table.applied or position.loaded > table.loaded
         if not ahead or position.load != table.load:
             return
@@ -66,6 +70,30 @@ class TargetPosition:
         if table.state is TableState.RELOADING and any(item.sequence <= position.applied for item in swept):
             session.move(TableState.STREAMING)
         session.mark(NOTHING, position)
+
+    def _lacks_collected(self, position: Position) -> bool:
+        """True for a target that was restored to where the journal does not reach back; not where all rows come
+        again.
+        """
+        table = self._session.table
+        if table.state is TableState.RELOADING and table.reload_from > table.collected:
+            return False
+        part = position.loaded < table.loaded and not self._session.target.capabilities.unfolded
+        return position.applied < table.collected or part
+
+    def _bring_columns(self, position: Position) -> None:
+        """A restored table may lack changes of its columns, too: it gets those that the next change is made for."""
+        session = self._session
+        version = session.table.schema_version
+        for item in session.items(position.applied):
+            if isinstance(item, Segment):
+                version = item.schema_version
+                break
+            if item.kind is EventKind.ALTER_TABLE and item.schema_version:
+                version = item.schema_version - 1
+                break
+        if version > position.schema_version:
+            session.apply(Evolve(session.schema(version), version))
 
     def _had_rows(self) -> bool:
         """Are there rows that nothing brings again?  The journal keeps what was applied for some hours only."""

@@ -17,6 +17,8 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.integration.pipeline.lab import Lab
+from webapp import environment
+from webapp.destinations.lakes import catalog_url
 from webapp.embedded.mariadb import EmbeddedMariaDB
 
 pytestmark = [
@@ -78,15 +80,11 @@ def test_a_reader_of_the_lake_reads_nothing_else() -> None:
     out = io.StringIO()
     call_command("lake_reader", "a reader", stdout=out)
     said = dict(line.split(maxsplit=1) for line in out.getvalue().splitlines())
-    database = connection.settings_dict
+    database = environment.database(catalog_url())
     login = {"host": database["HOST"], "port": database["PORT"], "dbname": database["NAME"], "user": "a reader"}
     with psycopg2.connect(**login, password=said["password"]) as reader, reader.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM iceberg_tables")
-        for refused in (
-            "SELECT 1 FROM auth_user",
-            "SELECT 1 FROM destinations_destination",
-            "DELETE FROM iceberg_tables",
-        ):
+        for refused in ("DELETE FROM iceberg_tables", "CREATE TABLE mine (id int)"):
             with pytest.raises(psycopg2.Error):
                 cursor.execute(refused)
             reader.rollback()
@@ -96,5 +94,11 @@ def test_a_reader_of_the_lake_reads_nothing_else() -> None:
         psycopg2.connect(**login, password=said["password"])
     with pytest.raises(CommandError, match="other privileges"):
         call_command("lake_reader", str(database["USER"]))
-    with connection.cursor() as cursor:
-        cursor.execute('DROP OWNED BY "a reader"; DROP ROLE "a reader"')
+    with psycopg2.connect(catalog_url()) as owner, owner.cursor() as cursor:
+        cursor.execute("CREATE TABLE secrets (id int); GRANT SELECT ON secrets TO PUBLIC")
+        owner.commit()
+        with pytest.raises(CommandError, match="other tables"):
+            call_command("lake_reader", "another")
+        cursor.execute('DROP TABLE secrets; DROP OWNED BY "a reader"; DROP ROLE "a reader"')
+        owner.commit()
+    owner.close()

@@ -44,7 +44,7 @@ class Store:
         self.order += due
         self.upto |= {table: self.pending[table] for table in due}
         return [
-            ApplyTable(t, (t.database, t.name), TableState.STREAMING, 0, 0, 0, None, False, False, "L", 1) for t in due
+            ApplyTable(t, (t.database, t.name), TableState.STREAMING, 0, 0, -1, None, False, False, "L", 1) for t in due
         ]
 
     def items(self, table: TableId, after: int, *, chunks_only: bool = False) -> list[Segment]:

@@ -1,24 +1,27 @@
 """`manage.py lake_reader [NAME]`: a database user for those who read the lakehouse of this installation.
 
-It can read the two tables of the catalog and nothing else of the database, which also holds users and encrypted
-secrets. Said again, it gets a new password.
+It can read the two tables of the catalog, in the catalog's database, and nothing else. Said again, it gets a new
+password.
 """
 
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from typing import Any
 
-from django.conf import settings
+import psycopg2
 from django.core.management.base import CommandError, CommandParser
-from django.db import connection, transaction
-from django.db.utils import ProgrammingError
-from psycopg2 import sql
+from psycopg2 import errors, sql
 
 from webapp import environment
+from webapp.destinations.lakes import catalog_url
+from webapp.installation.catalog_database import TABLES
 from webapp.management.command import MetadataCommand
 
-TABLES = ("iceberg_tables", "iceberg_namespace_properties")
+OTHER_TABLES = """SELECT 1 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = relnamespace
+WHERE relkind IN ('r', 'p', 'v', 'm') AND nspname NOT IN ('pg_catalog', 'information_schema')
+AND NOT (relname = ANY(%s)) AND has_table_privilege(%s, c.oid, 'SELECT') LIMIT 1"""
 
 
 class Command(MetadataCommand):
@@ -31,28 +34,25 @@ class Command(MetadataCommand):
 
     def handle(self, *_: Any, name: str, **__: Any) -> None:
         """Prints the password, once."""
-        password = secrets.token_urlsafe(24)
-        try:
-            with transaction.atomic(), connection.cursor() as cursor:
-                cursor.execute(
-                    "SELECT rolsuper OR rolcreatedb OR rolcreaterole FROM pg_roles WHERE rolname = %s", [name]
-                )
-                found = cursor.fetchone()
-                if found and found[0]:
-                    message = f"{name} is a user with other privileges. Choose another name."
-                    raise CommandError(message)
-                for statement in statements(name, password, str(connection.settings_dict["NAME"]), made=found is None):
+        password, database = secrets.token_urlsafe(24), environment.database(catalog_url())
+        with closing(psycopg2.connect(catalog_url())) as connection, connection, connection.cursor() as cursor:
+            cursor.execute("SELECT rolsuper OR rolcreatedb OR rolcreaterole FROM pg_roles WHERE rolname = %s", [name])
+            found = cursor.fetchone()
+            if found and found[0]:
+                message = f"{name} is a user with other privileges. Choose another name."
+                raise CommandError(message)
+            try:
+                for statement in statements(name, password, str(database["NAME"]), made=found is None):
                     cursor.execute(statement)
-                cursor.execute("SELECT has_table_privilege(%s, 'auth_user', 'SELECT')", [name])
-                if cursor.fetchone() != (False,):
-                    message = f"{name} may read other tables, too, so it was left as it was. Choose another name."
-                    raise CommandError(message)
-        except ProgrammingError as error:
-            message = f"The user of DATABASE_URL may not create users: {error}"
-            raise CommandError(message.strip()) from None
-        database = environment.database(settings.DATABASE_URL)
+            except (errors.InsufficientPrivilege, errors.UndefinedTable) as error:
+                message = f"The user of the catalog's database may not create users: {error}"
+                raise CommandError(message.strip()) from None
+            cursor.execute(OTHER_TABLES, [list(TABLES), name])
+            if cursor.fetchone():
+                message = f"{name} may read other tables, too, so it was left as it was. Choose another name."
+                raise CommandError(message)
         self.stdout.write(f"host      {database['HOST'] or 'localhost'}:{database['PORT'] or 5432}")
-        self.stdout.write(f"database  {connection.settings_dict['NAME']}, catalog lake")
+        self.stdout.write(f"database  {database['NAME']}, catalog lake")
         self.stdout.write(f"user      {name}")
         self.stdout.write(f"password  {password}")
 

@@ -400,6 +400,7 @@ def _apply_table(row: ReplicatorTable, run: models.SnapshotRun | None, generatio
         made=bool(row.made_load),
         applied=row.applied,
         loaded=row.loaded,
+        collected=row.collected,
         schema_version=row.schema_version or 0,
         attempt=row.attempt,
         mode=Mode(row.mode),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
@@ -12,6 +13,7 @@ from django.db.models import Count
 from replicator.errors import TidemarkError
 from replicator.faults import reach
 from replicator.staging.storage import Storage
+from replicator.state.journal import EventKind, SegmentKind
 from replicator.targets.kind import Opening
 from replicator.targets.registry import target_kind
 from webapp.accounts.models import AuditEntry
@@ -23,7 +25,14 @@ from webapp.destinations.models import Destination
 from webapp.monitoring.charts.rollups import drop_old_rows
 from webapp.monitoring.models import DeadLetterRow, Failure, LogLine, MetricMinute, TimelineEvent
 from webapp.monitoring.slo.lag_histograms import drop_old
-from webapp.replicators.models import ChunkRow, ChunkState, Replicator, SegmentRow, TableEventRow
+from webapp.replicators.models import (
+    ChunkRow,
+    ChunkState,
+    Replicator,
+    ReplicatorTable,
+    SegmentRow,
+    TableEventRow,
+)
 from webapp.replicators.staging import storage
 from webapp.streams.carried import needed
 from webapp.streams.services import passed
@@ -33,6 +42,7 @@ from webapp.worker.run.spark import spark
 
 LOGGER = logging.getLogger("tidemark.upkeep")
 ORPHAN_AGE = timedelta(hours=1)
+COMMITTED = frozenset({EventKind.TRUNCATE_TABLE.value, EventKind.SWEEP.value})  # with a commit of the target
 BATCH = 1000
 SILENT = timedelta(days=1)  # a worker that was not heard of for so long is forgotten
 
@@ -77,6 +87,8 @@ def _applied_segments(storage: Storage, now: datetime) -> int:
     old = SegmentRow.objects.filter(applied_at__lt=before).exclude(needed(now, "last_sequence"))
     while found := list(old.order_by("id")[:BATCH]):
         with transaction.atomic():
+            for kind in SegmentKind:
+                _collected({row.table_id: row.last_sequence for row in found if row.kind == kind.value}, kind)
             passed([(row.table_id, row.last_sequence) for row in found])
             SegmentRow.objects.filter(pk__in=[row.pk for row in found]).delete()
         reach("garbage.rows.after")
@@ -88,10 +100,21 @@ def _applied_segments(storage: Storage, now: datetime) -> int:
 
 def _applied_events(before: datetime, now: datetime) -> None:
     old = TableEventRow.objects.filter(applied_at__lt=before).exclude(needed(now, "sequence"))
-    while found := list(old.order_by("id").values_list("pk", "table_id", "sequence")[:BATCH]):
+    while found := list(old.order_by("id").values_list("pk", "table_id", "sequence", "kind")[:BATCH]):
         with transaction.atomic():
-            passed([(table, sequence) for _, table, sequence in found if table is not None])
-            TableEventRow.objects.filter(pk__in=[pk for pk, _, _ in found]).delete()
+            _collected({table: sequence for _, table, sequence, kind in found if table and kind in COMMITTED})
+            passed([(table, sequence) for _, table, sequence, _ in found if table is not None])
+            TableEventRow.objects.filter(pk__in=[row[0] for row in found]).delete()
+
+
+def _collected(last: Mapping[int, int], kind: SegmentKind = SegmentKind.LOG) -> None:
+    """What a target must have by now: the journal cannot give it again.  last: by table, in the journal's order.
+
+    Chunks of an initial load are told by `loaded`.
+    """
+    for table in sorted(last):
+        rows = ReplicatorTable.objects.filter(pk=table, collected__lt=last[table])
+        (rows.filter(loaded__lt=last[table]) if kind is SegmentKind.CHUNK else rows).update(collected=last[table])
 
 
 def _orphans(storage: Storage, folder: str, now: datetime) -> int:

@@ -24,6 +24,7 @@ _FREE = "Free space at the location of the target's tables."
 _REMOTE = (
     "Check that the Spark Connect server runs and that SPARK_REMOTE points to it. Tidemark then resumes automatically."
 )
+_MIGRATE = "Run `manage.py migrate`, or correct TIDEMARK_CATALOG_URL."
 _ASKED = "Retried automatically: the table itself says what it holds."
 _REACH = "Check the address of the destination and that its catalog runs. Tidemark then resumes automatically."
 _DENIED = ("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "AccessDeniedException")
@@ -36,6 +37,10 @@ _KINDS: Sequence[tuple[tuple[str, ...], Callable[[str], TidemarkError]]] = (
     (
         ("Invalid S3 URI", "Wrong FS"),
         lambda text: TargetError(f"The table's files are in another store than the destination's: {text}"),
+    ),
+    (
+        ('_catalog" does not exist',),
+        lambda text: TargetError(f"The database of the catalog is missing: {text}", remedy=_MIGRATE),
     ),
     (("OutOfMemoryError",), lambda _: SparkUnavailable("Spark ran out of memory.", remedy=_MORE)),
     (

@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 import psycopg2
 import pytest
-from django.conf import settings
 
 from replicator.targets.iceberg.upkeep import maintenance
 from tests.integration.pipeline.lab import Lab
+from webapp.destinations.lakes import catalog_url
 from webapp.worker.run import headless
 from webapp.worker.run.headless import HeadlessRun
 from webapp.worker.upkeep import quiet_tables
@@ -24,7 +24,7 @@ LEFT = 12  # files of a table with one state
 
 def data_files(lab: Lab) -> int:
     """In the folder of `t`, without metadata files, which have an hour."""
-    with psycopg2.connect(settings.DATABASE_URL) as catalog, catalog.cursor() as cursor:
+    with psycopg2.connect(catalog_url()) as catalog, catalog.cursor() as cursor:
         cursor.execute("SELECT metadata_location FROM iceberg_tables WHERE table_namespace = %s", (lab.database,))
         [(location,)] = cursor.fetchall()
     folder = Path(unquote(location.removeprefix("file://").removeprefix("file:"))).parent.parent
