@@ -9,10 +9,6 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
-import duckdb_extension_avro
-import duckdb_extension_httpfs
-import duckdb_extension_iceberg
 import pytest
 
 from replicator.staging.storage import Storage
@@ -22,6 +18,7 @@ from replicator.targets.iceberg.inspection import preview, report
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
 from replicator.targets.iceberg.target import IcebergTarget
 from testing.servers.rest_front import OAuth, RestFront
+from tests.integration.lake.duckdb_reader import duckdb_with_iceberg
 from tests.staged import insert, schema_of, segment
 from webapp.embedded.java_artifacts import spark_jars
 from webapp.embedded.java_classes import java_options
@@ -74,10 +71,7 @@ def _with_secrets(text: str) -> str:
 def _in_duckdb(text: str) -> list[tuple[object, ...]]:
     first, *statements = text.split("\n")
     assert first == "INSTALL iceberg; LOAD iceberg;"
-    with duckdb.connect() as connection:
-        for package in (duckdb_extension_httpfs, duckdb_extension_avro, duckdb_extension_iceberg):
-            (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
-            connection.load_extension(str(extension))
+    with duckdb_with_iceberg() as connection:
         for statement in statements:
             rows = connection.execute(statement)
         return [(row[0], row[1]) for row in rows.fetchall()]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
-import duckdb
-import duckdb_extension_avro
-import duckdb_extension_iceberg
 import pytest
 from pyiceberg.io.pyarrow import ArrowScan
 
 from replicator.targets.base import TargetTable
 from replicator.targets.iceberg.table.naming import sql_name
 from replicator.targets.iceberg.upkeep import maintenance
+from tests.integration.lake.duckdb_reader import duckdb_with_iceberg
 from tests.integration.spark.lake import Lake
 from tests.staged import insert, schema_of, update
 
@@ -73,10 +70,11 @@ def in_spark(spark: Any, table: TargetTable) -> Read:
 
 def in_duckdb(lake: Lake, table: TargetTable) -> Read:
     """It goes by the metadata file that it was given."""
-    connection = duckdb.connect()
-    for package in (duckdb_extension_avro, duckdb_extension_iceberg):
-        (extension,) = Path(str(package.__file__)).parent.rglob("*.duckdb_extension")
-        connection.load_extension(str(extension))
     metadata = lake.reader().load_table((table.namespace, table.name)).metadata_location.replace("file:///", "/")
     query = "SELECT id, v FROM iceberg_scan(?, metadata_compression_codec => 'gzip')"
-    return lambda: connection.execute(query, [metadata]).fetchall()
+
+    def read() -> list[tuple[Any, ...]]:
+        with duckdb_with_iceberg() as connection:
+            return connection.execute(query, [metadata]).fetchall()
+
+    return read
