@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,8 +31,8 @@ CHANGE_FIELDS = (
     pa.field(OFFSET, pa.string(), nullable=True),
 )
 UNCHANGED_FIELD = pa.field(UNCHANGED, pa.list_(pa.int32()), nullable=True)
-_STORED = frozenset({"catalog", "database", "table", "columns", "key", "partial", "identity"})
-_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked"})
+_STORED = frozenset({"catalog", "database", "table", "columns", "key", "partial", "identity", "comment"})
+_STORED_COLUMN = frozenset({"name", "type", "nullable", "source_type", "warning", "number", "masked", "comment"})
 RESERVED = frozenset(field.name for field in CHANGE_FIELDS) | {"_batch_id", REPLACED, UNCHANGED}
 
 
@@ -42,6 +42,8 @@ class Column:
 
     `number` tells a renamed column from a dropped and added one where the source numbers its columns (Postgres), else
     0; schemas that differ in it only are equal.
+
+    `comment`: the source's; a comment that changes makes no schema another one.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Column:
     warning: str = ""
     number: int = field(default=0, compare=False)
     masked: Masked | None = None
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class TableSchema:
     `partial`: an UPDATE in the log may leave out values that it did not change (Postgres TOAST); such a table has a
     key. `identity` tells the table from another that had its name before, and its storage from a rewritten one, in the
     source's own words, the table itself before the first slash; empty where the source has none.  Schemas that differ
-    in it only are equal.
+    in it only are equal.  `comment`: as a column's.
     """
 
     table: TableId
@@ -68,6 +71,7 @@ class TableSchema:
     key: tuple[str, ...] = ()
     partial: bool = False
     identity: str = field(default="", compare=False)
+    comment: str = field(default="", compare=False)
 
     def column(self, name: str) -> Column:
         """KeyError for an unknown name."""
@@ -87,7 +91,12 @@ class TableSchema:
 
     def same_as(self, other: TableSchema) -> bool:
         """Equal, and of the same identity and column numbers: what a source compares to find what changed meanwhile."""
-        return self == other and self.to_dict() == other.to_dict()
+        ours, theirs = (one.without_comments().to_dict() for one in (self, other))
+        return self == other and ours == theirs
+
+    def without_comments(self) -> TableSchema:
+        columns = tuple(replace(column, comment="") for column in self.columns)
+        return replace(self, columns=columns, comment="")
 
     @property
     def row_arrow(self) -> pa.Schema:
@@ -109,9 +118,11 @@ class TableSchema:
             | ({"warning": c.warning} if c.warning else {})
             | ({"number": c.number} if c.number else {})
             | ({"masked": c.masked.to_dict()} if c.masked else {})
+            | ({"comment": c.comment} if c.comment else {})
             for c in self.columns
         ]
         more = ({"partial": True} if self.partial else {}) | ({"identity": self.identity} if self.identity else {})
+        more |= {"comment": self.comment} if self.comment else {}
         named = {"database": self.table.database, "table": self.table.name}
         named |= {"catalog": self.table.catalog} if self.table.catalog else {}
         return named | {"columns": columns, "key": list(self.key)} | more
@@ -132,11 +143,12 @@ class TableSchema:
                     c.get("warning", ""),
                     int(c.get("number", 0)),
                     Masked.from_dict(c["masked"]) if "masked" in c else None,
+                    str(c.get("comment", "")),
                 )
                 for c in data["columns"]
             )
             table = TableId(data["database"], data["table"], str(data.get("catalog", "")))
-            more = (bool(data.get("partial", False)), str(data.get("identity", "")))
+            more = (bool(data.get("partial", False)), str(data.get("identity", "")), str(data.get("comment", "")))
             schema = cls(table, columns, tuple(data["key"]), *more)
             unknown = [*(data.keys() - _STORED), *(n for c in data["columns"] for n in c.keys() - _STORED_COLUMN)]
             if unknown or not set(schema.names).issuperset(schema.key):

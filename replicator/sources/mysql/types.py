@@ -7,7 +7,7 @@ manual chapter 13, MariaDB knowledge base "Data Types".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replicator.errors import UnsupportedCharset, UnsupportedType
 from replicator.model import types
@@ -75,6 +75,7 @@ class ColumnDefinition:
     virtual: bool = False
     invisible: bool = False
     primary: bool = False
+    comment: str = field(default="", compare=False)
 
 
 def column_of(definition: ColumnDefinition, table: TableId, *, zero_dates: str = "null", key: bool = False) -> Column:
@@ -85,9 +86,9 @@ def column_of(definition: ColumnDefinition, table: TableId, *, zero_dates: str =
     """
     data_type = data_type_of(definition, table, zero_dates=zero_dates)
     nullable = definition.nullable or (zero_dates == "null" and definition.data_type in DATES)
-    return Column(
-        definition.name, data_type, nullable and not key, definition.column_type, warning_of(definition, data_type)
-    )
+    warning = warning_of(definition, data_type)
+    nullable = nullable and not key
+    return Column(definition.name, data_type, nullable, definition.column_type, warning, comment=definition.comment)
 
 
 def data_type_of(definition: ColumnDefinition, table: TableId, *, zero_dates: str = "null") -> DataType:

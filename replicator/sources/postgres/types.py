@@ -67,7 +67,8 @@ def column_of(attribute: Attribute, table: TableId, *, zero_dates: str = "null",
     data_type = data_type_of(attribute, table, zero_dates=zero_dates)
     nullable = attribute.nullable or (zero_dates == "null" and dated(attribute))
     warning = warning_of(attribute, data_type)
-    return Column(attribute.name, data_type, nullable and not key, attribute.type_text, warning, attribute.number)
+    text, nullable = attribute.type_text, nullable and not key
+    return Column(attribute.name, data_type, nullable, text, warning, attribute.number, comment=attribute.comment)
 
 
 def data_type_of(attribute: Attribute, table: TableId, *, zero_dates: str = "null") -> DataType:

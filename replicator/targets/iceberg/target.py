@@ -136,7 +136,8 @@ class IcebergTarget:
                 reach("apply.rename.after")
             case Evolve():
                 reach("apply.evolve.before")
-                how = "evolve" if schema_update.evolve(self._catalog, self._required(table, seen), change) else SKIPPED
+                found = self._required(table, seen)
+                how = "evolve" if schema_update.evolve(self._catalog, found, change, self._layout) else SKIPPED
                 reach("apply.evolve.after")
             case _:
                 return self._rows(self._required(table, seen), change)

@@ -176,7 +176,7 @@ def test_a_table_that_goes_between_two_queries_is_not_there(
     table = make(connection, "going", "(id int primary key)")
     facts = catalog._facts
 
-    def overtaken(tables: list[TableId]) -> dict[TableId, tuple[str, int, int]]:
+    def overtaken(tables: list[TableId]) -> dict[TableId, tuple[str, int, int, str]]:
         found = facts(tables)
         with connection.cursor() as cursor:
             cursor.execute("RENAME TABLE going TO gone")
@@ -220,3 +220,20 @@ def test_what_the_user_may_not_see_is_not_taken_for_gone(
     for unseen in (hidden, TableId("nowhere", "t")):
         with pytest.raises(SourcePermissionDenied):
             reader.try_rows(unseen, KeyRange())
+
+
+def test_comments_are_read_and_make_no_schema_another_one(
+    connection: pymysql.Connection[Any], catalog: MySqlCatalog
+) -> None:
+    table = make(connection, "commented", "(id int primary key comment 'It''s \N{SNOWMAN}', v int) comment 'Orders'")
+    before = described(catalog, table)
+    assert (before.comment, [column.comment for column in before.columns]) == ("Orders", ["It's \N{SNOWMAN}", ""])
+    assert TableSchema.from_dict(before.to_dict()).to_dict() == before.to_dict()
+    with connection.cursor() as cursor:
+        cursor.execute("ALTER TABLE commented COMMENT 'All orders', MODIFY v int COMMENT 'Value'")
+    after = described(catalog, table)
+    assert (after.comment, [column.comment for column in after.columns]) == (
+        "All orders",
+        ["It's \N{SNOWMAN}", "Value"],
+    )
+    assert after.same_as(before)

@@ -9,6 +9,7 @@ import pytest
 
 from replicator.errors import TableError, UnsupportedType
 from replicator.model.identifiers import TableId
+from replicator.model.schema import TableSchema
 from replicator.model.table_set import TableSet
 from replicator.sources.base import cascades_of
 from replicator.sources.postgres.catalog.attributes import ColumnFingerprint, Identity, TableDescription
@@ -506,3 +507,14 @@ def test_thousands_of_tables_are_described_by_few_queries(db: Connection) -> Non
     assert len(found) == 1200
     assert all(isinstance(one, TableDescription) for one in found.values())
     assert len(asked) <= 4
+
+
+def test_comments_are_read_and_make_no_schema_another_one(each: Connection) -> None:
+    run(each, f"CREATE TABLE {SCHEMA}.commented (id int PRIMARY KEY, v int)")
+    before = described(each, "commented").schema
+    run(each, f"COMMENT ON TABLE {SCHEMA}.commented IS 'It''s \N{SNOWMAN}'")
+    run(each, f"COMMENT ON COLUMN {SCHEMA}.commented.v IS 'Value'")
+    after = described(each, "commented").schema
+    assert (after.comment, [column.comment for column in after.columns]) == ("It's \N{SNOWMAN}", ["", "Value"])
+    assert TableSchema.from_dict(after.to_dict()).to_dict() == after.to_dict()
+    assert after.same_as(before)

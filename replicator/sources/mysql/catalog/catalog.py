@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from replicator.errors import (
@@ -50,7 +51,7 @@ _ACTIONS = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
 _COLUMNS = (
     "TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION, COLUMN_NAME, LOWER(DATA_TYPE), COLUMN_TYPE, CHARACTER_SET_NAME, "
     "COLLATION_NAME, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, CHARACTER_OCTET_LENGTH, IS_NULLABLE, EXTRA, "
-    "COLUMN_KEY"
+    "COLUMN_KEY, COLUMN_COMMENT"
 )
 _INDEXES = "TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX, COLUMN_NAME, SUB_PART, INDEX_TYPE"
 _LABEL = re.compile(r"'((?:[^'\\]|''|\\.)*)'")
@@ -113,7 +114,7 @@ class MySqlCatalog:
         keys = self._indexes(list(facts))
         primary = self._primary(list(facts))
         infos = {}
-        for table, (engine, rows, size) in facts.items():
+        for table, (engine, rows, size, _) in facts.items():
             key = _choose_key(keys.get(table, ()), primary.get(table, frozenset()))
             kind = "" if key is None else "primary" if key.name == "PRIMARY" else "unique"
             infos[table] = TableInfo(table, rows, size, kind, engine, notes_on(engine))
@@ -196,9 +197,9 @@ class MySqlCatalog:
         facts = self._facts(tables)
         columns = self._columns(list(facts))
         indexes = self._indexes(list(facts))
-        unions = self._unions() if any(canonical(engine) == "myisam" for engine, _, _ in facts.values()) else {}
+        unions = self._unions() if any(canonical(engine) == "myisam" for engine, *_ in facts.values()) else {}
         result: dict[TableId, TableDescription | TableError] = {}
-        for table, (engine, _, _) in facts.items():
+        for table, (engine, _, _, comment) in facts.items():
             if table not in columns:
                 continue  # renamed or dropped between the queries: it has no columns, but never had none
             try:
@@ -208,7 +209,8 @@ class MySqlCatalog:
                     raise error
                 if table in unions:
                     raise in_union(table, unions[table])
-                result[table] = self._describe(table, columns[table], indexes.get(table, []), engine)
+                found = self._describe(table, columns[table], indexes.get(table, []), engine)
+                result[table] = replace(found, schema=replace(found.schema, comment=comment))
             except TableError as error:
                 result[table] = error
         return result
@@ -263,14 +265,19 @@ class MySqlCatalog:
         """MySQL 8.0.12 dies of statistics of a MEMORY table that nobody has opened since the server started."""
         return value if self._mariadb else f"IF(ENGINE = 'MEMORY', 0, {value})"
 
-    def _facts(self, tables: Sequence[TableId]) -> dict[TableId, tuple[str, int, int]]:
-        """Engine, rows and bytes of those that exist (of MySQL's MEMORY tables 0); the engine of a system-versioned
-        table is VERSIONED.
+    def _facts(self, tables: Sequence[TableId]) -> dict[TableId, tuple[str, int, int, str]]:
+        """Engine, rows and bytes of those that exist (of MySQL's MEMORY tables 0), and their comments; the engine of a
+        system-versioned table is VERSIONED.
         """
         rows, size = self._statistic("TABLE_ROWS"), self._statistic("DATA_LENGTH + INDEX_LENGTH")
-        select = f"TABLE_SCHEMA, TABLE_NAME, ENGINE, {rows}, {size}, TABLE_TYPE"
+        select = f"TABLE_SCHEMA, TABLE_NAME, ENGINE, {rows}, {size}, TABLE_TYPE, TABLE_COMMENT"
         return {
-            self._table(row): (VERSIONED if row[5] != "BASE TABLE" else row[2] or "", row[3] or 0, row[4] or 0)
+            self._table(row): (
+                VERSIONED if row[5] != "BASE TABLE" else row[2] or "",
+                row[3] or 0,
+                row[4] or 0,
+                row[6] or "",
+            )
             for row in self._lookup(f"SELECT {select} FROM information_schema.TABLES", tables)
             if row[5] in TABLE_TYPES
         }
@@ -367,7 +374,8 @@ def _is(table: TableId, schema: str, name: str = "TABLE_NAME") -> str:
 
 
 def _definition(row: Row) -> ColumnDefinition:
-    name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra, key = row
+    name, data_type, column_type, charset, collation, precision, scale, fsp, octets, nullable, extra, *rest = row
+    key, comment = rest
     extra = (extra or "").upper()
     labels = read_labels(column_type) if data_type in LABELS else ()
     if labels and charset == "binary":  # their labels are texts all the same
@@ -389,6 +397,7 @@ def _definition(row: Row) -> ColumnDefinition:
         virtual="VIRTUAL" in extra,
         invisible="INVISIBLE" in extra,
         primary=key == "PRI",
+        comment=comment or "",
     )
 
 

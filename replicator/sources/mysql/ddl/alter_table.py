@@ -222,7 +222,8 @@ def alter(
     if present and {c.name.casefold() for c in result} == found.keys():
         places = list(found)
         result.sort(key=lambda column: places.index(column.name.casefold()))
-    schema = TableSchema(old.table, tuple(result), _key(old, result, renamed, present))
+    key, comment = _key(old, result, renamed, present), (present.schema if present else old).comment
+    schema = TableSchema(old.table, tuple(result), key, comment=comment)
     return Alteration(schema, renamed, reload, {renamed.get(name, name): named[name] for name in named})
 
 

@@ -277,7 +277,8 @@ class LogSchemas:
             for column in found.columns
             if lowered(column.name) not in left_out and (not column.hidden or _described(column.name, known, present))
         )
-        return TableSchema(found.table, columns, key)
+        said = present.schema if present else known
+        return TableSchema(found.table, columns, key, comment=said.comment if said else "")
 
     def _column(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from replicator.model.schema import TableSchema
@@ -57,6 +57,7 @@ class Attribute:
     generated: str = ""
     has_default: bool = False
     has_missing: bool = False
+    comment: str = field(default="", compare=False)
 
     @property
     def plain(self) -> tuple[PgType, int]:

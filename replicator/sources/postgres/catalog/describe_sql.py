@@ -74,6 +74,7 @@ ELSE c.relfilenode::text END,
 RELATIONS = f"""
 SELECT pg_catalog.json_build_object(
   'oid', c.oid::pg_catalog.int8, 'schema', n.nspname::text, 'name', c.relname::text, 'kind', c.relkind::text,
+  'comment', pg_catalog.obj_description(c.oid, 'pg_class'),
   'persistence', c.relpersistence::text, 'identity', c.relreplident::text, 'prints',
     pg_catalog.json_build_array({PRINTS}),
   'row_security', c.relrowsecurity,
@@ -108,6 +109,7 @@ SELECT pg_catalog.json_build_object(
     SELECT pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', a.attname::text, 'number', a.attnum, 'type', a.atttypid::pg_catalog.int8, 'typmod', a.atttypmod,
       'type_text', pg_catalog.format_type(a.atttypid, a.atttypmod),
+      'comment', pg_catalog.col_description(c.oid, a.attnum),
       'not_null', a.attnotnull AND NOT EXISTS (
         SELECT FROM pg_catalog.pg_constraint k
         WHERE k.conrelid = c.oid AND k.contype = 'n' AND NOT k.convalidated AND k.conkey[1] = a.attnum),

@@ -39,6 +39,7 @@ def attributes_of(row: Row, types: Types) -> tuple[Attribute, ...]:
             generated=column["generated"],
             has_default=column["default"],
             has_missing=column["missing"],
+            comment=column.get("comment") or "",  # an event trigger of an earlier version says none
         )
         for column in row["columns"] or ()
     )
@@ -75,6 +76,7 @@ def description(
         key.columns,
         partial=bool(key.columns) and identity is not Identity.FULL,
         identity=str(ColumnFingerprint(int(row["oid"]), *row["prints"])),
+        comment=row.get("comment") or "",
     )
     return TableDescription(schema, attributes, row["oid"], identity, row["kind"], key.index)
 

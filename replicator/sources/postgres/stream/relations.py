@@ -347,7 +347,8 @@ class Relations:
             _like(column_of(a, table, zero_dates=self._zero_dates, key=a.name in key), old) for a in attributes
         )
         partial = bool(key) and relation.identity != Identity.FULL
-        schema = TableSchema(table, columns, key, partial, str(ColumnFingerprint(relation.oid)))
+        print_, comment = str(ColumnFingerprint(relation.oid)), old.comment if old is not None else ""
+        schema = TableSchema(table, columns, key, partial, print_, comment)
         return (
             replace(schema, identity=old.identity) if old == schema else schema
         )  # an observation will tell if it was rewritten

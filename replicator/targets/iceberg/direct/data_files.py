@@ -166,7 +166,8 @@ def target_schema(table: IcebergTable) -> pa.Schema:
         kind = from_iceberg(str(field["type"]))
         if kind is None:
             raise AssertionError(field)  # `require_columns` has refused it
-        fields.append(pa.field(field["name"], kind.arrow, metadata={FIELD_ID: str(field["id"])}))
+        required, named = bool(field["required"]), {FIELD_ID: str(field["id"])}
+        fields.append(pa.field(field["name"], kind.arrow, nullable=not required, metadata=named))
     return pa.schema(fields)
 
 

@@ -18,6 +18,7 @@ from replicator.targets.base import Create, Evolve, Position, Rename, TargetTabl
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
+from replicator.targets.iceberg.table.description import COMMENT, describe, identifiers, let_go
 from replicator.targets.iceberg.table.layout import SOURCE, partition_columns, partition_spec, release, sort_order
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
@@ -61,12 +62,14 @@ def create(
     first = Position(change.applied, -1, change.version, change.load)
     metrics = {f"write.metadata.metrics.column.{name}": "truncate(16)" for name in change.schema.key}
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
-    properties |= {MODE: change.mode.value, SOURCE: source, **layout.properties}
+    properties |= {MODE: change.mode.value, SOURCE: source}
+    properties |= {COMMENT: change.schema.comment} if change.schema.comment else {}
+    properties |= layout.of(source).properties
     properties[CHECKED] = str(int(time.time()))
     catalog.create(table, *shape, properties)
 
 
-def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool:
+def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve, layout: Layout) -> bool:
     """Make the columns those of `change.schema` in one Iceberg transaction with the version; False where they are
     already.
 
@@ -88,10 +91,13 @@ def evolve(catalog: IcebergCatalog, table: IcebergTable, change: Evolve) -> bool
         raise UnsupportedDdl(message, table=str(table.name), remedy=remedy)
     kept |= partitioned & set(plan.dropped)  # the partitions of older files cannot be read without it
     transaction = table.handle.newTransaction()
+    let_go(transaction, table, change.schema, {new: old for old, new in plan.renamed})
     release(transaction, table, overwritten | replaced | (set(plan.dropped) - kept))
     _rename_and_drop(transaction, plan, overwritten | (set(plan.dropped) - kept))
     _add_and_widen(catalog.pool.spark(), transaction, plan)
     _reorder(transaction, [*change.schema.names, *sorted(kept), SEQUENCE, *table.mode.columns])
+    own = layout.of(table.properties.get(SOURCE, str(change.schema.table))).properties
+    describe(catalog.pool.spark(), transaction, change.schema, table.mode, whole=COMMENT not in own)
     update = transaction.updateProperties().set(SCHEMA_VERSION, str(change.version))
     update.set(KEPT, json.dumps(sorted(kept), ensure_ascii=False)).commit()
     if catalog.pool.config.compares_branches:  # a stale worker's columns are refused with the branch
@@ -171,15 +177,15 @@ def _present(table: IcebergTable, new: TableSchema) -> TableSchema:
 
 
 def _shape(engine: Engine, change: Create, layout: TableLayout, table: str) -> tuple[Any, Any, Any]:
-    """Schema, partition spec and sort order.
-
-    All columns optional: the source's constraints hold there, and later columns have no value in older rows.
-    """
+    """Schema, partition spec and sort order."""
     source = [(c.name, c.type) for c in change.schema.columns]
+    key, docs = identifiers(change.schema, change.mode), {c.name: c.comment for c in change.schema.columns if c.comment}
     fields = [
-        {"id": number, "name": name, "required": False, "type": iceberg_type(kind)}
+        {"id": number, "name": name, "required": name in key, "type": iceberg_type(kind)}
+        | ({"doc": docs[name]} if name in docs else {})
         for number, (name, kind) in enumerate([*source, (SEQUENCE, BIGINT), *change.mode.columns.items()], 1)
     ]
-    schema = engine.java("org.apache.iceberg.SchemaParser.fromJson")(json.dumps({"type": "struct", "fields": fields}))
     ids = {str(one["name"]): int(str(one["id"])) for one in fields}
+    described = {"type": "struct", "fields": fields, "identifier-field-ids": [ids[name] for name in key]}
+    schema = engine.java("org.apache.iceberg.SchemaParser.fromJson")(json.dumps(described))
     return schema, partition_spec(engine, schema, ids, layout, table), sort_order(engine, schema, ids, layout, table)
