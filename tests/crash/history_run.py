@@ -173,6 +173,7 @@ class Trial:
             return services.create_replicator(
                 name=self.name, connection=connection, selection=[SelectionEntry(self.name)],
                 options=self.plan.options, user=None, start=True, destination=self._destination(),
+                target=self.plan.target,
             )  # fmt: skip
 
         self.id = patiently(make).pk

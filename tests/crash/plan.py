@@ -36,12 +36,15 @@ ACTIONS = ("kill", "fail", "stall", "full")
 
 @dataclass
 class Plan:
-    """A history's faults and circumstances; `config` is what the connection to the source says beyond its address."""
+    """A history's faults and circumstances; `config` is what the connection to the source says beyond its address,
+    `target` the replicator's settings of its target.
+    """
 
     inner: list[Fault] = field(default_factory=list)
     outer: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     config: dict[str, Any] = field(default_factory=dict)
+    target: dict[str, str] = field(default_factory=dict)
     tuning: dict[str, Any] = field(default_factory=dict)
     head_start: float = 0.0
 
@@ -96,6 +99,7 @@ class Deck:
             },
             head_start=hand.choice((0.0, 0.0, 1.0, 3.0)),
             config=self._config(),
+            target={"format_version": hand.choice(("2", "3")), "bloom_filters": hand.choice(("no", "yes"))},
         )
 
     def _config(self) -> dict[str, Any]:

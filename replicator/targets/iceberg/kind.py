@@ -18,7 +18,15 @@ from replicator.targets.iceberg.destination import (
     lake_catalog,
     place,
 )
-from replicator.targets.iceberg.layout import PARTITION_BY, PROPERTIES, SORT_BY, Layout
+from replicator.targets.iceberg.layout import (
+    BLOOM_FILTERS,
+    FORMAT_VERSION,
+    FORMAT_VERSIONS,
+    PARTITION_BY,
+    PROPERTIES,
+    SORT_BY,
+    Layout,
+)
 from replicator.targets.iceberg.table.type_names import iceberg_type
 from replicator.targets.identifiers import IdentifierPolicy
 from replicator.targets.kind import Opening, Preview, Settings, TableReport, TargetKind, TypeSupport
@@ -46,13 +54,24 @@ FORM = (
         PROPERTIES, "Table properties", "textarea", required=False, keeps_secret=True,
         help="One name=value per line, for all tables.",
     ),
+    FormField(
+        FORMAT_VERSION, "Format version", "choice", required=False, keeps_secret=True, default="2",
+        choices=tuple((one, one) for one in FORMAT_VERSIONS),
+        help="3 has deletion vectors and row lineage, and needs readers that know it. Tables of version 2 are upgraded;"
+        " no table goes back to 2 by itself: resnapshot it.",
+    ),
+    FormField(
+        BLOOM_FILTERS, "Bloom filters", "choice", required=False, keeps_secret=True, default="no",
+        choices=(("no", "no"), ("yes", "of the key's columns")),
+        help="Readers that look for single keys skip files and row groups; files get larger.",
+    ),
 )  # fmt: skip
 MAX_HIVE_NAME = 128  # characters, of what a Hive Metastore stores
 EFFECTS = {
     field.name: "Takes effect within a minute. The catalog must have the tables written so far."
     for field in DESTINATION_FORM
 } | dict.fromkeys(
-    (PARTITION_BY, SORT_BY, PROPERTIES),
+    (PARTITION_BY, SORT_BY, PROPERTIES, FORMAT_VERSION, BLOOM_FILTERS),
     "Takes effect within minutes, for files that are written from then on.",
 )
 CAPABILITIES = Capabilities(jvm=True, upkeep=True, verified=True)

@@ -1,4 +1,4 @@
-"""Partitions, sort order and properties of target tables, as a replicator's settings say them.  For pages, too."""
+"""Format, partitions, sort order and properties of target tables, as a replicator's settings say.  For pages, too."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 from replicator.errors import ConfigurationError
 
 PARTITION_BY, SORT_BY, PROPERTIES = "partition_by", "sort_by", "table_properties"
+FORMAT_VERSION, BLOOM_FILTERS = "format_version", "bloom_filters"
+FORMAT_VERSIONS = ("2", "3")
 OURS = (
     "tidemark.", "format-version", "write.metadata.", "write.delete.", "write.update.", "write.merge.", "write.wap.",
     "write.data.path", "write.folder-storage.", "write.object-storage.", "write.location", "gc.", "commit.",
@@ -22,11 +24,16 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class TableLayout:
-    """Of one table.  partitions: (column, transform) in Iceberg's words; sorts: (column, asc or desc)."""
+    """Of one table.  partitions: (column, transform) in Iceberg's words; sorts: (column, asc or desc).
+
+    version: of the format; bloom: files have Bloom filters of the key.
+    """
 
     partitions: Pairs = ()
     sorts: Pairs = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    version: int = 2
+    bloom: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,14 +45,21 @@ class Layout:
     partitions: Sequence[tuple[str, Pairs]] = ()
     sorts: Sequence[tuple[str, Pairs]] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
+    version: int = 2
+    bloom: bool = False
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any]) -> Layout:
         """Raises ConfigurationError that names the line."""
+        version, bloom = str(settings.get(FORMAT_VERSION) or "2"), str(settings.get(BLOOM_FILTERS) or "no")
+        if version not in FORMAT_VERSIONS or bloom not in {"no", "yes"}:
+            raise ConfigurationError(f"{FORMAT_VERSION} must be 2 or 3, and {BLOOM_FILTERS} yes or no.")
         return cls(
             [(pattern, tuple(map(_partition, parts))) for pattern, parts in _lines(settings, PARTITION_BY)],
             [(pattern, tuple(map(_sort, parts))) for pattern, parts in _lines(settings, SORT_BY)],
             _properties(str(settings.get(PROPERTIES) or "")),
+            int(version),
+            bloom == "yes",
         )
 
     def of(self, source: str) -> TableLayout:
@@ -54,7 +68,7 @@ class Layout:
         def first(lines: Sequence[tuple[str, Pairs]]) -> Pairs:
             return next((found for pattern, found in lines if fnmatchcase(source, pattern)), ())
 
-        return TableLayout(first(self.partitions), first(self.sorts), self.properties)
+        return TableLayout(first(self.partitions), first(self.sorts), self.properties, self.version, self.bloom)
 
 
 def _lines(settings: Mapping[str, Any], setting: str) -> list[tuple[str, list[str]]]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -61,6 +62,13 @@ def iceberg(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
     """The lake of the Spark tests, read by pyiceberg."""
     lake = request.getfixturevalue("iceberg_lake")
     return _lake_place(lake.config, lake.storage, lake.reader, f"contract_{folder.name}")
+
+
+def iceberg_version_3(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
+    """The same with tables of format version 3."""
+    lake = request.getfixturevalue("iceberg_lake")
+    settings = {"format_version": "3", "bloom_filters": "yes"}
+    return _lake_place(lake.config, lake.storage, lake.reader, f"contract_{folder.name}", settings)
 
 
 def iceberg_rest(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
@@ -142,8 +150,15 @@ def _catalog_place(
     )
 
 
-def _lake_place(config: SparkConfig, storage: Storage, reader: Callable[[], Catalog], namespace: str) -> TargetPlace:
+def _lake_place(
+    config: SparkConfig,
+    storage: Storage,
+    reader: Callable[[], Catalog],
+    namespace: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+) -> TargetPlace:
     from replicator.targets.iceberg.jvm.session import SparkPool
+    from replicator.targets.iceberg.layout import Layout
     from replicator.targets.iceberg.target import IcebergTarget
 
     def read(table: TargetTable, schema: TableSchema, mode: Mode) -> Counter[Row]:
@@ -155,7 +170,7 @@ def _lake_place(config: SparkConfig, storage: Storage, reader: Callable[[], Cata
         return Counter(tuple(row[name] for name in schema.names) for row in data.to_pylist())
 
     def worker(replicator: str) -> Target:
-        return IcebergTarget(SparkPool(config), storage, replicator)
+        return IcebergTarget(SparkPool(config), storage, replicator, layout=Layout.parse(settings))
 
     return TargetPlace(
         target_kind("iceberg"), storage, worker, read, namespace, engine=lambda: SparkPool(config).catalog()[0]
@@ -208,6 +223,7 @@ def duckdb_tables(request: pytest.FixtureRequest, folder: Path) -> TargetPlace:
 LONG = frozenset({"iceberg_gcs", "iceberg_adls", "iceberg_hive"})  # their servers are built, or take long to start
 PLACES: Mapping[str, Callable[[pytest.FixtureRequest, Path], TargetPlace]] = {
     "iceberg": iceberg,
+    "iceberg_version_3": iceberg_version_3,
     "iceberg_rest": iceberg_rest,
     "iceberg_glue": iceberg_glue,
     "iceberg_gcs": iceberg_gcs,

@@ -32,7 +32,14 @@ AGAIN = "must be entered again"
 HARMLESS = {
     "mysql": {"server_id", "watermark_database", "connect_timeout"},
     "postgres": {"publication", "slot", "retention_limit_mb", "event_trigger", "connect_timeout"},
-    "iceberg": {"namespace_prefix", "partition_by", "sort_by", "table_properties"},
+    "iceberg": {
+        "namespace_prefix",
+        "partition_by",
+        "sort_by",
+        "table_properties",
+        "format_version",
+        "bloom_filters",
+    },
     "kafka": {"topic_prefix", "format", "envelope", "partitions", "replication_factor", "tombstones"},
 }
 VALUES = {

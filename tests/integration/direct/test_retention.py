@@ -21,7 +21,12 @@ from replicator.errors import ConfigurationError, ValuesLost
 from replicator.faults import Fault, FaultInjected
 from replicator.model.retention import Retention
 from replicator.targets.base import Create, Drop, Merge, Position, TargetTable
+from replicator.targets.iceberg.direct import compaction
+from replicator.targets.iceberg.direct.data_files import lake_files
+from replicator.targets.iceberg.direct.scan_plan import planned as planned_files
+from replicator.targets.iceberg.layout import Layout
 from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.target import IcebergTarget
 from replicator.targets.iceberg.upkeep import deletion_list, dropped_tables, expiry, maintenance, readable_history
 from tests.integration.spark.lake import Lake
 from tests.staged import insert, schema_of, update
@@ -350,3 +355,30 @@ def test_disk_stays_bounded_over_a_compressed_day(lake: Lake, monkeypatch: pytes
         time.sleep(0.3)
         lake.target.maintain(table)
     assert sorted(lake.rows(table)) == [(key, f"{990 + 10 * MERGES}-0") for key in range(10)]
+
+
+def test_a_file_of_deletion_vectors_stays_while_one_of_them_is_needed(lake: Lake) -> None:
+    table = TargetTable("shop", "vectors")
+    IcebergTarget(lake.spark, lake.storage, "r1", layout=Layout(version=3)).apply(table, Create(KEYED, 1, -1, "L1"))
+    for first in (0, 10):  # two data files
+        lake.merge(table, KEYED, *[insert(first + n, first + n, "x") for n in range(10)])
+    both = [update(20, (1, "x"), (1, "y")), update(21, (11, "x"), (11, "y"))]
+    lake.merge(table, KEYED, *both)
+    vectors = [file for file in files(lake, table) if file.endswith(".puffin")]
+    assert len(vectors) == 1
+    lake.merge(table, KEYED, update(30, (2, "x"), (2, "z")))  # another vector of the first file
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    deleted(lake, table, NOW + 2 * DAY)
+    assert vectors[0] in files(lake, table)
+    rows = dict.fromkeys(range(20), "x") | {1: "y", 11: "y", 2: "z"}
+    assert sorted(lake.rows(table)) == sorted(rows.items())
+    found = loaded(lake, table)
+    data_files = lake_files(found)
+    assert data_files is not None
+    compaction.rewrite(data_files, found, planned_files(found))
+    lake.merge(table, KEYED, insert(40, 99, "new"))  # the snapshot of the position stays
+    rows[99] = "new"
+    expiry.expire(loaded(lake, table), RETENTION, NOW)
+    deleted(lake, table, NOW + 2 * DAY)
+    assert not [file for file in files(lake, table) if file.endswith(".puffin")]
+    assert sorted(lake.rows(table)) == sorted(rows.items())

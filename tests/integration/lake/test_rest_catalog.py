@@ -21,7 +21,8 @@ from replicator.targets.iceberg.check import check
 from replicator.targets.iceberg.destination import LakeCatalog, lake_catalog
 from replicator.targets.iceberg.direct.writer import SPARK_ONLY
 from replicator.targets.iceberg.jvm.session import SparkConfig, SparkPool
-from replicator.targets.iceberg.table import schema_update
+from replicator.targets.iceberg.layout import Layout
+from replicator.targets.iceberg.table import commit, schema_update
 from replicator.targets.iceberg.target import IcebergTarget, clean
 from replicator.targets.kind import Opening
 from testing.servers.iceberg_rest import EmbeddedRestCatalog
@@ -144,6 +145,37 @@ def test_a_stale_evolution_is_refused_although_the_catalog_compares_branches_onl
     assert target.position(table) == Position(0, -1, 3, "L1")
     target.apply(table, Merge([segment(place.storage, WIDEST, [delete(1, 1, "x", 2, 3)])], WIDEST, 1))
     assert place.read(table) == []
+
+
+def test_position_deletes_are_refused_once_the_table_is_of_version_3(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The upgrade moves no branch, which is what the catalog compares."""
+    table, publish = place.table("upgraded"), commit.publish
+    place.target().apply(table, place.batch(2, insert(0, 1, "x"), insert(1, 2, "x"), insert(2, 3, "x")))
+
+    def late(*args: Any) -> None:
+        monkeypatch.undo()
+        place.target(layout=Layout(version=3)).maintain(table)
+        publish(*args)
+
+    monkeypatch.setattr(commit, "publish", late)
+    stale, batch = place.target(), place.batch(4, update(3, (1, "x"), (1, "y")), delete(4, 2, "x"))
+    with pytest.raises(TargetError):
+        stale.apply(table, batch)
+    assert place.read(table) == [(1, "x"), (2, "x"), (3, "x")]
+    assert stale.apply(table, batch).how == "merge (direct)"
+    assert place.read(table) == [(1, "y"), (3, "x")]
+    formats = {one.file_format.value for one in deletes(place, table)}
+    assert formats == {"PUFFIN"}
+
+
+def deletes(place: Place, table: TargetTable) -> list[Any]:
+    """Files of deletes that live."""
+    reader = RestCatalog("reader", uri=place.front.uri, credential=f"tidemark:{SECRET}",
+        **{"oauth2-server-uri": f"{place.front.uri}/v1/oauth/tokens"})  # fmt: skip
+    tasks = reader.load_table((table.namespace, table.name)).scan().plan_files()
+    return [one for task in tasks for one in task.delete_files]
 
 
 def test_a_dropped_table_waits_in_a_namespace_and_goes_with_its_files(place: Place) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -20,9 +20,13 @@ from replicator.model.schema import SEQUENCE
 from replicator.targets.iceberg.direct.file_systems import file_system, inside, root
 from replicator.targets.iceberg.direct.key_index import Places, ascending
 from replicator.targets.iceberg.table.catalog import IcebergTable
+from replicator.targets.iceberg.table.deletion_vectors import decode, puffin
+from replicator.targets.iceberg.table.layout import BLOOM
 from replicator.targets.iceberg.table.types import from_iceberg
 
 FIELD_ID = b"PARQUET:field_id"
+BLOOM_FILTERED = b"bloom"  # of a field: its files have Bloom filters of it
+FALSE_POSITIVES = 0.01  # of Bloom filters, as Iceberg's own writers have it
 FILE_PATH_ID, POSITION_ID = 2147483546, 2147483545  # reserved by the Iceberg specification
 POSITIONS = pa.schema(
     [
@@ -38,11 +42,17 @@ FILE_BYTES = 512 * 1024 * 1024  # of rows in memory; a fraction of it in the fil
 
 @dataclass(frozen=True)
 class Written:
-    """A file that nobody names yet."""
+    """A file that nobody names yet; of a deletion vector, with where in it the vector is (first byte, length)."""
 
     uri: str
     rows: int
     size: int
+    blob: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """No other file of deletes, or vector, has it."""
+        return self.uri, self.blob[0] if self.blob else 0
 
 
 @contextmanager
@@ -72,13 +82,12 @@ class LakeFiles:
 
     @contextmanager
     def writer(
-        self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True
+        self, uri: str, schema: pa.Schema, *, dictionaries: bool | list[str] = True, group_rows: int = ROW_GROUP_ROWS
     ) -> Iterator[pq.ParquetWriter]:
         """Where the block fails there is no file.  Raises StorageFull, TargetError."""
-        inside = self._inside(uri)
+        inside, filtered = self._inside(uri), {"ndv": group_rows, "fpp": FALSE_POSITIVES}
         with _translated(uri):
-            if isinstance(self._fs, FOLDERS):  # an object store has none: it would be an empty object for each
-                self._fs.create_dir(str(PurePosixPath(inside).parent), recursive=True)
+            self._make_folder(inside)
             try:
                 with pq.ParquetWriter(
                     inside,
@@ -90,6 +99,9 @@ class LakeFiles:
                     store_decimal_as_integer=True,
                     store_schema=False,
                     write_page_index=False,
+                    bloom_filter_options={
+                        one.name: filtered for one in schema if BLOOM_FILTERED in (one.metadata or {})
+                    },
                 ) as file:
                     yield file
             except BaseException:
@@ -112,7 +124,7 @@ class LakeFiles:
 
     def write_rows(self, uri: str, rows: pa.Table) -> Written:
         """A data file."""
-        with self.writer(uri, rows.schema) as file:
+        with self.writer(uri, rows.schema, group_rows=min(rows.num_rows, ROW_GROUP_ROWS)) as file:
             file.write_table(rows, row_group_size=ROW_GROUP_ROWS)
         return Written(uri, rows.num_rows, self.size(uri))
 
@@ -124,6 +136,32 @@ class LakeFiles:
             file.write_table(pa.table([path, pa.array(rows)], schema=schema))
         return Written(uri, len(rows), self.size(uri))
 
+    def write_vectors(self, uri: str, rows: Mapping[str, Places]) -> dict[str, Written]:
+        """Deletion vectors of these data files, in one file."""
+        content, places = puffin(rows)
+        path = self._inside(uri)
+        with _translated(uri):
+            self._make_folder(path)
+            try:
+                with self._fs.open_output_stream(path, compression=None) as stream:
+                    stream.write(content)
+            except BaseException:
+                with suppress(OSError):
+                    self._fs.delete_file(path)
+                raise
+        return {one: Written(uri, len(rows[one]), len(content), blob) for one, blob in places.items()}
+
+    def vector(self, uri: str, blob: tuple[int, int]) -> Places:
+        """Rows that a deletion vector has, ascending.  TargetError for a damaged one."""
+        first, length = blob
+        with _translated(uri), self._fs.open_input_file(self._inside(uri)) as file:
+            content = file.read_at(length, first)
+        try:
+            return decode(content)
+        except ValueError as error:
+            message = f"{uri}: {error}"
+            raise TargetError(message) from error
+
     def positions(self, uri: str, data_file: str) -> Places:
         """What a file of position deletes says of this data file, ascending."""
         with self.open(uri, dictionaries=["file_path"]) as file:
@@ -133,6 +171,10 @@ class LakeFiles:
             mine = paths.indices.to_numpy() == paths.dictionary.index(data_file).as_py()
             found.append(places.to_numpy()[mine])
         return ascending(found)
+
+    def _make_folder(self, path: str) -> None:
+        if isinstance(self._fs, FOLDERS):  # an object store has none: it would be an empty object for each
+            self._fs.create_dir(str(PurePosixPath(path).parent), recursive=True)
 
     def _inside(self, uri: str) -> str:
         return inside(uri)
@@ -166,7 +208,9 @@ def target_schema(table: IcebergTable) -> pa.Schema:
         kind = from_iceberg(str(field["type"]))
         if kind is None:
             raise AssertionError(field)  # `require_columns` has refused it
-        required, named = bool(field["required"]), {FIELD_ID: str(field["id"])}
+        required, named = bool(field["required"]), {FIELD_ID: str(field["id"]).encode()}
+        if table.properties.get(f"{BLOOM}{field['name']}") == "true" and not pa.types.is_boolean(kind.arrow):
+            named[BLOOM_FILTERED] = b""
         fields.append(pa.field(field["name"], kind.arrow, nullable=not required, metadata=named))
     return pa.schema(fields)
 
@@ -210,7 +254,7 @@ def write_stream(
     group = next(groups, None)
     while group is not None:
         uri, count, size = new_file(), 0, 0
-        with files.writer(uri, schema) as file:
+        with files.writer(uri, schema, group_rows=len(group)) as file:
             while group is not None and size < FILE_BYTES:
                 file.write_table(group, row_group_size=len(group))
                 count, size = count + len(group), size + group.nbytes
@@ -234,9 +278,9 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def new_data_file(table: IcebergTable) -> str:
+def new_data_file(table: IcebergTable, ending: str = "parquet") -> str:
     """A name of its own for a data file or a file of deletes."""
-    return f"{table.data_location}/{uuid.uuid4().hex}.parquet"
+    return f"{table.data_location}/{uuid.uuid4().hex}.{ending}"
 
 
 def sequence_id(table: IcebergTable) -> int:

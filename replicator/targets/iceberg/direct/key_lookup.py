@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 
 from replicator.folding.footers import KeyColumnRange
 from replicator.model.schema import SEQUENCE, TableSchema
-from replicator.targets.iceberg.direct.data_files import LakeFiles, by_id, field_ids, sequence_id
+from replicator.targets.iceberg.direct.data_files import LakeFiles, Written, by_id, field_ids, sequence_id
 from replicator.targets.iceberg.direct.file_cache import MEMORY
 from replicator.targets.iceberg.direct.key_index import KeyIndex, Places, Wanted, ascending
-from replicator.targets.iceberg.direct.scan_plan import PlannedFile, planned
+from replicator.targets.iceberg.direct.scan_plan import Deletes, PlannedFile, planned
 from replicator.targets.iceberg.table.catalog import IcebergTable
 
 Flags = npt.NDArray[np.bool_]
@@ -179,21 +179,26 @@ class Lookup:
 
 def deleted(files: LakeFiles, file: PlannedFile) -> Places:
     """Rows of the file that the table has deleted, ascending."""
-    return ascending([_positions(files, one.uri, file.uri) for one in file.deletes])
+    return ascending([_positions(files, one, file.uri) for one in file.deletes])
 
 
-def _positions(files: LakeFiles, uri: str, data_file: str) -> Places:
-    return MEMORY.get(("positions", uri), lambda: files.positions(uri, data_file), lambda made: made.nbytes + _SMALL)
+def _positions(files: LakeFiles, deletes: Deletes, data_file: str) -> Places:
+    def read() -> Places:
+        if deletes.blob is not None:
+            return files.vector(deletes.uri, deletes.blob)
+        return files.positions(deletes.uri, data_file)
+
+    return MEMORY.get(("positions", *deletes.place), read, lambda made: made.nbytes + _SMALL)
 
 
-def forget_positions(uris: Iterable[str]) -> None:
-    """Files that the table no longer has."""
-    MEMORY.forget(("positions", uri) for uri in uris)
+def forget_positions(gone: Iterable[Deletes]) -> None:
+    """Deletes that the table no longer has."""
+    MEMORY.forget(("positions", *one.place) for one in gone)
 
 
-def remember_positions(uri: str, rows: Places) -> None:
-    """Position deletes that were just written need not be read."""
-    MEMORY.put(("positions", uri), rows, rows.nbytes + _SMALL)
+def remember_positions(written: Written, rows: Places) -> None:
+    """Deletes that were just written need not be read."""
+    MEMORY.put(("positions", *written.place), rows, rows.nbytes + _SMALL)
 
 
 def _layout(

@@ -30,7 +30,7 @@ def data_files(table: IcebergTable, written: Sequence[Written]) -> list[PlannedF
 
 
 def delete_files(table: IcebergTable, written: Mapping[str, Written]) -> dict[str, Deletes]:
-    """Files of position deletes, by the data file whose rows they delete.
+    """Files of position deletes, or deletion vectors, by the data file whose rows they delete.
 
     Iceberg's JSON form of a scan task makes all of them in one call, where its builder takes a dozen calls for each.
     """
@@ -47,11 +47,23 @@ def delete_files(table: IcebergTable, written: Mapping[str, Written]) -> dict[st
     }
     parser = table.engine.java("org.apache.iceberg.ScanTaskParser")
     made = parser.fromJson(json.dumps(task), True).deletes()  # noqa: FBT003 - py4j has no keywords
-    return {uri: Deletes(made.get(i), one.uri, one.rows) for i, (uri, one) in enumerate(written.items())}
+    return {uri: Deletes(made.get(i), one.uri, one.rows, one.blob) for i, (uri, one) in enumerate(written.items())}
 
 
 def _position_deletes(spec: int, data_file: str, written: Written) -> Json:
     """Both bounds of the path are the data file's: readers that know no `referenced-data-file` go by these."""
+    if written.blob is not None:
+        return {
+            "spec-id": spec,
+            "content": "position-deletes",
+            "file-path": written.uri,
+            "file-format": "puffin",
+            "file-size-in-bytes": written.size,
+            "record-count": written.rows,
+            "referenced-data-file": data_file,
+            "content-offset": written.blob[0],
+            "content-size-in-bytes": written.blob[1],
+        }
     path = {"keys": [FILE_PATH_ID], "values": [data_file.encode().hex().upper()]}
     return {
         "spec-id": spec,

@@ -18,11 +18,21 @@ MAX_REMEMBERED = 500
 
 @dataclass(frozen=True)
 class Deletes:
-    """A file of position deletes of one data file.  `java`: Iceberg's object, which a commit that removes it wants."""
+    """A file of position deletes of one data file, or its deletion vector in a file of several, with its first byte
+    and length there.
+
+    `java`: Iceberg's object, which a commit that removes it wants.
+    """
 
     java: Any
     uri: str
     rows: int
+    blob: tuple[int, int] | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """As `Written.place`."""
+        return self.uri, self.blob[0] if self.blob else 0
 
 
 @dataclass(frozen=True)
@@ -99,13 +109,20 @@ def _planned(table: IcebergTable, scan: Any) -> tuple[PlannedFile, ...]:
 def _described(task: Any, described: Json) -> PlannedFile:
     file, deletes = described["data-file"], described.get("delete-files", [])
     for one in (file, *deletes):
-        if one["file-format"].lower() != "parquet":
+        if one["file-format"].lower() != ("puffin" if _blob(one) else "parquet"):
             raise Unreadable(one["file-format"])
     for one in deletes:
         if one["content"] != "position-deletes" or _data_file(one) != file["file-path"]:
             raise Unreadable(one["content"])
-    known = [Deletes(task.deletes().get(i), one["file-path"], one["record-count"]) for i, one in enumerate(deletes)]
+    known = [
+        Deletes(task.deletes().get(i), one["file-path"], one["record-count"], _blob(one))
+        for i, one in enumerate(deletes)
+    ]
     return PlannedFile(task.file(), file["file-path"], file["record-count"], file["file-size-in-bytes"], tuple(known))
+
+
+def _blob(file: Json) -> tuple[int, int] | None:
+    return (int(file["content-offset"]), int(file["content-size-in-bytes"])) if "content-offset" in file else None
 
 
 def _data_file(deletes: Json) -> str | None:

@@ -38,6 +38,7 @@ from replicator.targets.iceberg.direct.scan_plan import Unreadable, carry_on
 from replicator.targets.iceberg.spark.changes import opened
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly, staging
+from replicator.targets.iceberg.table.layout import format_version
 
 
 @dataclass(frozen=True)
@@ -257,6 +258,8 @@ class Direct:
 
         def build(transaction: Any) -> Any:
             update = transaction.newRowDelta()
+            if self._table.snapshot is not None:
+                update.validateFromSnapshot(self._table.snapshot)  # older vectors of a file are in its new one
             for file in new:
                 update.addRows(file.java)
             for one in positions.values():
@@ -271,20 +274,23 @@ class Direct:
         snapshot = commit_directly(self._table, after, build, self._discard)
         worn = [replace(one.file, deletes=(positions[one.file.uri],)) for one in to_delete if one.file.uri in deletes]
         carry_on(self._table, snapshot, {one.file.uri for one in to_delete}, [*worn, *new])
-        forget_positions(one.uri for hit in to_delete for one in hit.file.deletes)
+        forget_positions(one for hit in to_delete for one in hit.file.deletes)
 
     def _deletes(self, to_delete: Iterable[RowsToDelete]) -> dict[str, Written]:
         """By data file, of those that keep rows."""
-        found = {}
-        for one in to_delete:
-            if len(one.rows) < one.file.rows:
-                written = self._files.write_positions(self._new_file(), one.file.uri, one.rows)
-                remember_positions(written.uri, one.rows)
-                found[one.file.uri] = written
+        rows = {one.file.uri: one.rows for one in to_delete if len(one.rows) < one.file.rows}
+        if not rows:
+            return {}
+        if format_version(self._table) > 2:  # noqa: PLR2004 - position deletes are version 2's
+            found = self._files.write_vectors(self._new_file("puffin"), rows)
+        else:
+            found = {uri: self._files.write_positions(self._new_file(), uri, gone) for uri, gone in rows.items()}
+        for uri, written in found.items():
+            remember_positions(written, rows[uri])
         return found
 
-    def _new_file(self) -> str:
-        self._written.append(new_data_file(self._table))
+    def _new_file(self, ending: str = "parquet") -> str:
+        self._written.append(new_data_file(self._table, ending))
         return self._written[-1]
 
     @contextmanager

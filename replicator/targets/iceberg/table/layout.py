@@ -1,4 +1,4 @@
-"""Partitions, sort order and properties of a table, as Iceberg has them."""
+"""Format, partitions, sort order and properties of a table, as Iceberg has them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from replicator.targets.iceberg.jvm.errors import reason
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.layout import PARTITION_BY, SORT_BY, Pairs, TableLayout
 
+BLOOM = "write.parquet.bloom-filter-enabled.column."  # and a column's name
+BLOOM_ADAPTIVE = "write.parquet.bloom-filter-adaptive-enabled"
 SOURCE = "tidemark.source"  # the property that says which table of the source it is
 _FIRST_ID = 1000
 
@@ -83,13 +85,35 @@ def follow(table: Any, wanted: TableLayout) -> bool:
             getattr(update, direction)(column)
         update.commit()
         changed = True
-    lacking = {name: value for name, value in wanted.properties.items() if table.properties.get(name) != value}
+    bloom = bloom_filters(sorted(identifier_names(table))) if wanted.bloom else {}
+    properties = {**bloom, **wanted.properties}
+    if wanted.version > format_version(table):  # to a lower one Iceberg knows no way
+        properties["format-version"] = str(wanted.version)
+    lacking = {name: value for name, value in properties.items() if table.properties.get(name) != value}
     if lacking:
-        properties = table.handle.updateProperties()
+        update = table.handle.updateProperties()
         for name, value in lacking.items():
-            properties.set(name, value)
-        properties.commit()
+            update.set(name, value)
+        update.commit()
     return changed or bool(lacking)
+
+
+def bloom_filters(key: Sequence[str]) -> dict[str, str]:
+    """Properties; without `adaptive`, Iceberg's own writer takes a MiB for each of them."""
+    return {BLOOM_ADAPTIVE: "true", **{f"{BLOOM}{name}": "true" for name in key}} if key else {}
+
+
+def format_version(table: Any) -> int:
+    """Of Iceberg's format."""
+    return int(table.metadata["format-version"])
+
+
+def identifier_names(table: Any) -> set[str]:
+    """Columns of the key, of a table that has identifier fields."""
+    wanted = table.metadata["current-schema-id"]
+    schema = next(one for one in table.metadata["schemas"] if one["schema-id"] == wanted)
+    numbers = set(schema.get("identifier-field-ids", ()))
+    return {str(one["name"]) for one in schema["fields"] if one["id"] in numbers}
 
 
 def _follow_partitions(table: Any, wanted: Sequence[tuple[str, str]], by_id: Mapping[int, str]) -> bool:

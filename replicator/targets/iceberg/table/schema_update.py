@@ -13,13 +13,20 @@ from replicator.faults import reach
 from replicator.model.evolution import EvolutionPlan, plan_evolution
 from replicator.model.retention import Retention
 from replicator.model.schema import SEQUENCE, Column, TableSchema
-from replicator.model.types import BIGINT
+from replicator.model.types import BIGINT, Kind
 from replicator.targets.base import Create, Evolve, Position, Rename, TargetTable
 from replicator.targets.iceberg.jvm.jvm import Engine
 from replicator.targets.iceberg.layout import Layout, TableLayout
 from replicator.targets.iceberg.table.catalog import MODE, IcebergCatalog, IcebergTable, publish
 from replicator.targets.iceberg.table.description import COMMENT, describe, identifiers, let_go
-from replicator.targets.iceberg.table.layout import SOURCE, partition_columns, partition_spec, release, sort_order
+from replicator.targets.iceberg.table.layout import (
+    SOURCE,
+    bloom_filters,
+    partition_columns,
+    partition_spec,
+    release,
+    sort_order,
+)
 from replicator.targets.iceberg.table.position import SCHEMA_VERSION, as_properties, position, touch
 from replicator.targets.iceberg.table.type_names import iceberg_type, promotes
 from replicator.targets.iceberg.table.types import from_iceberg, to_iceberg
@@ -28,7 +35,6 @@ from replicator.targets.iceberg.upkeep.expiry import CHECKED, METADATA_PROPERTIE
 
 KEPT = "tidemark.kept-columns"
 PROPERTIES = {
-    "format-version": "2",
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
@@ -64,7 +70,10 @@ def create(
     properties = {**metrics, **PROPERTIES, **as_properties(first), SCHEMA_VERSION: str(change.version)}
     properties |= {MODE: change.mode.value, SOURCE: source}
     properties |= {COMMENT: change.schema.comment} if change.schema.comment else {}
-    properties |= layout.of(source).properties
+    wanted = layout.of(source)
+    filtered = [name for name in change.schema.key if change.schema.column(name).type.kind is not Kind.BOOLEAN]
+    properties |= bloom_filters(filtered) if wanted.bloom else {}
+    properties |= {"format-version": str(wanted.version), **wanted.properties}
     properties[CHECKED] = str(int(time.time()))
     catalog.create(table, *shape, properties)
 
