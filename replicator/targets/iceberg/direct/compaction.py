@@ -17,9 +17,11 @@ from replicator.targets.iceberg.direct.data_files import (
 )
 from replicator.targets.iceberg.direct.key_lookup import deleted
 from replicator.targets.iceberg.direct.manifest_entries import data_files
-from replicator.targets.iceberg.direct.scan_plan import PlannedFile, carry_on
+from replicator.targets.iceberg.direct.scan_plan import PlannedFile, carry_on, read_plan
 from replicator.targets.iceberg.table.catalog import IcebergTable
 from replicator.targets.iceberg.table.commit import commit_directly
+from replicator.targets.iceberg.table.layout import format_version
+from replicator.targets.iceberg.table.row_lineage import Origin, filled, origin, with_lineage
 
 SMALL_FILE = 32 * 1024 * 1024
 MAX_BYTES, MAX_ROWS = 96 * 1024 * 1024, 1_000_000  # of files read in one step: it delays the merges of its table
@@ -67,15 +69,15 @@ def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[Planne
 
     Raises TargetConflict where anybody committed since `table` was read.
     """
-    target = target_schema(table)
-    names: list[str] = []
+    target, names = with_lineage(table, target_schema(table)), list[str]()
+    origins = {file.uri: origin(file.java) for file in read_plan(table)} if format_version(table) > 2 else {}  # noqa: PLR2004
 
     def new_file() -> str:
         names.append(new_data_file(table))
         return names[-1]
 
     try:
-        rows = (batch for file in chosen_files for batch in _living(files, file, target))
+        rows = (batch for file in chosen_files for batch in _living(files, file, target, origins.get(file.uri)))
         written = write_stream(files, new_file, target, rows)
     except Exception:
         files.delete(names)
@@ -99,7 +101,7 @@ def rewrite(files: LakeFiles, table: IcebergTable, chosen_files: Sequence[Planne
     carry_on(table, snapshot, {file.uri for file in chosen_files}, new)
 
 
-def _living(files: LakeFiles, file: PlannedFile, target: pa.Schema) -> Iterator[pa.Table]:
+def _living(files: LakeFiles, file: PlannedFile, target: pa.Schema, of: Origin | None) -> Iterator[pa.Table]:
     """Rows that are not deleted, under the table's present columns."""
     gone, first = deleted(files, file), 0
     with files.open(file.uri) as opened:
@@ -107,5 +109,5 @@ def _living(files: LakeFiles, file: PlannedFile, target: pa.Schema) -> Iterator[
             low, high = np.searchsorted(gone, (first, first + len(batch)))
             living = np.ones(len(batch), bool)
             living[gone[low:high] - first] = False
-            yield projected(batch, target).filter(pa.array(living))
+            yield filled(projected(batch, target), first, of).filter(pa.array(living))
             first += len(batch)

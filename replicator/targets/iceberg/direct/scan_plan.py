@@ -67,11 +67,12 @@ def planned(table: IcebergTable, ranges: Sequence[KeyColumnRange] = ()) -> Seque
     if table.total("data-files") > MAX_REMEMBERED:
         return _planned(table, table.handle.newScan().filter(within(table, ranges)))
     # By its id: the plan is remembered as this snapshot's.
-    return MEMORY.get(
-        _place(table, table.snapshot),
-        lambda: _planned(table, table.handle.newScan().useSnapshot(table.snapshot)),
-        _size,
-    )
+    return MEMORY.get(_place(table, table.snapshot), lambda: read_plan(table), _size)
+
+
+def read_plan(table: IcebergTable) -> tuple[PlannedFile, ...]:
+    """All data files, from the manifests: with the numbers that Iceberg has given them.  Raises Unreadable."""
+    return _planned(table, table.handle.newScan().useSnapshot(table.snapshot))
 
 
 def carry_on(table: IcebergTable, snapshot: int, gone: Collection[str], new: Sequence[PlannedFile]) -> None:

@@ -163,15 +163,21 @@ def test_every_row_has_an_id_of_its_own(lake: Lake) -> None:
     direct.apply(table, Create(play.schema, 1, -1, "L1"))
     for number in range(8):
         merged(lake, spark_only if number % 4 == 2 else direct, table, play)
-        if number == 5:
+        ids = lineage(lake, table)
+        assert (len({row for _, row, _ in ids}), None in ids) == (len(play.rows), False)
+        if number in {3, 5}:
             found = direct._catalog.require(table)
             files = lake_files(found)
             assert files is not None
             compaction.rewrite(files, found, planned(found))
-        with lake.spark.session({}) as spark:
-            ids = [row[0] for row in spark.sql(f"SELECT _row_id FROM lake.shop.{table.name}").collect()]
-        assert (len(ids), None in ids) == (len(set(ids)), False)
-        assert len(ids) == len(play.rows)
+            assert lineage(lake, table) == ids
+
+
+def lineage(lake: Lake, table: TargetTable) -> set[tuple[int, int, int]]:
+    """Of each row: the change that wrote it, its id, and the commit that wrote it."""
+    columns = "_sequence_num, _row_id, _last_updated_sequence_number"
+    with lake.spark.session({}) as spark:
+        return {tuple(row) for row in spark.sql(f"SELECT {columns} FROM lake.shop.{table.name}").collect()}
 
 
 def test_every_reader_takes_a_table_of_version_3(lake: Lake) -> None:
