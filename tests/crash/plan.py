@@ -22,6 +22,7 @@ OUTER = (
     "connection hangs", "connection refused", "Spark killed", "worker killed", "worker frozen beyond its lease",
     "two workers at once", "tables asked to be read anew", "paused and resumed",
     "parts of tables asked to be read", "tables taken out and in again", "the source answers errors",
+    "tables upgraded to format version 3",
 )  # fmt: skip
 RESTORED = "data folder restored"  # on a server of the history's own
 METADATA_RESTORED = "metadata database restored"  # of a history that has the stand for itself

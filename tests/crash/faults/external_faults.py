@@ -70,6 +70,7 @@ class Strikes:
             "tables asked to be read anew": lambda _: patiently(self._read_anew),
             "parts of tables asked to be read": lambda _: patiently(self._read_parts),
             "tables taken out and in again": lambda _: self._take_out(),
+            "tables upgraded to format version 3": lambda _: patiently(self._upgrade),
             "paused and resumed": self._pause,
             RESTORED: self._restore,
             METADATA_RESTORED: self._restore_metadata,
@@ -141,6 +142,10 @@ class Strikes:
         time.sleep(self._random.uniform(0, HUNG_SECONDS))
         again = [SelectionEntry(table.database, table.name) for table in out]
         patiently(lambda: services.add_tables(replicator=self._find(), selection=again))
+
+    def _upgrade(self) -> None:
+        """By workers that begin from now on, in the midst of the deletes of version 2."""
+        services.update_target(replicator=self._find(), target={"format_version": "3"})
 
     def _restore(self, life: Life) -> Life:
         """The source goes back to a copy; what was read of the future that it loses is in the target, so that the log

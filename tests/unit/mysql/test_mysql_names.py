@@ -146,12 +146,12 @@ class AsTyped:
     def __exit__(self, *_: object) -> None: ...
 
     def execute(self, sql: str) -> None:
-        column = ("Shop", "Orders", 1, "Id", "int", "int", None, None, 10, 0, None, None, "NO", "", "PRI")
+        column = ("Shop", "Orders", 1, "Id", "int", "int", None, None, 10, 0, None, None, "NO", "", "PRI", "")
         known = {
             "lower_case_table_names": [(2,)],
             "SCHEMATA": [("Shop",)],
             "COUNT(*)": [("Shop", 1, 10)],
-            "TABLE_ROWS": [("Shop", "Orders", "InnoDB", 1, 10, "BASE TABLE")],
+            "TABLE_ROWS": [("Shop", "Orders", "InnoDB", 1, 10, "BASE TABLE", "")],
             "COLUMN_TYPE": [column],
             "STATISTICS": [("Shop", "Orders", "PRIMARY", 1, "Id", None, "BTREE", "YES")],
             "information_schema.TABLES": [("Shop", "Orders")],
